@@ -1,0 +1,65 @@
+# Treadle's commands. Everything is set up inside this checkout: .venv/ and build/.
+# `make` alone says what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MVN := mvn -B -ntp -q -f java-shim/pom.xml
+JAVA_SOURCES := $(shell find java-shim -name '*.java' -path '*/main/*' -o -name pom.xml -path 'java-shim/*')
+
+.PHONY: help
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.PHONY: prerequisites
+prerequisites:
+	@bash python/prerequisites.sh "$(PYTHON)"
+
+# The stamp is newer than whatever decides what is installed.
+build/.venv: pyproject.toml | prerequisites
+	@echo "Setting up $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[demo,plot]' --group dev
+	@mkdir -p build && touch $@
+
+build/.jar: $(JAVA_SOURCES) | prerequisites
+	@echo "Building the shim"
+	@$(MVN) -pl shim -am package -DskipTests
+	@mkdir -p build && touch $@
+
+.PHONY: build
+build: build/.venv build/.jar ## set up .venv and build the shim's jar
+
+.PHONY: demo
+demo: build ## unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python
+	@$(BIN)/treadle demo
+
+.PHONY: lint
+lint: build/.venv ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+.PHONY: test
+test: build lint ## every check that a change must pass
+	@$(MVN) verify
+	@$(BIN)/pytest -m 'not slow'
+
+.PHONY: test-all
+test-all: build lint ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
+	@$(MVN) verify
+	@$(BIN)/pytest
+	@$(MVN) -Pstock-tests verify
+
+.PHONY: wheel
+wheel: build/.venv ## a wheel that carries the shim's jar, in dist/
+	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf $(VENV) build dist java-shim/target java-shim/*/target

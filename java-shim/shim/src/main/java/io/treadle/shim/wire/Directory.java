@@ -1,0 +1,29 @@
+package io.treadle.shim.wire;
+
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+
+/**
+ * What the indices of a proposal stand for: the other direction of the indices that the frames since the last snapshot gave out.
+ * Used by the link thread only.
+ */
+public interface Directory {
+  /** How many application indices were given out since the last snapshot. */
+  int applications();
+
+  /** How many node indices were given out since the last snapshot. */
+  int nodes();
+
+  /** The attempt behind an index in [0, applications()), or null if it has gone. */
+  ApplicationAttemptId application(int index);
+
+  /** How many request-key indices an application has been given. */
+  int requestKeys(int application);
+
+  /** The request key behind an index in [0, requestKeys(application)). */
+  SchedulerRequestKey requestKey(int application, int key);
+
+  /** The node behind an index in [0, nodes()), or null if it has gone. */
+  NodeId node(int index);
+}

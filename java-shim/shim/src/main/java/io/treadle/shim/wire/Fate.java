@@ -1,0 +1,43 @@
+package io.treadle.shim.wire;
+
+/** What became of a proposal: committed, or the reason why not. The ordinal is the code on the wire (docs/wire-format.md). */
+public enum Fate {
+  COMMITTED,
+  UNKNOWN_APPLICATION,
+  FINISHED_ATTEMPT,
+  STOPPED_ATTEMPT,
+  INACTIVE_APPLICATION,
+  UNKNOWN_REQUEST,
+  NO_PENDING_ASK,
+  UNKNOWN_NODE,
+  NODE_NOT_RUNNING,
+  NODE_STALE,
+  NODE_RESERVED,
+  BLACKLISTED,
+  WRONG_PARTITION,
+  LOCALITY,
+  CONSTRAINT,
+  CONTAINER_UPDATE,
+  NODE_FULL,
+  QUEUE_MAXIMUM,
+  USER_LIMIT,
+  DUPLICATE,
+  OUT_OF_RANGE,
+  OVER_BATCH,
+  LEASE_LOST,
+  NOT_READY,
+  STALE_STATE,
+  INTERNAL_ERROR,
+  OBSERVED,
+  NEGATIVE;
+
+  /** The code on the wire. */
+  public int code() {
+    return ordinal();
+  }
+
+  /** Whether the proposal was turned down: neither committed nor only observed. */
+  public boolean isRejection() {
+    return this != COMMITTED && this != OBSERVED;
+  }
+}

@@ -1,0 +1,5 @@
+"""Treadle: Hadoop clusters scheduled by Python."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,289 @@
+"""Events: what the engine is told, as columns.
+
+An event is what one section of a frame says (docs/wire-format.md has the meaning of every column). The live sidecar decodes
+events from frames; the simulator and tests build them directly. Rows of one event describe different things of one kind; every
+column of an event has the same number of rows. Amounts of resources have the shape (rows, R), in the order of `ResourceTypes`.
+
+Columns named ``*_name`` hold indices into the texts given by `Names` since the last `Snapshot`; 0 is the empty text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+U8 = npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+class NodeState(IntEnum):
+    """May containers be placed on a node?"""
+
+    GONE = 0
+    USABLE = 1
+    UNUSABLE = 2
+
+
+class ApplicationState(IntEnum):
+    """Where an application attempt stands in its queue."""
+
+    GONE = 0
+    ACTIVE = 1
+    WAITING = 2
+
+
+class Replaces(IntEnum):
+    """Bits of `Applications.replaces`: what is dropped before the later events of the same frame."""
+
+    REQUESTS = 1
+    BLACKLIST = 2
+    TAGS = 4
+
+
+class ContainerEvent(IntEnum):
+    """A step in a container's life."""
+
+    ALLOCATED = 1
+    LAUNCHED = 2
+    COMPLETED = 3
+
+
+class Fate(IntEnum):
+    """What became of a proposal: committed, or the reason why not."""
+
+    COMMITTED = 0
+    UNKNOWN_APPLICATION = 1
+    FINISHED_ATTEMPT = 2
+    STOPPED_ATTEMPT = 3
+    INACTIVE_APPLICATION = 4
+    UNKNOWN_REQUEST = 5
+    NO_PENDING_ASK = 6
+    UNKNOWN_NODE = 7
+    NODE_NOT_RUNNING = 8
+    NODE_STALE = 9
+    NODE_RESERVED = 10
+    BLACKLISTED = 11
+    WRONG_PARTITION = 12
+    LOCALITY = 13
+    CONSTRAINT = 14
+    CONTAINER_UPDATE = 15
+    NODE_FULL = 16
+    QUEUE_MAXIMUM = 17
+    USER_LIMIT = 18
+    DUPLICATE = 19
+    OUT_OF_RANGE = 20
+    OVER_BATCH = 21
+    LEASE_LOST = 22
+    NOT_READY = 23
+    STALE_STATE = 24
+    INTERNAL_ERROR = 25
+    OBSERVED = 26
+    NEGATIVE = 27
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Forget everything: what follows describes the whole cluster."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Texts that get the next free indices, in order. After a `Snapshot` the first is the empty text, index 0."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTypes:
+    """The cluster's resource types, memory (MB) first; ``counted`` is 0 where the ResourceCalculator ignores one."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    counted: U8
+    minimum: I64
+    maximum: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of the RM that the engine follows; replaces earlier ones."""
+
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The whole queue tree, parents before children; a queue not in it is gone."""
+
+    queue: I32
+    parent: I32
+    path_name: I32
+    state: U8
+    leaf: U8
+    ordering_policy_name: I32
+    size_based_weight: U8
+    priority: I32
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """What a queue may and does use in a partition, absolute."""
+
+    queue: I32
+    partition_name: I32
+    guaranteed: I64
+    maximum: I64
+    used: I64
+    pending: I64
+    am_limit: I64
+    am_used: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """What a user may and does use in a leaf queue and partition, absolute."""
+
+    queue: I32
+    user_name: I32
+    partition_name: I32
+    limit: I64
+    used: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes as they are now; ``state`` is a `NodeState`, ``free`` may be negative."""
+
+    node: I32
+    name_name: I32
+    rack_name: I32
+    partition_name: I32
+    state: U8
+    total: I64
+    free: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Applications:
+    """Application attempts as they are now; ``state`` is an `ApplicationState`, ``replaces`` bits of `Replaces`."""
+
+    application: I32
+    cluster_timestamp: I64
+    id: I32
+    attempt: I32
+    name_name: I32
+    type_name: I32
+    user_name: I32
+    queue: I32
+    partition_name: I32
+    priority: I32
+    submit_time_ms: I64
+    start_time_ms: I64
+    state: U8
+    awaiting_am: U8
+    replaces: U8
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationUsage:
+    """What application attempts use, and an upper bound on what they may get next, absolute."""
+
+    application: I32
+    containers: I32
+    used: I64
+    headroom: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Tags of applications."""
+
+    application: I32
+    tag_name: I32
+
+
+@dataclass(frozen=True, slots=True)
+class Blacklist:
+    """Nodes and racks that applications do not want."""
+
+    application: I32
+    name_name: I32
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Request keys and their outstanding count at ANY, absolute; a count of 0 removes one."""
+
+    application: I32
+    key: I32
+    priority: I32
+    allocation_request_id: I64
+    count: I32
+    relax_locality: U8
+    constrained: U8
+    partition_name: I32
+    capability: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Localities:
+    """Outstanding counts of request keys at nodes and racks."""
+
+    application: I32
+    key: I32
+    name_name: I32
+    count: I32
+    relax_locality: U8
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Steps in the lives of containers, in order; ``event`` is a `ContainerEvent`, -1 an application or node that is gone."""
+
+    container: I64
+    application: I32
+    priority: I32
+    node: I32
+    event: U8
+    time_ms: I64
+    created_ms: I64
+    exit_status: I32
+    by_treadle: U8
+    am: U8
+    capability: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What became of proposals: the frame answered, the position in the answer, a `Fate`, the container or 0."""
+
+    sequence: I64
+    position: I32
+    fate: U8
+    container: I64
+
+
+Event = (
+    Snapshot
+    | Names
+    | ResourceTypes
+    | Settings
+    | Queues
+    | QueueLimits
+    | Users
+    | Nodes
+    | Applications
+    | ApplicationUsage
+    | Tags
+    | Blacklist
+    | Requests
+    | Localities
+    | Containers
+    | Fates
+)

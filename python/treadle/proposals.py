@@ -1,0 +1,30 @@
+"""Proposals: what the engine answers, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Containers to place, in order: a row is one container for a request key of an application attempt on a node.
+
+    All three columns hold indices given by the shim (docs/wire-format.md) and have one row a container. A proposal is a wish:
+    the ResourceManager checks it against the truth and commits it or says why not (`treadle.events.Fates`).
+    """
+
+    application: npt.NDArray[np.int32]
+    key: npt.NDArray[np.int32]
+    node: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.application)
+
+    @classmethod
+    def none(cls) -> Proposals:
+        """No proposals."""
+        empty = np.empty(0, np.int32)
+        return cls(empty, empty, empty)
