@@ -1,7 +1,136 @@
 package io.treadle.shim.wire;
 
-/** An engine's answer, decoded. Reading checks the form only; what it proposes is checked at commit time. */
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.CodingErrorAction;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * An engine's answer, decoded: docs/wire-format.md, "A proposal frame". Reading checks the form only; what it
+ * proposes is checked at commit time. Columns stay in the bytes of the answer, so a frame costs no memory of its own
+ * but for the status text.
+ */
 public final class ProposalFrame {
-  // to be written: parse(byte[] bytes, int maxRows) throws MalformedReplyException; epoch(), sequence(), decideMicros(),
-  // resend(), size(), application(i), requestKey(i), node(i), status()
+  /** Bytes before the columns. */
+  public static final int HEADER_BYTES = 40;
+
+  private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
+  private static final int VERSION = 1;
+  private static final int FLAG_RESEND = 1;
+  private static final int COLUMNS = 3;
+
+  private final ByteBuffer bytes;
+  private final int rows;
+  private final String status;
+
+  private ProposalFrame(ByteBuffer bytes, int rows, String status) {
+    this.bytes = bytes;
+    this.rows = rows;
+    this.status = status;
+  }
+
+  /**
+   * Decodes an answer.
+   *
+   * @param bytes the whole answer; not to be changed afterwards
+   * @param maxRows the most proposals that are taken, at least 0
+   * @throws MalformedReplyException if the bytes are not exactly one proposal frame, or hold more than {@code maxRows}
+   */
+  public static ProposalFrame parse(byte[] bytes, int maxRows) throws MalformedReplyException {
+    if (bytes == null || bytes.length < HEADER_BYTES) {
+      throw new MalformedReplyException(
+          "an answer of " + (bytes == null ? 0 : bytes.length) + " bytes, shorter than its header");
+    }
+    ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    if (buffer.getInt(0) != MAGIC) {
+      throw new MalformedReplyException("an answer that does not begin with TRDP");
+    }
+    int version = buffer.getShort(4) & 0xffff;
+    if (version != VERSION) {
+      throw new MalformedReplyException("an answer of version " + version + ", not " + VERSION);
+    }
+    int flags = buffer.getShort(6) & 0xffff;
+    if ((flags & ~FLAG_RESEND) != 0) {
+      throw new MalformedReplyException("unknown flags in an answer: " + flags);
+    }
+    int rows = buffer.getInt(32);
+    int statusBytes = buffer.getInt(36);
+    if (rows < 0 || rows > maxRows) {
+      throw new MalformedReplyException("an answer with " + rows + " proposals, allowed are 0 to " + maxRows);
+    }
+    if (statusBytes < 0 || HEADER_BYTES + 4L * COLUMNS * rows + statusBytes != bytes.length) {
+      throw new MalformedReplyException("an answer of " + bytes.length + " bytes for " + rows + " proposals and a status"
+          + " of " + statusBytes + " bytes");
+    }
+    if (buffer.getLong(24) < 0) {
+      throw new MalformedReplyException("an answer that took " + buffer.getLong(24) + " microseconds");
+    }
+    return new ProposalFrame(buffer, rows, text(bytes, bytes.length - statusBytes, statusBytes));
+  }
+
+  private static String text(byte[] bytes, int from, int length) throws MalformedReplyException {
+    try {
+      CharBuffer decoded = StandardCharsets.UTF_8.newDecoder()
+          .onMalformedInput(CodingErrorAction.REPORT)
+          .onUnmappableCharacter(CodingErrorAction.REPORT)
+          .decode(ByteBuffer.wrap(bytes, from, length));
+      return decoded.toString();
+    } catch (CharacterCodingException e) {
+      throw new MalformedReplyException("an answer whose status is not UTF-8");
+    }
+  }
+
+  /** The epoch of the frame that is answered. */
+  public long epoch() {
+    return bytes.getLong(8);
+  }
+
+  /** The sequence number of the frame that is answered. */
+  public long sequence() {
+    return bytes.getLong(16);
+  }
+
+  /** Time spent in the engine, microseconds, at least 0. */
+  public long decideMicros() {
+    return bytes.getLong(24);
+  }
+
+  /** Whether the engine lost track and asks for a snapshot. */
+  public boolean resend() {
+    return (bytes.getShort(6) & FLAG_RESEND) != 0;
+  }
+
+  /** The number of proposals. */
+  public int size() {
+    return rows;
+  }
+
+  /** The application index of a proposal in [0, size()); any value at all. */
+  public int application(int position) {
+    return column(0, position);
+  }
+
+  /** The request-key index of a proposal in [0, size()); any value at all. */
+  public int requestKey(int position) {
+    return column(1, position);
+  }
+
+  /** The node index of a proposal in [0, size()); any value at all. */
+  public int node(int position) {
+    return column(2, position);
+  }
+
+  private int column(int column, int position) {
+    if (position < 0 || position >= rows) {
+      throw new IndexOutOfBoundsException("proposal " + position + " of " + rows);
+    }
+    return bytes.getInt(HEADER_BYTES + 4 * (column * rows + position));
+  }
+
+  /** The status, a JSON object as text; empty if nothing changed. */
+  public String status() {
+    return status;
+  }
 }

@@ -1,0 +1,37 @@
+package io.treadle.shim;
+
+import org.apache.hadoop.yarn.api.records.NodeState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+
+/**
+ * Whether containers may be placed on a node now. One answer for the frames and for the commit, so that the engine is
+ * told to keep off exactly those nodes on which a proposal would be refused.
+ */
+public enum NodeCondition {
+  /** Running, heard of lately, not reserved. */
+  USABLE,
+  /** Any state but RUNNING: decommissioning, lost, unhealthy and so on. */
+  NOT_RUNNING,
+  /** Running, but without a heartbeat of late, as the stock scheduler judges it before it places by itself. */
+  STALE,
+  /** The stock scheduler made a reservation on it that is not released yet. */
+  RESERVED;
+
+  /**
+   * The condition of a node; of several reasons against it, the first in the order of the constants. Takes no
+   * scheduler lock.
+   *
+   * @param node a node of the scheduler
+   * @param monotonicMs {@code Time.monotonicNow()}, milliseconds
+   * @param staleAfterMs how old the last heartbeat may be, milliseconds
+   */
+  public static NodeCondition of(FiCaSchedulerNode node, long monotonicMs, long staleAfterMs) {
+    if (node.getRMNode().getState() != NodeState.RUNNING) {
+      return NOT_RUNNING;
+    }
+    if (monotonicMs - node.getLastHeartbeatMonotonicTime() > staleAfterMs) {
+      return STALE;
+    }
+    return node.getReservedContainer() == null ? USABLE : RESERVED;
+  }
+}

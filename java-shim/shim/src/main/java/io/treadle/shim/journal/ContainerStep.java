@@ -1,0 +1,121 @@
+package io.treadle.shim.journal;
+
+import java.util.Objects;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+
+/** One step in the life of a container, as the RM saw it. Immutable but for the resource, which nobody changes. */
+public final class ContainerStep {
+  /** Kinds of steps; {@link #code()} is the number on the wire. */
+  public enum Kind {
+    /** The scheduler gave it to an application. */
+    ALLOCATED(1),
+    /** Its NodeManager reported it as started. */
+    LAUNCHED(2),
+    /** It ended, in whatever way. */
+    COMPLETED(3);
+
+    private final int code;
+
+    Kind(int code) {
+      this.code = code;
+    }
+
+    /** The number on the wire. */
+    public int code() {
+      return code;
+    }
+  }
+
+  private final Kind kind;
+  private final ContainerId container;
+  private final NodeId node;
+  private final SchedulerRequestKey requestKey;
+  private final Resource capability;
+  private final long timeMs;
+  private final long createdMs;
+  private final int exitStatus;
+  private final boolean byTreadle;
+  private final boolean am;
+
+  private ContainerStep(Kind kind, RMContainer container, long timeMs, int exitStatus, boolean byTreadle) {
+    this.kind = Objects.requireNonNull(kind);
+    this.container = Objects.requireNonNull(container.getContainerId());
+    this.node = Objects.requireNonNull(container.getNodeId());
+    this.requestKey = container.getAllocatedSchedulerKey();
+    this.capability = container.getAllocatedResource();
+    this.createdMs = container.getCreationTime();
+    this.am = container.isAMContainer();
+    this.timeMs = timeMs;
+    this.exitStatus = exitStatus;
+    this.byTreadle = byTreadle;
+  }
+
+  /** A container was allocated, by Treadle's committer or by the stock scheduler. */
+  public static ContainerStep allocated(RMContainer container, boolean byTreadle) {
+    return new ContainerStep(Kind.ALLOCATED, container, container.getCreationTime(), 0, byTreadle);
+  }
+
+  /** A container started; {@code timeMs} is the RM's clock in milliseconds since 1970. */
+  public static ContainerStep launched(RMContainer container, long timeMs) {
+    return new ContainerStep(Kind.LAUNCHED, container, timeMs, 0, false);
+  }
+
+  /** A container ended with an exit status of YARN's; {@code timeMs} is the RM's clock in milliseconds since 1970. */
+  public static ContainerStep completed(RMContainer container, long timeMs, int exitStatus) {
+    return new ContainerStep(Kind.COMPLETED, container, timeMs, exitStatus, false);
+  }
+
+  /** What happened. */
+  public Kind kind() {
+    return kind;
+  }
+
+  /** To which container. */
+  public ContainerId container() {
+    return container;
+  }
+
+  /** On which node. */
+  public NodeId node() {
+    return node;
+  }
+
+  /** The request key that it was asked for with. */
+  public SchedulerRequestKey requestKey() {
+    return requestKey;
+  }
+
+  /** What it holds of the node. */
+  public Resource capability() {
+    return capability;
+  }
+
+  /** When, milliseconds since 1970. */
+  public long timeMs() {
+    return timeMs;
+  }
+
+  /** When it was allocated, milliseconds since 1970. */
+  public long createdMs() {
+    return createdMs;
+  }
+
+  /** YARN's exit status; 0 unless completed. */
+  public int exitStatus() {
+    return exitStatus;
+  }
+
+  /** Whether Treadle's committer placed it; known of allocations only, the mirror remembers it for later steps. */
+  public boolean byTreadle() {
+    return byTreadle;
+  }
+
+  /** Whether it is known to be an ApplicationMaster's; an AM is marked so only some time after its allocation. */
+  public boolean am() {
+    return am;
+  }
+}

@@ -1,0 +1,215 @@
+package io.treadle.shim.journal;
+
+import io.treadle.shim.SchedulerPort;
+import java.util.List;
+import java.util.function.Consumer;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.NodeState;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.server.api.protocolrecords.NMContainerStatus;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAddedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptAddedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppRemovedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeAddedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeRemovedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeResourceUpdateSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
+
+/**
+ * What the scheduler's overrides call after {@code super}: marks in the journal what may have changed. Runs on RM
+ * threads, so nothing here throws, blocks or takes a lock of the scheduler. The mirror reviews everything now and
+ * then, so a tap that fails makes a frame late, not wrong.
+ */
+public final class Taps {
+  private final Journal journal;
+  private final SchedulerPort port;
+  private final Consumer<Throwable> failures;
+
+  /**
+   * Taps of one scheduler.
+   *
+   * @param failures told of everything that goes wrong in a tap; must not throw
+   */
+  public Taps(Journal journal, SchedulerPort port, Consumer<Throwable> failures) {
+    this.journal = journal;
+    this.port = port;
+    this.failures = failures;
+  }
+
+  /** After {@code handle}: a node, an application or an attempt came, went or changed. */
+  public void handled(SchedulerEvent event) {
+    guarded(() -> markEvent(event));
+  }
+
+  /** After {@code allocate}: an AM asked, or only sent its heartbeat. Lists may be null. */
+  public void allocated(ApplicationAttemptId attempt, List<ResourceRequest> asks,
+      List<SchedulingRequest> schedulingRequests, List<String> blacklistAdditions, List<String> blacklistRemovals) {
+    guarded(() -> {
+      if (holds(asks) || holds(schedulingRequests)) {
+        journal.asksChanged(attempt.getApplicationId());
+      }
+      if (holds(blacklistAdditions) || holds(blacklistRemovals)) {
+        journal.blacklistChanged(attempt.getApplicationId());
+      }
+    });
+  }
+
+  /** After {@code nodeUpdate}: a NodeManager's heartbeat. Most change nothing that the other taps do not see. */
+  public void nodeUpdated(RMNode node) {
+    guarded(() -> {
+      if (node.getState() != NodeState.RUNNING) {
+        journal.nodeChanged(node.getNodeID());
+      }
+    });
+  }
+
+  /** After {@code containerLaunchedOnNode}. */
+  public void containerLaunched(ContainerId container, SchedulerNode node) {
+    guarded(() -> {
+      RMContainer launched = port.scheduler().getRMContainer(container);
+      if (launched != null) {
+        journal.container(ContainerStep.launched(launched, System.currentTimeMillis()));
+      }
+    });
+  }
+
+  /** After {@code completedContainerInternal}: a container ended, or a reservation was taken back. */
+  public void containerCompleted(RMContainer container, ContainerStatus status) {
+    guarded(() -> {
+      if (container.getContainerRequest() != null) {
+        journal.asksComeBack(container.getApplicationAttemptId().getApplicationId());
+      }
+      if (container.completed()) {
+        journal.container(ContainerStep.completed(container, System.currentTimeMillis(), status.getExitStatus()));
+      } else {
+        journal.nodeChanged(container.getNodeId());
+        journal.usageChanged(container.getApplicationAttemptId().getApplicationId());
+      }
+    });
+  }
+
+  /**
+   * After a {@code tryCommit} that succeeded.
+   *
+   * @param request what was committed; the RM takes only the first container of a request
+   * @param byTreadle whether the committer did it, not the stock scheduler
+   */
+  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle) {
+    guarded(() -> {
+      if (request.anythingAllocatedOrReserved()) {
+        markAllocation(request.getFirstAllocatedOrReservedContainer(), byTreadle);
+      }
+      for (SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> released : request.getContainersToRelease()) {
+        markBoth(released);
+      }
+    });
+  }
+
+  private void markAllocation(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> proposal,
+      boolean byTreadle) {
+    SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed = proposal.getAllocatedOrReservedContainer();
+    RMContainer container = placed.getRmContainer();
+    boolean update = placed.getSchedulerRequestKey().getContainerToUpdate() != null;
+    if (placed.isAllocated() && !update && container.getContainerId() != null) {
+      journal.container(ContainerStep.allocated(container, byTreadle));
+    } else {
+      markBoth(placed);
+    }
+    if (proposal.getToRelease() != null) {
+      proposal.getToRelease().forEach(this::markBoth);
+    }
+  }
+
+  private void markBoth(SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> container) {
+    journal.nodeChanged(container.getSchedulerNode().getNodeID());
+    journal.usageChanged(container.getSchedulerApplicationAttempt().getApplicationId());
+  }
+
+  private void markEvent(SchedulerEvent event) {
+    switch (event.getType()) {
+      case NODE_ADDED:
+        markAdded((NodeAddedSchedulerEvent) event);
+        break;
+      case NODE_REMOVED:
+        markNode(((NodeRemovedSchedulerEvent) event).getRemovedRMNode());
+        break;
+      case NODE_RESOURCE_UPDATE:
+        markNode(((NodeResourceUpdateSchedulerEvent) event).getRMNode());
+        break;
+      case NODE_LABELS_UPDATE:
+        journal.nodesChanged();
+        journal.queuesChanged();
+        break;
+      case APP_ADDED:
+        markApplication(((AppAddedSchedulerEvent) event).getApplicationId());
+        break;
+      case APP_REMOVED:
+        markApplication(((AppRemovedSchedulerEvent) event).getApplicationID());
+        break;
+      case APP_ATTEMPT_ADDED:
+        markApplication(((AppAttemptAddedSchedulerEvent) event).getApplicationAttemptId().getApplicationId());
+        break;
+      case APP_ATTEMPT_REMOVED:
+        markApplication(((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID().getApplicationId());
+        break;
+      case MANAGE_QUEUE:
+      case AUTO_QUEUE_DELETION:
+        journal.queuesChanged();
+        break;
+      default:
+        // heartbeats and the ends of containers have taps of their own
+    }
+  }
+
+  private void markApplication(ApplicationId application) {
+    journal.applicationChanged(application);
+    journal.queuesChanged();
+  }
+
+  private void markNode(RMNode node) {
+    journal.nodeChanged(node.getNodeID());
+    journal.queuesChanged();
+  }
+
+  private void markAdded(NodeAddedSchedulerEvent event) {
+    markNode(event.getAddedRMNode());
+    if (event.getContainerReports() == null) {
+      return;
+    }
+    for (NMContainerStatus report : event.getContainerReports()) {
+      RMContainer recovered = port.scheduler().getRMContainer(report.getContainerId());
+      if (recovered != null) {
+        journal.container(ContainerStep.allocated(recovered, false));
+        journal.container(ContainerStep.launched(recovered, recovered.getCreationTime()));
+      }
+    }
+  }
+
+  private static boolean holds(List<?> list) {
+    return list != null && !list.isEmpty();
+  }
+
+  private void guarded(Runnable marks) {
+    if (journal.isSnapshotNeeded()) {
+      return;
+    }
+    try {
+      marks.run();
+    } catch (Throwable e) {
+      failures.accept(e);
+    }
+  }
+}

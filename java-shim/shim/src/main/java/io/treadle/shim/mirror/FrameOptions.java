@@ -1,0 +1,52 @@
+package io.treadle.shim.mirror;
+
+/** What the link says with each frame. */
+public final class FrameOptions {
+  private final boolean observe;
+  private final int configuration;
+  private final int limit;
+  private final String mode;
+  private final long leaseMs;
+
+  /**
+   * Options of the next frame.
+   *
+   * @param observe nothing of the answer will be committed
+   * @param configuration raised by each -refreshQueues
+   * @param limit the most proposals that the answer may hold
+   * @param mode the setting {@code mode}, as the administrator wrote it
+   * @param leaseMs the setting {@code lease-ms}
+   */
+  public FrameOptions(boolean observe, int configuration, int limit, String mode, long leaseMs) {
+    this.observe = observe;
+    this.configuration = configuration;
+    this.limit = limit;
+    this.mode = mode;
+    this.leaseMs = leaseMs;
+  }
+
+  /** Whether nothing of the answer will be committed. */
+  public boolean observe() {
+    return observe;
+  }
+
+  /** A number raised by each -refreshQueues. */
+  public int configuration() {
+    return configuration;
+  }
+
+  /** The most proposals that the answer may hold. */
+  public int limit() {
+    return limit;
+  }
+
+  /** The mode's name. */
+  public String mode() {
+    return mode;
+  }
+
+  /** The lease time, milliseconds. */
+  public long leaseMs() {
+    return leaseMs;
+  }
+}

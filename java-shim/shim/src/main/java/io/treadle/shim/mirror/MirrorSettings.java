@@ -1,0 +1,67 @@
+package io.treadle.shim.mirror;
+
+/** Bounds and times of a {@link Mirror}; fixed for its life. */
+public final class MirrorSettings {
+  private final int frameMaxBytes;
+  private final long staleAfterMs;
+  private final long nodeReviewMs;
+  private final long applicationReviewMs;
+  private final int indexLimit;
+
+  private MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs,
+      int indexLimit) {
+    this.frameMaxBytes = frameMaxBytes;
+    this.staleAfterMs = staleAfterMs;
+    this.nodeReviewMs = nodeReviewMs;
+    this.applicationReviewMs = applicationReviewMs;
+    this.indexLimit = indexLimit;
+  }
+
+  /**
+   * Settings with the usual review times.
+   *
+   * @param frameMaxBytes the longest frame, bytes; at least 4,096
+   * @param staleAfterMs age of a node's last heartbeat from which on it is not used, milliseconds
+   */
+  public static MirrorSettings of(int frameMaxBytes, long staleAfterMs) {
+    if (frameMaxBytes < 4096) {
+      throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
+    }
+    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, 1 << 18);
+  }
+
+  /** These settings with other review times, milliseconds; 0 reviews everything in each frame. */
+  public MirrorSettings withReviews(long nodesMs, long applicationsMs) {
+    return new MirrorSettings(frameMaxBytes, staleAfterMs, nodesMs, applicationsMs, indexLimit);
+  }
+
+  /** These settings with another number of names and indices that may be given out before they are given out afresh. */
+  public MirrorSettings withIndexLimit(int limit) {
+    return new MirrorSettings(frameMaxBytes, staleAfterMs, nodeReviewMs, applicationReviewMs, limit);
+  }
+
+  /** The longest frame, bytes. */
+  public int frameMaxBytes() {
+    return frameMaxBytes;
+  }
+
+  /** Age of a node's last heartbeat from which on it is not used, milliseconds. */
+  public long staleAfterMs() {
+    return staleAfterMs;
+  }
+
+  /** In which time every node is looked at, marked or not, milliseconds. */
+  public long nodeReviewMs() {
+    return nodeReviewMs;
+  }
+
+  /** In which time every application is looked at, marked or not, milliseconds. */
+  public long applicationReviewMs() {
+    return applicationReviewMs;
+  }
+
+  /** How many names and indices may be given out after a snapshot before the next one. */
+  public int indexLimit() {
+    return indexLimit;
+  }
+}
