@@ -1,0 +1,187 @@
+package io.treadle.sls;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+
+/**
+ * Samples a running simulation every 100 ms and writes what was measured to a JSON file, replaced once a second and when the
+ * workload is done. The field {@code state} is {@code waiting} (for the scheduler or the first container), {@code running} or
+ * {@code finished}; {@code treadle bench} reads the file while the simulation runs.
+ */
+final class MeasurementWriter {
+  private static final long SAMPLE_MS = 100;
+  private static final int SAMPLES_PER_WRITE = 10;
+  private static final int MAX_SAMPLES = 72_000;
+  /** The scheduler's own rule of thumb for a node that has gone quiet: twice the heartbeat interval. */
+  private static final long STALE_MS = 2_000;
+
+  private final SlsMeasurements measurements;
+  private final Path file;
+  private final int jobs;
+  private final ObjectMapper json = new ObjectMapper();
+  private final ScheduledExecutorService timer;
+  private final List<double[]> samples = new ArrayList<>();
+
+  private Map<String, Long> cpuAtStart;
+  private Map<String, Long> cpuAtEnd;
+  private Map<String, Object> shimAtStart;
+  private boolean finished;
+  private String failure;
+  private int ticks;
+
+  MeasurementWriter(SlsMeasurements measurements, String output, int jobs) throws IOException {
+    this.measurements = measurements;
+    this.file = new File(output).toPath().toAbsolutePath();
+    this.jobs = jobs;
+    Files.createDirectories(file.getParent());
+    this.timer = Executors.newSingleThreadScheduledExecutor(task -> {
+      Thread thread = new Thread(task, "treadle-measurement");
+      thread.setDaemon(true);
+      return thread;
+    });
+  }
+
+  void start() {
+    timer.scheduleAtFixedRate(this::tick, 0, SAMPLE_MS, TimeUnit.MILLISECONDS);
+  }
+
+  void stop() {
+    timer.shutdown();
+    write();
+  }
+
+  private void tick() {
+    try {
+      sample();
+      if (ticks++ % SAMPLES_PER_WRITE == 0) {
+        write();
+      }
+    } catch (RuntimeException e) {
+      // the timer drops a task that throws: without this the benchmark would only see a file that no longer changes
+      failure = e.toString();
+    }
+  }
+
+  private synchronized void sample() {
+    CapacityScheduler scheduler = measurements.scheduler();
+    if (finished || scheduler.getRootQueue() == null) {
+      return;
+    }
+    if (cpuAtStart == null && measurements.commits().total() > 0) {
+      cpuAtStart = cpuNanos();
+      shimAtStart = ShimBean.attributes();
+    }
+    if (samples.size() < MAX_SAMPLES) {
+      QueueMetrics root = scheduler.getRootQueueMetrics();
+      samples.add(new double[] {measurements.elapsedMs(), root.getAllocatedContainers(), root.getPendingContainers(),
+          root.getAppsRunning(), root.getAppsPending(), root.getReservedContainers(), staleNodes(scheduler)});
+    }
+    if (measurements.attemptsEnded().total() >= jobs) {
+      finished = true;
+      cpuAtEnd = cpuNanos();
+      write();
+    }
+  }
+
+  private static int staleNodes(CapacityScheduler scheduler) {
+    int stale = 0;
+    long now = Time.monotonicNow();
+    for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
+      if (now - node.getLastHeartbeatMonotonicTime() > STALE_MS) {
+        stale++;
+      }
+    }
+    return stale;
+  }
+
+  private static Map<String, Long> cpuNanos() {
+    Map<String, Long> cpu = ThreadCpu.byGroup();
+    cpu.put("process", ThreadCpu.processNanos());
+    return cpu;
+  }
+
+  private synchronized void write() {
+    try {
+      Path temporary = file.resolveSibling(file.getFileName() + ".tmp");
+      json.writeValue(temporary.toFile(), report());
+      Files.move(temporary, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.ATOMIC_MOVE);
+    } catch (IOException e) {
+      System.err.println("treadle bench: cannot write " + file + ": " + e);
+    }
+  }
+
+  private Map<String, Object> report() {
+    Map<String, Object> report = new LinkedHashMap<>();
+    report.put("state", finished ? "finished" : measurements.commits().total() > 0 ? "running" : "waiting");
+    report.put("scheduler", measurements.scheduler().getClass().getName());
+    report.put("origin_epoch_ms", measurements.originEpochMs());
+    report.put("elapsed_ms", measurements.elapsedMs());
+    report.put("nodes", measurements.scheduler().getNumClusterNodes());
+    report.put("attempts_ended", measurements.attemptsEnded().total());
+    report.put("attempts_not_finished", measurements.attemptsNotFinished().total());
+    report.put("commits", timeline(measurements.commits()));
+    report.put("completions", timeline(measurements.completions()));
+    report.put("heartbeats", timeline(measurements.heartbeats()));
+    report.put("commit_wall", histogram(measurements.commitWall()));
+    report.put("commit_cpu", histogram(measurements.commitCpu()));
+    report.put("commit_refused_wall", histogram(measurements.commitRefusedWall()));
+    report.put("heartbeat_wall", histogram(measurements.heartbeatWall()));
+    report.put("allocate_wall", histogram(measurements.allocateWall()));
+    report.put("allocate_cpu", histogram(measurements.allocateCpu()));
+    report.put("cpu_ns", cpuUsed());
+    report.put("shim", ShimBean.attributes());
+    report.put("shim_at_first_container", shimAtStart);
+    report.put("sample_columns",
+        new String[] {"elapsed_ms", "running", "pending", "apps_running", "apps_pending", "reserved", "stale_nodes"});
+    report.put("samples", samples);
+    report.put("deadlock", ThreadCpu.deadlock());
+    report.put("failure", failure);
+    return report;
+  }
+
+  /** CPU time from the first container on; threads that were not yet there then count whole. */
+  private Map<String, Long> cpuUsed() {
+    Map<String, Long> used = new TreeMap<>();
+    if (cpuAtStart != null) {
+      Map<String, Long> now = cpuAtEnd == null ? cpuNanos() : cpuAtEnd;
+      now.forEach((group, nanos) -> used.put(group, nanos - cpuAtStart.getOrDefault(group, 0L)));
+    }
+    return used;
+  }
+
+  private static Map<String, Object> timeline(EventTimeline events) {
+    Map<String, Object> fields = new LinkedHashMap<>();
+    fields.put("total", events.total());
+    fields.put("first_ms", events.firstMs());
+    fields.put("last_ms", events.lastMs());
+    fields.put("bucket_ms", EventTimeline.BUCKET_MS);
+    fields.put("counts", events.counts());
+    return fields;
+  }
+
+  private static Map<String, Object> histogram(LatencyHistogram durations) {
+    Map<String, Object> fields = new LinkedHashMap<>();
+    fields.put("count", durations.count());
+    fields.put("total_ns", durations.totalNanos());
+    fields.put("p50_ns", durations.quantileNanos(0.5));
+    fields.put("p99_ns", durations.quantileNanos(0.99));
+    fields.put("max_ns", durations.quantileNanos(1));
+    return fields;
+  }
+}

@@ -1,0 +1,216 @@
+package io.treadle.sls;
+
+import java.io.IOException;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEventType;
+import org.apache.hadoop.yarn.sls.SLSRunner;
+import org.apache.hadoop.yarn.sls.scheduler.Tracker;
+
+/**
+ * Measures a scheduler in SLS, the same way whichever scheduler it is: the schedulers' overrides only delegate to here.
+ *
+ * <p>It takes the place of SLS's own metrics, which look at every live container of an application for each container that
+ * ends and would blur what is to be measured. A {@link MeasurementWriter} writes everything to a file every second.
+ */
+final class SlsMeasurements {
+  /** Where the results go: a file that is replaced about once a second. */
+  static final String OUTPUT_KEY = "treadle.bench.output";
+  /** How many applications the workload has: when so many attempts are over, it is done. */
+  static final String JOBS_KEY = "treadle.bench.jobs";
+  /** The name given to the CapacityScheduler's committer thread, which has none of its own. */
+  static final String COMMITTER_THREAD = "resourcecommitterservice";
+
+  private final CapacityScheduler scheduler;
+  private final BooleanSupplier ready;
+  private final Tracker tracker = new Tracker();
+  private final long originNanos = System.nanoTime();
+  private final long originEpochMs = System.currentTimeMillis();
+
+  private final EventTimeline commits = new EventTimeline(originNanos);
+  private final EventTimeline completions = new EventTimeline(originNanos);
+  private final EventTimeline heartbeats = new EventTimeline(originNanos);
+  private final EventTimeline attemptsEnded = new EventTimeline(originNanos);
+  private final EventTimeline attemptsNotFinished = new EventTimeline(originNanos);
+  private final LatencyHistogram commitWall = new LatencyHistogram();
+  private final LatencyHistogram commitCpu = new LatencyHistogram();
+  private final LatencyHistogram commitRefusedWall = new LatencyHistogram();
+  private final LatencyHistogram heartbeatWall = new LatencyHistogram();
+  private final LatencyHistogram allocateWall = new LatencyHistogram();
+  private final LatencyHistogram allocateCpu = new LatencyHistogram();
+
+  private volatile Thread committer;
+  private volatile SLSRunner runner;
+  private MeasurementWriter writer;
+
+  /**
+   * Measurements of one scheduler.
+   *
+   * @param scheduler whose metrics are sampled
+   * @param ready whether the scheduler is in the state that is to be measured; the load starts when it is
+   */
+  SlsMeasurements(CapacityScheduler scheduler, BooleanSupplier ready) {
+    this.scheduler = scheduler;
+    this.ready = ready;
+  }
+
+  /** Starts to write the results to the file that {@link #OUTPUT_KEY} names; without one nothing is written. */
+  synchronized void start(Configuration conf) throws IOException {
+    String output = conf.get(OUTPUT_KEY);
+    if (writer == null && output != null) {
+      writer = new MeasurementWriter(this, output, conf.getInt(JOBS_KEY, Integer.MAX_VALUE));
+      writer.start();
+    }
+  }
+
+  /** Writes a last time and stops. */
+  synchronized void stop() {
+    if (writer != null) {
+      writer.stop();
+    }
+  }
+
+  /** Hands one event to the scheduler; a node's heartbeat is timed. */
+  void handle(SchedulerEvent event, Runnable propagate) {
+    boolean heartbeat = event.getType() == SchedulerEventType.NODE_UPDATE;
+    long startNanos = System.nanoTime();
+    propagate.run();
+    if (heartbeat) {
+      long endNanos = System.nanoTime();
+      heartbeatWall.record(endNanos - startNanos);
+      heartbeats.record(endNanos);
+    } else if (event instanceof AppAttemptRemovedSchedulerEvent) {
+      RMAppAttemptState state = ((AppAttemptRemovedSchedulerEvent) event).getFinalAttemptState();
+      if (state != RMAppAttemptState.FINISHED && state != RMAppAttemptState.FINISHING) {
+        attemptsNotFinished.record(System.nanoTime());
+      }
+      attemptsEnded.record(System.nanoTime());
+    }
+  }
+
+  /** Times one call of an application master. */
+  Allocation allocate(Supplier<Allocation> propagate) {
+    long startNanos = System.nanoTime();
+    long startCpuNanos = ThreadCpu.currentThreadNanos();
+    try {
+      return propagate.get();
+    } finally {
+      allocateCpu.record(ThreadCpu.currentThreadNanos() - startCpuNanos);
+      allocateWall.record(System.nanoTime() - startNanos);
+    }
+  }
+
+  /** Times one commit. */
+  boolean commit(BooleanSupplier propagate) {
+    nameCommitter();
+    long startNanos = System.nanoTime();
+    long startCpuNanos = ThreadCpu.currentThreadNanos();
+    boolean committed = propagate.getAsBoolean();
+    long cpuNanos = ThreadCpu.currentThreadNanos() - startCpuNanos;
+    long endNanos = System.nanoTime();
+    if (committed) {
+      commitCpu.record(cpuNanos);
+      commitWall.record(endNanos - startNanos);
+      commits.record(endNanos);
+    } else {
+      commitRefusedWall.record(endNanos - startNanos);
+    }
+    return committed;
+  }
+
+  /** Notes that a container has ended. */
+  void completed() {
+    completions.record(System.nanoTime());
+  }
+
+  /** SLS is about to start the load: waits until the scheduler is ready for it, or until the benchmark ends this JVM. */
+  void setRunner(SLSRunner slsRunner) {
+    runner = slsRunner;
+    while (!ready.getAsBoolean()) {
+      try {
+        Thread.sleep(20);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return;
+      }
+    }
+  }
+
+  SLSRunner runner() {
+    return runner;
+  }
+
+  Tracker tracker() {
+    return tracker;
+  }
+
+  CapacityScheduler scheduler() {
+    return scheduler;
+  }
+
+  long originEpochMs() {
+    return originEpochMs;
+  }
+
+  double elapsedMs() {
+    return (System.nanoTime() - originNanos) / 1e6;
+  }
+
+  EventTimeline commits() {
+    return commits;
+  }
+
+  EventTimeline completions() {
+    return completions;
+  }
+
+  EventTimeline heartbeats() {
+    return heartbeats;
+  }
+
+  EventTimeline attemptsEnded() {
+    return attemptsEnded;
+  }
+
+  EventTimeline attemptsNotFinished() {
+    return attemptsNotFinished;
+  }
+
+  LatencyHistogram commitWall() {
+    return commitWall;
+  }
+
+  LatencyHistogram commitCpu() {
+    return commitCpu;
+  }
+
+  LatencyHistogram commitRefusedWall() {
+    return commitRefusedWall;
+  }
+
+  LatencyHistogram heartbeatWall() {
+    return heartbeatWall;
+  }
+
+  LatencyHistogram allocateWall() {
+    return allocateWall;
+  }
+
+  LatencyHistogram allocateCpu() {
+    return allocateCpu;
+  }
+
+  private void nameCommitter() {
+    Thread current = Thread.currentThread();
+    if (current != committer && current.getName().startsWith("Thread-")) {
+      current.setName(COMMITTER_THREAD);
+      committer = current;
+    }
+  }
+}
