@@ -1,7 +1,7 @@
 """The frames' schema, one table for both directions of the wire (docs/wire-format.md).
 
-A column's type is one of ``u8``, ``i32``, ``i64``, ``name`` (an ``i32`` into the texts sent since the last snapshot) and
-``R*i64`` (one ``i64`` column for each of the cluster's R resource types).
+A column's type is one of ``u8``, ``i32``, ``i64``, ``name`` (an ``i32`` into the texts sent since the last snapshot)
+and ``R*i64`` (one ``i64`` column for each of the cluster's R resource types).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ SECTIONS: Final[dict[str, Section]] = {
     "NODES": _section(7, "node:i32 name:name rack:name partition:name state:u8 total:R*i64 free:R*i64"),
     "APPLICATIONS": _section(
         8,
-        "application:i32 cluster_timestamp:i64 id:i32 attempt:i32 name:name type:name user:name queue:i32 partition:name"
-        " priority:i32 submit_time_ms:i64 start_time_ms:i64 state:u8 awaiting_am:u8 replaces:u8",
+        "application:i32 cluster_timestamp:i64 id:i32 attempt:i32 name:name type:name user:name queue:i32"
+        " partition:name priority:i32 submit_time_ms:i64 start_time_ms:i64 state:u8 awaiting_am:u8 replaces:u8",
     ),
     "APPLICATION_USAGE": _section(9, "application:i32 containers:i32 used:R*i64 headroom:R*i64"),
     "TAGS": _section(10, "application:i32 tag:name"),
