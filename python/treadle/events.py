@@ -1,9 +1,9 @@
 """Events: what the engine is told, as columns.
 
 An event is what one section of a frame says (docs/wire-format.md has the meaning of every column). The live sidecar
-decodes events from frames; the simulator and tests build them directly. Rows of one event describe different things of one
-kind; every column of an event has the same number of rows. Amounts of resources have the shape (rows, R), in the order of
-`ResourceTypes`.
+decodes events from frames; the simulator and tests build them directly. Rows of one event describe different things of
+one kind; every column of an event has the same number of rows. Amounts of resources have the shape (rows, R), in the
+order of `ResourceTypes`.
 
 Columns named ``*_name`` hold indices into the texts given by `Names` since the last `Snapshot`; 0 is the empty text.
 """

@@ -1,8 +1,8 @@
 """Frames to events.
 
-A decoder belongs to one connection: names are sent once, so it remembers the texts since the last snapshot. It is strict.
-Whatever is not a frame of docs/wire-format.md raises `WireError`, after which only a snapshot is taken: the engine asks for
-one.
+A decoder belongs to one connection: names are sent once, so it remembers the texts since the last snapshot. It is
+strict. Whatever is not a frame of docs/wire-format.md raises `WireError`, after which only a snapshot is taken: the
+engine asks for one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from treadle.wire.plans import EVENT_TYPES, SectionPlan, out_of_bounds, plans, v
 from treadle.wire.schema import SECTIONS
 
 NAMES_MAX: Final = 1 << 22
-"""The most texts between two snapshots. Past it the frame is refused, and the snapshot that is asked for starts afresh."""
+"""The most texts between two snapshots. Past it a frame is refused, and the snapshot then asked for starts afresh."""
 
 _STRINGS: Final = SECTIONS["STRINGS"].kind
 

@@ -19,7 +19,7 @@ NAMES: Final = -1
 """In place of a bound: the number of texts sent since the last snapshot."""
 
 INDEX_MAX: Final = 1 << 24
-"""Indices of nodes, queues, applications and request keys are below this: no frame can make the engine's columns huge."""
+"""Indices of nodes, queues, applications and request keys are below this, so that no frame makes huge columns."""
 
 _INDICES: Final = frozenset({"application", "node", "queue", "key"})
 _MAY_BE_ABSENT: Final = frozenset({("QUEUES", "parent"), ("CONTAINERS", "application"), ("CONTAINERS", "node")})

@@ -1,0 +1,163 @@
+"""The decoder's bounds, one example each, and what it keeps between frames."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from struct import pack, pack_into
+
+import numpy as np
+import pytest
+
+from treadle import events
+from treadle.wire.decoder import FrameDecoder
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.errors import WireError
+from treadle.wire.header import FrameHeader
+from treadle.wire.plans import EVENT_TYPES
+from treadle.wire.schema import SECTIONS, FrameFlag
+
+SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
+DELTA = SNAPSHOT._replace(flags=0, sequence=2)
+HEADER = 48
+
+
+def snapshot(*texts: str) -> bytes:
+    return FrameEncoder().encode(SNAPSHOT, [events.Names(("", *texts))])
+
+
+def tags(application: int, tag: int) -> events.Tags:
+    return events.Tags(np.array([application], np.int32), np.array([tag], np.int32))
+
+
+def field_of(frame: bytes, decoder: FrameDecoder | None = None) -> str:
+    with pytest.raises(WireError) as caught:
+        (decoder or FrameDecoder()).decode(frame)
+    return caught.value.field
+
+
+def test_the_fields_of_an_event_are_the_columns_of_its_section_in_order() -> None:
+    for name, type_ in EVENT_TYPES.items():
+        columns = [column.name + "_name" * (column.type == "name") for column in SECTIONS[name].columns]
+        assert [field.name for field in fields(type_)] == columns, name
+
+
+@pytest.mark.parametrize(
+    ("at", "format_", "value", "field"),
+    [
+        (0, "<4s", b"TRDP", "magic"),
+        (4, "<H", 2, "version"),
+        (6, "<H", 9, "flags"),
+        (16, "<q", 0, "sequence"),
+        (36, "<i", -1, "limit"),
+        (40, "<H", 0, "resources"),
+        (40, "<H", 65, "resources"),
+        (42, "<H", 2, "section 1"),
+        (42, "<H", 0, "length"),
+        (44, "<I", 47, "length"),
+        (HEADER, "<H", 0, "section 0.kind"),
+        (HEADER, "<H", 16, "section 0.kind"),
+        (HEADER + 2, "<H", 1, "section 0.reserved"),
+        (HEADER + 4, "<I", 0xFFFFFFFF, "STRINGS.length"),
+        (HEADER + 8, "<I", 10, "section 0.length"),
+        (HEADER + 8, "<I", 8, "STRINGS.bytes"),
+        (HEADER + 12, "<i", 1, "STRINGS.bytes"),
+        (HEADER + 16, "<i", -1, "STRINGS.bytes"),
+        (HEADER + 20, "<B", 0xFF, "STRINGS"),
+    ],
+)
+def test_an_error_names_the_field(at: int, format_: str, value: int | bytes, field: str) -> None:
+    frame = bytearray(snapshot("x"))
+    pack_into(format_, frame, at, value)
+    assert field_of(bytes(frame)) == field
+
+
+def test_the_first_text_of_a_snapshot_is_empty() -> None:
+    assert field_of(FrameEncoder().encode(SNAPSHOT, [events.Names(("x",))])) == "STRINGS"
+    assert field_of(FrameEncoder().encode(SNAPSHOT, [])) == "STRINGS"
+
+
+def test_a_delta_needs_a_snapshot_before_it() -> None:
+    assert field_of(FrameEncoder().encode(DELTA, [])) == "flags"
+
+
+def test_a_delta_keeps_the_number_of_resource_types() -> None:
+    decoder = FrameDecoder()
+    decoder.decode(snapshot())
+    assert field_of(FrameEncoder().encode(DELTA._replace(resources=3), []), decoder) == "resources"
+
+
+def test_names_of_earlier_frames_count_until_the_next_snapshot() -> None:
+    decoder, encoder = FrameDecoder(), FrameEncoder()
+    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("", "a"))]))
+    decoded = decoder.decode(encoder.encode(DELTA, [events.Names(("b",)), tags(3, 2)]))
+    assert decoded.events[0] == events.Names(("b",))
+    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",))]))
+    assert field_of(encoder.encode(DELTA, [tags(3, 1)]), decoder) == "TAGS.tag"
+
+
+@pytest.mark.parametrize(
+    ("application", "tag", "field"), [(-1, 0, "application"), (1 << 24, 0, "application"), (0, -1, "tag")]
+)
+def test_an_index_out_of_range_is_named(application: int, tag: int, field: str) -> None:
+    frame = FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), tags(application, tag)])
+    assert field_of(frame) == f"TAGS.{field}"
+
+
+def test_the_culprit_among_columns_checked_together_is_named() -> None:
+    column, amounts = np.zeros(2, np.int32), np.zeros((2, 2), np.int64)
+    bad = np.array([0, 5], np.int32)
+    nodes = events.Nodes(np.arange(2, dtype=np.int32), column, bad, column, np.ones(2, np.uint8), amounts, amounts)
+    assert field_of(FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), nodes])) == "NODES.rack"
+
+
+def test_sections_come_once_and_in_order() -> None:
+    frame = snapshot()
+    twice = bytearray(frame + frame[HEADER:])
+    pack_into("<H", twice, 42, 2)
+    pack_into("<I", twice, 44, len(twice))
+    assert field_of(bytes(twice)) == "section 1.kind"
+
+
+def test_rows_and_length_agree() -> None:
+    section = pack("<HHII", SECTIONS["TAGS"].kind, 0, 1, 7) + bytes(7)
+    frame = bytearray(snapshot() + section)
+    pack_into("<H", frame, 42, 2)
+    pack_into("<I", frame, 44, len(frame))
+    assert field_of(bytes(frame)) == "TAGS.length"
+
+
+def test_resource_types_are_as_many_as_the_header_says() -> None:
+    types = events.ResourceTypes(("a",), ("",), np.ones(1, np.uint8), np.ones(1, np.int64), np.ones(1, np.int64))
+    encoder = FrameEncoder()
+    frame = bytearray(encoder.encode(SNAPSHOT._replace(resources=1), [events.Names(("", "a")), types]))
+    pack_into("<H", frame, 40, 2)
+    assert field_of(bytes(frame)) == "RESOURCE_TYPES.rows"
+
+
+def test_a_setting_is_there_once() -> None:
+    encoder = FrameEncoder()
+    names = events.Names(("", "a", "b"))
+    frame = bytearray(encoder.encode(SNAPSHOT, [names, events.Settings({"a": "", "b": ""})]))
+    pack_into("<i", frame, len(frame) - 12, 1)
+    assert field_of(bytes(frame)) == "SETTINGS.key"
+
+
+def test_columns_are_views_of_the_frame() -> None:
+    decoded = FrameDecoder().decode(FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), tags(3, 0)]))
+    (found,) = [event for event in decoded.events if isinstance(event, events.Tags)]
+    assert not found.application.flags.owndata
+    assert not found.application.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ([tags(1, 0), tags(2, 0)], "two events"),
+        ([events.Settings({"absent": ""})], "no Names gave"),
+        ([events.Snapshot(8)], "Snapshot"),
+        ([events.Tags(np.zeros(2, np.int32), np.zeros(1, np.int32))], "shape"),
+    ],
+)
+def test_what_cannot_be_encoded_is_said(found: list[events.Event], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), *found])
