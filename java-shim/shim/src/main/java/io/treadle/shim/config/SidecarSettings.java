@@ -1,0 +1,66 @@
+package io.treadle.shim.config;
+
+import java.io.File;
+
+/** The part of {@link ShimConfig} that says how there comes to be a sidecar. Immutable. */
+public final class SidecarSettings {
+  private final SidecarKind kind;
+  private final String pythonCommand;
+  private final String configFile;
+  private final File logFile;
+  private final int startTimeoutMs;
+  private final String connectionFile;
+
+  private SidecarSettings(SidecarKind kind, String pythonCommand, String configFile, File logFile, int startTimeoutMs,
+      String connectionFile) {
+    this.kind = kind;
+    this.pythonCommand = pythonCommand;
+    this.configFile = configFile;
+    this.logFile = logFile;
+    this.startTimeoutMs = startTimeoutMs;
+    this.connectionFile = connectionFile;
+  }
+
+  static SidecarSettings read(Settings settings) throws BadSettingException {
+    SidecarKind kind = settings.oneOf(ShimConfig.SIDECAR, SidecarKind.class, SidecarKind.MANAGED);
+    String command = settings.text(ShimConfig.PYTHON_COMMAND, "treadle");
+    String connectionFile = settings.text(ShimConfig.CONNECTION_FILE, "");
+    if (kind == SidecarKind.EXTERNAL && connectionFile.isEmpty()) {
+      throw new BadSettingException(ShimConfig.CONNECTION_FILE + " is not set, but " + ShimConfig.SIDECAR
+          + " is 'external': set it to the path given to 'treadle sidecar --external --connection-file'");
+    }
+    String logFile = settings.text(ShimConfig.SIDECAR_LOG_FILE, "");
+    return new SidecarSettings(kind, command, settings.text(ShimConfig.CONFIG_FILE, ""),
+        logFile.isEmpty() ? ShimConfig.defaultLogFile() : new File(logFile),
+        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 120_000, 100, 3_600_000), connectionFile);
+  }
+
+  public SidecarKind kind() {
+    return kind;
+  }
+
+  /** The executable of a managed sidecar. */
+  public String pythonCommand() {
+    return pythonCommand;
+  }
+
+  /** The path of treadle.yaml for a managed sidecar, empty for its defaults. */
+  public String configFile() {
+    return configFile;
+  }
+
+  /** Where a managed sidecar's standard error goes. */
+  public File logFile() {
+    return logFile;
+  }
+
+  /** How long a managed sidecar may take to become ready, milliseconds. */
+  public int startTimeoutMs() {
+    return startTimeoutMs;
+  }
+
+  /** Where an external sidecar tells how to connect; empty in managed mode. */
+  public String connectionFile() {
+    return connectionFile;
+  }
+}

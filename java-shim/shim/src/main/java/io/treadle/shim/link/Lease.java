@@ -1,0 +1,64 @@
+package io.treadle.shim.link;
+
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.LongSupplier;
+
+/**
+ * The right of an engine to schedule: held for some time after each of its answers. It runs out by itself, since whoever asks looks at
+ * the clock; no thread and no message is needed for the stock scheduler to take over. Thread-safe.
+ */
+public final class Lease {
+  private final LongSupplier nanoClock;
+  private final AtomicBoolean seenHeld = new AtomicBoolean();
+  private final LongAdder flips = new LongAdder();
+  private volatile long durationNanos;
+  /** When it ends, by the clock; only while {@link #taken}. */
+  private volatile long endNanos;
+  private volatile boolean taken;
+
+  /**
+   * A lease that nobody holds.
+   *
+   * @param nanoClock a monotonic clock such as {@code System::nanoTime}
+   * @param durationMs how long an answer keeps it, milliseconds
+   */
+  public Lease(LongSupplier nanoClock, long durationMs) {
+    this.nanoClock = nanoClock;
+    duration(durationMs);
+  }
+
+  /** Changes how long the next answers keep it, milliseconds. */
+  public void duration(long durationMs) {
+    durationNanos = TimeUnit.MILLISECONDS.toNanos(durationMs);
+  }
+
+  /** The engine answered just now. */
+  public void renew() {
+    endNanos = nanoClock.getAsLong() + durationNanos;
+    taken = true;
+    held();
+  }
+
+  /** The engine failed: there is no use in waiting for the end. */
+  public void release() {
+    taken = false;
+    held();
+  }
+
+  /** Whether an engine holds it now. */
+  public boolean held() {
+    boolean held = taken && nanoClock.getAsLong() - endNanos < 0;
+    if (held != seenHeld.get() && seenHeld.compareAndSet(!held, held)) {
+      flips.increment();
+    }
+    return held;
+  }
+
+  /** How often it was taken or lost; a loss by time counts when somebody first asks after it. */
+  public long flips() {
+    held();
+    return flips.sum();
+  }
+}
