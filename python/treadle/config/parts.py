@@ -1,0 +1,102 @@
+"""Parts of a policy, by name.
+
+A policy is put together from five kinds of parts, each chosen in treadle.yaml by its ``kind``. A part is known once its
+module has been imported and has registered it, with the model of its parameters, in one line::
+
+    @PARTS.register("fit", "packing", PackingParameters)
+    class Packing:
+        def __init__(self, parameters: PackingParameters) -> None: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+QUESTIONS: Final = {
+    "gate": "May this ask be served now?",
+    "share": "Which queue is owed most?",
+    "order": "Which application first?",
+    "fit": "Which node for an ask?",
+    "estimate": "How long, and how much is left?",
+}
+"""The kinds of parts and the question that each answers."""
+
+DEFAULTS: Final = {"gate": "all", "share": "capacity", "order": "queue", "fit": "packing", "estimate": "none"}
+"""The part of each kind that a policy has unless treadle.yaml says otherwise."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Parameters(BaseModel):
+    """Base of the parameter models: each field has a default, bounds and a description, and others are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
+
+
+class NoParameters(Parameters):
+    """Of a part that has nothing to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A registered part: what makes it, from which parameters."""
+
+    name: str
+    parameters: type[Parameters]
+    make: Callable[..., Any]
+    summary: str
+    """The first line of the docstring of what makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part as chosen: its kind with checked parameters."""
+
+    kind: Kind
+    parameters: Parameters
+
+    def make(self, *arguments: Any) -> Any:
+        """Return a new part; the first argument of its maker is the parameters."""
+        return self.kind.make(self.parameters, *arguments)
+
+
+class PartRegistry:
+    """What `register` was called with: for each of the `QUESTIONS` the kinds there are."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[str, Kind]] = {question: {} for question in QUESTIONS}
+
+    def register(self, part: str, kind: str, parameters: type[Parameters] = NoParameters) -> Callable[[F], F]:
+        """Return a decorator for the class or function that makes a part from its parameters.
+
+        Raises:
+            ValueError: there is no such kind of part, or the name is taken.
+        """
+        if part not in self._kinds:
+            raise ValueError(f"{part!r} is not one of {', '.join(QUESTIONS)}")
+        if kind in self._kinds[part]:
+            raise ValueError(f"{part}.{kind} is registered twice")
+
+        def decorate(make: F) -> F:
+            summary = (make.__doc__ or "").strip().partition("\n")[0]
+            self._kinds[part][kind] = Kind(kind, parameters, make, summary)
+            return make
+
+        return decorate
+
+    def kinds(self, part: str) -> dict[str, Kind]:
+        """Return the registered kinds of a part, by name, in order of their names."""
+        return dict(sorted(self._kinds[part].items()))
+
+    def default(self, part: str) -> Part:
+        """Return the default part with its default parameters."""
+        kind = self._kinds[part][DEFAULTS[part]]
+        return Part(kind, kind.parameters())
+
+
+PARTS: Final = PartRegistry()
+"""All parts of the modules imported so far; importing `treadle.policy` registers Treadle's own."""

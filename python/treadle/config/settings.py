@@ -1,0 +1,79 @@
+"""The engine's settings, with their defaults, bounds and meanings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from treadle.config.parts import PARTS, QUESTIONS, Parameters, Part, PartRegistry
+
+
+class Hold(Parameters):
+    """A node is held for an ask that is too big for the free space of any node, so that small asks do not starve it."""
+
+    nodes_max: int = Field(default=4, ge=0, le=1000, description="Nodes held at the same time; 0: none.")
+    duration_ms: int = Field(
+        default=30_000,
+        ge=0,
+        le=86_400_000,
+        description="How long a node is held for one ask; smaller asks go around it.",
+    )
+
+
+class Assumed(Parameters):
+    """A proposal counts as placed until its fate is known."""
+
+    timeout_ms: int = Field(
+        default=10_000, ge=100, le=3_600_000, description="A proposal of unknown fate is forgotten after this time."
+    )
+
+
+class Limits(Parameters):
+    """Bounds of one decision."""
+
+    proposals_max: int = Field(
+        default=4096,
+        ge=1,
+        le=1_000_000,
+        description="The most proposals in one answer; the ResourceManager may ask for fewer.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The five parts of the policy (`treadle.config.parts.QUESTIONS`)."""
+
+    gate: Part
+    share: Part
+    order: Part
+    fit: Part
+    estimate: Part
+
+    def name(self) -> str:
+        """Return the kinds of the parts in one line, for status pages and metrics."""
+        return " ".join(f"{part}={getattr(self, part).kind.name}" for part in QUESTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of treadle.yaml."""
+
+    policy: Policy
+    hold: Hold
+    assumed: Assumed
+    limits: Limits
+    seed: int
+    """Of whatever the policy draws at random: equal seeds and events give equal proposals."""
+
+
+SECTIONS: dict[str, type[Parameters]] = {"hold": Hold, "assumed": Assumed, "limits": Limits}
+"""The keys of treadle.yaml besides ``policy`` and ``seed``, which are of their own kind."""
+
+SEED_MAX = 2**63 - 1
+
+
+def default_settings(parts: PartRegistry = PARTS) -> Settings:
+    """Return the settings of an empty treadle.yaml; the default parts must have been registered."""
+    policy = Policy(**{part: parts.default(part) for part in QUESTIONS})
+    return Settings(policy, Hold(), Assumed(), Limits(), 0)
