@@ -1,0 +1,80 @@
+package io.treadle.shim.wire;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+
+/** One column of fixed width that grows at its end. Values are kept unencoded and copied to a frame in one go. */
+final class Column {
+  private static final int FIRST_CAPACITY = 16;
+
+  private final int width;
+  private byte[] bytes;
+  private int[] ints;
+  private long[] longs;
+  private int size;
+
+  Column(ColumnType type) {
+    width = type.width();
+    allocate(FIRST_CAPACITY);
+  }
+
+  private void allocate(int capacity) {
+    bytes = width == 1 ? new byte[capacity] : null;
+    ints = width == 4 ? new int[capacity] : null;
+    longs = width == 8 ? new long[capacity] : null;
+  }
+
+  void put(byte value) {
+    if (size == bytes.length) {
+      bytes = Arrays.copyOf(bytes, 2 * size);
+    }
+    bytes[size++] = value;
+  }
+
+  void put(int value) {
+    if (size == ints.length) {
+      ints = Arrays.copyOf(ints, 2 * size);
+    }
+    ints[size++] = value;
+  }
+
+  void put(long value) {
+    if (size == longs.length) {
+      longs = Arrays.copyOf(longs, 2 * size);
+    }
+    longs[size++] = value;
+  }
+
+  int intAt(int row) {
+    return ints[row];
+  }
+
+  int size() {
+    return size;
+  }
+
+  int width() {
+    return width;
+  }
+
+  /** Forgets the values; gives memory back if the column had grown beyond {@code keep} values. */
+  void clear(int keep) {
+    size = 0;
+    if ((width == 1 ? bytes.length : width == 4 ? ints.length : longs.length) > keep) {
+      allocate(FIRST_CAPACITY);
+    }
+  }
+
+  /** Appends {@code count} values from {@code from} on to a little-endian buffer. */
+  void copy(int from, int count, ByteBuffer target) {
+    int end = target.position() + count * width;
+    if (width == 1) {
+      target.put(bytes, from, count);
+    } else if (width == 4) {
+      target.asIntBuffer().put(ints, from, count);
+    } else {
+      target.asLongBuffer().put(longs, from, count);
+    }
+    target.position(end);
+  }
+}

@@ -1,0 +1,54 @@
+package io.treadle.shim.wire;
+
+/** The header's fields that are the same in all parts of a frame. */
+public final class FrameHeader {
+  private final long epoch;
+  private final boolean snapshot;
+  private final boolean observe;
+  private final long rmTimeMs;
+  private final int configuration;
+  private final int limit;
+
+  /**
+   * A header.
+   *
+   * @param epoch one per scheduler instance and engine connection
+   * @param snapshot the engine forgets everything first
+   * @param observe nothing of the answer will be committed
+   * @param rmTimeMs the RM's clock, milliseconds since 1970
+   * @param configuration raised by each -refreshQueues
+   * @param limit the most proposals that the answer may hold
+   */
+  public FrameHeader(long epoch, boolean snapshot, boolean observe, long rmTimeMs, int configuration, int limit) {
+    this.epoch = epoch;
+    this.snapshot = snapshot;
+    this.observe = observe;
+    this.rmTimeMs = rmTimeMs;
+    this.configuration = configuration;
+    this.limit = limit;
+  }
+
+  long epoch() {
+    return epoch;
+  }
+
+  boolean snapshot() {
+    return snapshot;
+  }
+
+  boolean observe() {
+    return observe;
+  }
+
+  long rmTimeMs() {
+    return rmTimeMs;
+  }
+
+  int configuration() {
+    return configuration;
+  }
+
+  int limit() {
+    return limit;
+  }
+}

@@ -1,0 +1,150 @@
+package io.treadle.shim.wire;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Collects rows of every section and makes frames of them: docs/wire-format.md, "A frame". Used again for frame after
+ * frame by one thread.
+ */
+public final class FrameWriter {
+  /** Bytes of a frame's header. */
+  public static final int HEADER_BYTES = 48;
+  /** No frame may be allowed less than this. */
+  public static final int LEAST_MAX_BYTES = 4096;
+
+  private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
+  private static final int VERSION = 1;
+  private static final int FLAG_SNAPSHOT = 1;
+  private static final int FLAG_MORE = 2;
+  private static final int FLAG_OBSERVE = 4;
+
+  private final int resources;
+  private final int maxBytes;
+  private final SectionWriter[] sections = new SectionWriter[Section.values().length];
+
+  /**
+   * A writer of empty frames.
+   *
+   * @param resources the number of resource types, R
+   * @param maxBytes the longest frame, bytes
+   */
+  public FrameWriter(int resources, int maxBytes) {
+    if (resources < 1 || resources > 0xffff) {
+      throw new IllegalArgumentException("a frame holds 1 to 65535 resource types, not " + resources);
+    }
+    if (maxBytes < LEAST_MAX_BYTES) {
+      throw new IllegalArgumentException("a frame must be allowed " + LEAST_MAX_BYTES + " bytes, not " + maxBytes);
+    }
+    this.resources = resources;
+    this.maxBytes = maxBytes;
+    for (Section section : Section.values()) {
+      sections[section.ordinal()] = new SectionWriter(section, resources);
+    }
+  }
+
+  /** The number of resource types, R. */
+  public int resources() {
+    return resources;
+  }
+
+  /** Where the rows of a section go. */
+  public SectionWriter section(Section section) {
+    return sections[section.ordinal()];
+  }
+
+  /** Adds a text, which gets the next free index of a name; no longer than a quarter of {@link #LEAST_MAX_BYTES}. */
+  public void text(String text) {
+    section(Section.STRINGS).text(text);
+  }
+
+  /** Forgets all rows. */
+  public void clear() {
+    for (SectionWriter section : sections) {
+      section.clear();
+    }
+  }
+
+  /**
+   * Makes frames of the rows collected, at least one, and forgets the rows. A section that replaces all its earlier
+   * rows is never split.
+   *
+   * @param header the fields that all parts share
+   * @param firstSequence the sequence number of the first part; the others count on
+   * @throws FrameTooSmallException if a section that must not be split does not fit in a frame
+   */
+  public List<byte[]> frames(FrameHeader header, long firstSequence) throws FrameTooSmallException {
+    try {
+      List<Part> parts = split();
+      List<byte[]> frames = new ArrayList<>(parts.size());
+      for (int i = 0; i < parts.size(); i++) {
+        int flags = (header.snapshot() && i == 0 ? FLAG_SNAPSHOT : 0) | (i < parts.size() - 1 ? FLAG_MORE : 0)
+            | (header.observe() ? FLAG_OBSERVE : 0);
+        frames.add(encode(parts.get(i), header, flags, firstSequence + i));
+      }
+      return frames;
+    } finally {
+      clear();
+    }
+  }
+
+  private List<Part> split() throws FrameTooSmallException {
+    List<Part> parts = new ArrayList<>();
+    Part part = new Part();
+    parts.add(part);
+    for (SectionWriter section : sections) {
+      section.seal();
+      int row = 0;
+      while (row < section.rows()) {
+        int count = section.fitting(row, (long) maxBytes - part.bytes);
+        boolean split = count < section.rows() - row;
+        if (split && section.section().isWhole() || count == 0) {
+          if (part.ranges.isEmpty()) {
+            throw new FrameTooSmallException(section.section(), section.bytes(row, section.rows() - row), maxBytes);
+          }
+          part = new Part();
+          parts.add(part);
+          continue;
+        }
+        part.ranges.add(new Range(section, row, count));
+        part.bytes += section.bytes(row, count);
+        row += count;
+      }
+    }
+    return parts;
+  }
+
+  private byte[] encode(Part part, FrameHeader header, int flags, long sequence) {
+    byte[] frame = new byte[part.bytes];
+    ByteBuffer buffer = ByteBuffer.wrap(frame).order(ByteOrder.LITTLE_ENDIAN);
+    buffer.putInt(MAGIC).putShort((short) VERSION).putShort((short) flags);
+    buffer.putLong(header.epoch()).putLong(sequence).putLong(header.rmTimeMs());
+    buffer.putInt(header.configuration()).putInt(header.limit());
+    buffer.putShort((short) resources).putShort((short) part.ranges.size()).putInt(part.bytes);
+    for (Range range : part.ranges) {
+      range.section.copy(range.from, range.count, buffer);
+    }
+    return frame;
+  }
+
+  /** What goes into one frame. */
+  private static final class Part {
+    private final List<Range> ranges = new ArrayList<>();
+    private int bytes = HEADER_BYTES;
+  }
+
+  /** Some rows of a section. */
+  private static final class Range {
+    private final SectionWriter section;
+    private final int from;
+    private final int count;
+
+    private Range(SectionWriter section, int from, int count) {
+      this.section = section;
+      this.from = from;
+      this.count = count;
+    }
+  }
+}

@@ -1,0 +1,88 @@
+package io.treadle.shim.wire;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** The files in tests/golden, which the Python side reads and writes, too. */
+class GoldenFilesTest {
+  private static final Path GOLDEN = Paths.get("../../tests/golden");
+
+  @Test
+  void writesTheGoldenFrame() throws Exception {
+    JsonNode json = json("frame-snapshot.json");
+    JsonNode header = json.get("header");
+    FrameWriter writer = new FrameWriter(header.get("resources").asInt(), 1 << 20);
+    for (JsonNode text : json.get("sections").get("STRINGS").get("texts")) {
+      writer.text(text.asText());
+    }
+    for (Section section : Section.values()) {
+      if (section != Section.STRINGS) {
+        fill(writer.section(section), section, json.get("sections").get(section.name()));
+      }
+    }
+    int flags = header.get("flags").asInt();
+    FrameHeader same = new FrameHeader(header.get("epoch").asLong(), (flags & 1) != 0, (flags & 4) != 0,
+        header.get("rm_time_ms").asLong(), header.get("configuration").asInt(), header.get("limit").asInt());
+    List<byte[]> frames = writer.frames(same, header.get("sequence").asLong());
+    assertEquals(1, frames.size());
+    assertArrayEquals(bytes("frame-snapshot.bin"), frames.get(0));
+  }
+
+  private static void fill(SectionWriter rows, Section section, JsonNode columns) {
+    JsonNode first = columns.get(section.columnNames().get(0));
+    for (int row = 0; row < first.size(); row++) {
+      for (int i = 0; i < section.columnNames().size(); i++) {
+        JsonNode values = columns.get(section.columnNames().get(i));
+        switch (section.columnTypes().get(i)) {
+          case U8:
+            rows.u8(values.get(row).asInt());
+            break;
+          case I64:
+            rows.i64(values.get(row).asLong());
+            break;
+          case RESOURCES:
+            rows.amounts(new long[] {
+                values.get(0).get(row).asLong(), values.get(1).get(row).asLong(), values.get(2).get(row).asLong()});
+            break;
+          default:
+            rows.i32(values.get(row).asInt());
+        }
+      }
+      rows.end();
+    }
+  }
+
+  @Test
+  void readsTheGoldenProposals() throws Exception {
+    JsonNode json = json("proposals.json");
+    ProposalFrame frame = ProposalFrame.parse(bytes("proposals.bin"), 4);
+    assertEquals(json.get("epoch").asLong(), frame.epoch());
+    assertEquals(json.get("sequence").asLong(), frame.sequence());
+    assertEquals(json.get("decide_us").asLong(), frame.decideMicros());
+    assertEquals(json.get("flags").asInt() == 1, frame.resend());
+    assertEquals(json.get("status").asText(), frame.status());
+    assertEquals(json.get("application").size(), frame.size());
+    for (int i = 0; i < frame.size(); i++) {
+      assertEquals(json.get("application").get(i).asInt(), frame.application(i));
+      assertEquals(json.get("key").get(i).asInt(), frame.requestKey(i));
+      assertEquals(json.get("node").get(i).asInt(), frame.node(i));
+    }
+  }
+
+  private static JsonNode json(String name) throws IOException {
+    return new ObjectMapper().readTree(bytes(name));
+  }
+
+  private static byte[] bytes(String name) throws IOException {
+    return Files.readAllBytes(GOLDEN.resolve(name));
+  }
+}
