@@ -1,0 +1,41 @@
+"""What is wrong with a treadle.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: where it stands, and what would be right."""
+
+    line: int
+    """From 1; 0 if it is the whole file."""
+    field: str
+    """As ``policy.fit.window``; empty if it is the whole file."""
+    text: str
+
+
+class ConfigError(Exception):
+    """A file of settings that cannot be used; its text has a line for each problem: ``file:line: field: problem``."""
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.file = file
+        self.problems = sorted(problems)
+        super().__init__("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """Return each problem as ``file:line: field: problem``."""
+        return [
+            f"{self.file}{f':{line}' if line else ''}: {f'{field}: ' if field else ''}{text}"
+            for line, field, text in self.problems
+        ]
+
+
+def unknown(word: str, known: Iterable[str]) -> str:
+    """Return that a word is not one of those known, and the nearest of them if one is near."""
+    known = sorted(known)
+    near = get_close_matches(word, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{word!r} is not one of {', '.join(known) or 'none'}{hint}"

@@ -1,0 +1,125 @@
+"""treadle.yaml to settings, or to an error that says file, line, field and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from treadle.config.errors import ConfigError, Problem, unknown
+from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
+from treadle.config.settings import SECTIONS, SEED_MAX, Assumed, Hold, Limits, Policy, Settings
+from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
+
+P = TypeVar("P", bound=Parameters)
+
+
+def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
+    """Read a treadle.yaml; what is not in it has its default.
+
+    Args:
+        file: the file
+        parts: the parts that a policy may have; the modules of the default ones must have been imported
+
+    Raises:
+        ConfigError: the file cannot be read, or something in it is wrong; all that is wrong is told at once.
+    """
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(BYTES_MAX + 1)
+        text = content.decode("utf-8")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}; check the path and its permissions"
+        raise ConfigError(str(file), [Problem(0, "", problem)]) from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(str(file), [Problem(line, "", "not UTF-8; save the file in that encoding")]) from error
+    return parse_settings(str(file), text, parts)
+
+
+def parse_settings(file: str, text: str, parts: PartRegistry = PARTS) -> Settings:
+    """Return the settings in a text; ``file`` is what errors call it (see `read_settings`)."""
+    return _Reader(YamlDocument(file, text), parts).settings()
+
+
+class _Reader:
+    """Checks one document, collecting all its problems."""
+
+    def __init__(self, document: YamlDocument, parts: PartRegistry) -> None:
+        self._document = document
+        self._parts = parts
+        self._problems: list[Problem] = []
+
+    def settings(self) -> Settings:
+        root = self._mapping(self._document.value, ())
+        self._known(root, (), ["policy", "seed", *SECTIONS])
+        chosen = self._mapping(root.get("policy"), ("policy",))
+        self._known(chosen, ("policy",), QUESTIONS)
+        found = {part: self._part(part, chosen.get(part)) for part in QUESTIONS}
+        hold = self._parameters(Hold, root.get("hold"), ("hold",))
+        assumed = self._parameters(Assumed, root.get("assumed"), ("assumed",))
+        limits = self._parameters(Limits, root.get("limits"), ("limits",))
+        seed = self._seed(root.get("seed", 0))
+        policy = {part: choice for part, choice in found.items() if choice is not None}
+        if self._problems or hold is None or assumed is None or limits is None:
+            raise ConfigError(self._document.file, self._problems)
+        return Settings(Policy(**policy), hold, assumed, limits, seed)
+
+    def _wrong(self, path: Path, text: str) -> None:
+        self._problems.append(self._document.problem(path, text))
+
+    def _mapping(self, value: Any, path: Path) -> dict[str, Any]:
+        """Return the mapping at a path; nothing there means an empty one."""
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self._wrong(path, f"{value!r} is not a mapping; write `key: value` lines")
+            return {}
+        for key in value:
+            if not isinstance(key, str):
+                self._wrong((*path, str(key)), "is no key; write a name")
+        return {key: item for key, item in value.items() if isinstance(key, str)}
+
+    def _known(self, mapping: dict[str, Any], path: Path, known: Iterable[str]) -> None:
+        known = list(known)
+        for key in mapping:
+            if key not in known:
+                self._wrong((*path, key), unknown(key, known))
+
+    def _part(self, part: str, value: Any) -> Part | None:
+        path = ("policy", part)
+        mapping = self._mapping(value, path)
+        kinds = self._parts.kinds(part)
+        name = mapping.pop("kind", DEFAULTS[part])
+        if not isinstance(name, str) or name not in kinds:
+            self._wrong((*path, "kind"), unknown(str(name), kinds))
+            return None
+        parameters = self._parameters(kinds[name].parameters, mapping, path, ("kind",))
+        return None if parameters is None else Part(kinds[name], parameters)
+
+    def _parameters(self, model: type[P], value: Any, path: Path, besides: tuple[str, ...] = ()) -> P | None:
+        try:
+            return model.model_validate(self._mapping(value, path))
+        except ValidationError as error:
+            for detail in error.errors():
+                self._wrong((*path, *detail["loc"]), _explain(detail, model, besides))
+            return None
+
+    def _seed(self, value: Any) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= SEED_MAX:
+            return value
+        self._wrong(("seed",), f"{value!r} is not a whole number from 0 to {SEED_MAX}")
+        return 0
+
+
+def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, ...]) -> str:
+    """Return what is wrong with a value and what is allowed, in one line."""
+    name = str(detail["loc"][0]) if detail["loc"] else ""
+    field = model.model_fields.get(name)
+    if detail["type"] == "extra_forbidden":
+        return unknown(name, [*model.model_fields, *besides])
+    text = f"{detail['input']!r}: " + detail["msg"].replace("Input should be", "it must be")
+    return text if field is None else f"{text} (default {field.default!r})"

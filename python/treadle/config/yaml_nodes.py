@@ -1,0 +1,78 @@
+"""YAML with the line on which everything stands."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from treadle.config.errors import ConfigError, Problem
+
+Path = tuple[str | int, ...]
+
+BYTES_MAX: Final = 1 << 20
+"""No treadle.yaml is longer than this."""
+
+
+def dotted(path: Path) -> str:
+    """Return a path as it is told to people: ``policy.fit.window``."""
+    return ".".join(map(str, path))
+
+
+class YamlDocument:
+    """A document's value, and the line of each key in it."""
+
+    def __init__(self, file: str, text: str) -> None:
+        """Parse ``text``; ``file`` is what errors call it.
+
+        Raises:
+            ConfigError: it is no YAML, has a key twice, or uses aliases.
+        """
+        self.file = file
+        self._lines: dict[Path, int] = {}
+        if len(text) > BYTES_MAX:
+            raise ConfigError(file, [Problem(0, "", f"longer than {BYTES_MAX} bytes")])
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            if node is not None:
+                self._note(node, ())
+            self.value: Any = yaml.safe_load(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            raise ConfigError(
+                file, [Problem(mark.line + 1 if mark else 0, "", f"not YAML: {error.problem}")]
+            ) from error
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise ConfigError(file, [Problem(0, "", f"not YAML: {error}".partition("\n")[0])]) from error
+
+    def line(self, path: Path) -> int:
+        """Return the line of a path, or of the nearest thing around it that is in the file; 0 in an empty file."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path, 0)
+
+    def problem(self, path: Path, text: str) -> Problem:
+        """Return a problem with what stands at a path."""
+        return Problem(self.line(path), dotted(path), text)
+
+    def _note(self, node: yaml.Node, path: Path) -> None:
+        if path in self._lines:
+            raise ConfigError(self.file, [Problem(node.start_mark.line + 1, dotted(path), "is there twice; keep one")])
+        self._lines[path] = node.start_mark.line + 1
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self._refuse_alias(item, node, (*path, index))
+                self._note(item, (*path, index))
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                below = (*path, str(key.value))
+                self._refuse_alias(value, key, below)
+                self._note(value, below)
+                self._lines[below] = key.start_mark.line + 1
+
+    def _refuse_alias(self, node: yaml.Node, before: yaml.Node, path: Path) -> None:
+        # An alias is the very node that it names, which stands earlier in the file.
+        if node.start_mark.index < before.start_mark.index:
+            raise ConfigError(
+                self.file, [Problem(before.start_mark.line + 1, dotted(path), "is an alias; write it out")]
+            )

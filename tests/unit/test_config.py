@@ -1,0 +1,138 @@
+"""treadle.yaml: what is taken, and what is said of what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from treadle.config.errors import ConfigError
+from treadle.config.parts import DEFAULTS, QUESTIONS, Parameters, PartRegistry
+from treadle.config.reader import parse_settings, read_settings
+from treadle.config.settings import default_settings
+from treadle.config.writer import default_yaml
+
+
+class Packed(Parameters):
+    """Parameters for the tests."""
+
+    window: int = Field(default=64, ge=1, le=4096, description="How many.")
+    weight: float = Field(default=0.1, ge=0, le=1, description="How much.")
+    deep: bool = Field(default=True, description="Whether.")
+
+
+@pytest.fixture
+def parts() -> PartRegistry:
+    registry = PartRegistry()
+    for part, kind in DEFAULTS.items():
+        if part != "fit":
+            registry.register(part, kind)(lambda parameters: parameters)
+    registry.register("fit", "first_fit")(lambda parameters: parameters)
+    registry.register("fit", "packing", Packed)(lambda parameters, *rest: (parameters, rest))
+    return registry
+
+
+def problems(text: str, parts: PartRegistry) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_settings("conf/t.yaml", text, parts)
+    return caught.value.lines()
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "policy:\n", "policy: {}\nhold:\n", "{}"])
+def test_what_is_left_out_has_its_default(text: str, parts: PartRegistry) -> None:
+    assert parse_settings("f", text, parts) == default_settings(parts)
+
+
+def test_settings_are_taken(parts: PartRegistry) -> None:
+    text = "policy: {fit: {kind: packing, window: 8, weight: 1}}\nhold: {nodes_max: 0}\nseed: 3\n"
+    settings = parse_settings("f", text, parts)
+    assert settings.policy.fit.parameters == Packed(window=8, weight=1.0)
+    assert settings.policy.fit.make("x") == (Packed(window=8, weight=1.0), ("x",))
+    assert (settings.hold.nodes_max, settings.hold.duration_ms, settings.seed) == (0, 30_000, 3)
+    assert settings.policy.name() == "gate=all share=capacity order=queue fit=packing estimate=none"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "policy:\n  fit:\n    kind: packng\n",
+            "conf/t.yaml:3: policy.fit.kind: 'packng' is not one of first_fit, packing; did you mean packing?",
+        ),
+        (
+            "policy:\n  fit:\n    windw: 3\n",
+            "conf/t.yaml:3: policy.fit.windw: 'windw' is not one of deep, kind, weight, window; did you mean window?",
+        ),
+        (
+            "hold:\n  nodes_max: -1\n",
+            "conf/t.yaml:2: hold.nodes_max: -1: it must be greater than or equal to 0 (default 4)",
+        ),
+        (
+            "limits:\n\n  proposals_max: many\n",
+            "conf/t.yaml:3: limits.proposals_max: 'many': it must be a valid integer (default 4096)",
+        ),
+        (
+            "polcy: {}\n",
+            "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, hold, limits, policy, seed; did you mean policy?",
+        ),
+        (
+            "policy:\n  fot: {}\n",
+            "conf/t.yaml:2: policy.fot: 'fot' is not one of estimate, fit, gate, order, share; did you mean fit?",
+        ),
+        ("policy: {gate: {kind: all, x: 1}}", "conf/t.yaml:1: policy.gate.x: 'x' is not one of kind"),
+        ("policy: packing\n", "conf/t.yaml:1: policy: 'packing' is not a mapping; write `key: value` lines"),
+        ("- a\n", "conf/t.yaml:1: ['a'] is not a mapping; write `key: value` lines"),
+        ("seed: -1\n", "conf/t.yaml:1: seed: -1 is not a whole number from 0 to 9223372036854775807"),
+        ("seed: true\n", "conf/t.yaml:1: seed: True is not a whole number from 0 to 9223372036854775807"),
+        ("1: 2\n", "conf/t.yaml:1: 1: is no key; write a name"),
+        ("seed: 1\nseed: 2\n", "conf/t.yaml:2: seed: is there twice; keep one"),
+        ("hold: &a {}\nlimits: *a\n", "conf/t.yaml:2: limits: is an alias; write it out"),
+        ("a: [1\n", "conf/t.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
+        ("\tseed: 1\n", "conf/t.yaml:1: not YAML: found character '\\t' that cannot start any token"),
+    ],
+)
+def test_an_error_says_line_field_and_what_is_allowed(text: str, line: str, parts: PartRegistry) -> None:
+    assert problems(text, parts) == [line]
+
+
+def test_everything_wrong_is_told_at_once(parts: PartRegistry) -> None:
+    found = problems("seed: x\npolicy:\n  share: {kind: drf}\nassumed: {timeout_ms: 1}\n", parts)
+    assert [line.split(": ")[1] for line in found] == ["seed", "policy.share.kind", "assumed.timeout_ms"]
+
+
+@pytest.mark.parametrize(
+    "text", ["&a [*a]", "[" * 5000, "seed: " + "9" * 5000, "\x00", "? [a]\n: b", "a: 2001-99-99", "x" * (1 << 21)]
+)
+def test_hostile_yaml_is_an_error_of_one_line(text: str, parts: PartRegistry) -> None:
+    (line,) = problems(text, parts)
+    assert line.startswith("conf/t.yaml:")
+    assert "\n" not in line
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry) -> None:
+    absent = tmp_path / "absent.yaml"
+    with pytest.raises(ConfigError, match=r"absent\.yaml: cannot be read: No such file"):
+        read_settings(absent, parts)
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"# fine\nseed: \xff\n")
+    with pytest.raises(ConfigError, match=r"binary\.yaml:2: not UTF-8"):
+        read_settings(binary, parts)
+
+
+def test_what_is_written_is_the_defaults(parts: PartRegistry) -> None:
+    text = default_yaml(parts)
+    assert parse_settings("f", text, parts) == default_settings(parts)
+    assert "    # How many.\n    window: 64\n" in text
+    assert "    # or kind: first_fit\n" in text
+    for part in QUESTIONS:
+        assert f"  {part}:\n" in text
+
+
+def test_a_part_is_registered_once_and_under_a_known_question() -> None:
+    registry = PartRegistry()
+    registry.register("fit", "a")(lambda parameters: parameters)
+    with pytest.raises(ValueError, match="twice"):
+        registry.register("fit", "a")
+    with pytest.raises(ValueError, match="'fot' is not one of"):
+        registry.register("fot", "a")
