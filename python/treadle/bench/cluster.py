@@ -1,0 +1,67 @@
+"""The benchmark as a whole: all modes over several rounds, interleaved."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from treadle import __version__
+from treadle.bench import results
+from treadle.bench.modes import Mode
+from treadle.bench.results import Figures, ModeResult
+from treadle.bench.simulation import Run, Setting, simulate
+
+Progress = Callable[[str, dict[str, Any]], None]
+"""Told the label of a run and its measurements so far."""
+
+
+def run_benchmark(
+    modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, progress: Progress
+) -> tuple[list[ModeResult], list[Run]]:
+    """Runs each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
+
+    Returns the result of each mode and all runs. Runs that fail are in the result with their cause.
+    """
+    runs: list[Run] = []
+    for number in range(1, rounds + 1):
+        for mode in modes:
+            label = f"{mode.name}, round {number} of {rounds}"
+            run = simulate(mode, setting, folder / f"{number}-{mode.name}", lambda seen, at=label: progress(at, seen))
+            runs.append(run)
+    return [_result(mode, runs, setting.workload.containers) for mode in modes], runs
+
+
+def _result(mode: Mode, runs: Sequence[Run], containers: int) -> ModeResult:
+    own = [run for run in runs if run.mode == mode]
+    rounds: list[Figures] = [results.figures_of(run, containers) for run in own if run.failure is None]
+    return results.combine(mode, rounds, [run.failure for run in own if run.failure is not None])
+
+
+def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict[str, Any]:
+    """Everything that goes to the JSON file."""
+    workload = setting.workload
+    return {
+        "workload": {**asdict(workload), "containers": workload.containers, "ideal_span_s": workload.ideal_span_ms / 1000},
+        "rounds": rounds,
+        "heap_mb": setting.heap_mb,
+        "machine": {
+            "cores": psutil.cpu_count(),
+            "memory_mb": psutil.virtual_memory().total // 2**20,
+            "system": platform.platform(),
+            "python": platform.python_version(),
+        },
+        "treadle": __version__,
+        **results.as_json(outcome),
+    }
+
+
+def write_report(path: Path, content: dict[str, Any]) -> None:
+    """Writes the report as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")

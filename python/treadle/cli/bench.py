@@ -1,0 +1,143 @@
+"""`treadle bench`: how fast a simulated cluster is scheduled."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from treadle.bench import cluster, jars, modes
+from treadle.bench.errors import BenchError
+from treadle.bench.plot import write_plots
+from treadle.bench.results import ModeResult, comparison
+from treadle.bench.simulation import Setting
+from treadle.bench.table import results_table
+from treadle.bench.workload import Workload
+
+app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
+
+
+@app.callback()
+def bench() -> None:
+    """Benchmarks."""
+
+
+@app.command("cluster")
+def cluster_command(
+    json_file: Annotated[Path, typer.Option("--json", help="Where the results go, as JSON.")],
+    nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,
+    jobs: Annotated[int, typer.Option(help="Jobs, all submitted at once.")] = 20,
+    tasks: Annotated[int, typer.Option(help="Tasks of each job, of 1 GB and one core.")] = 240,
+    task_ms: Annotated[int, typer.Option(help="How long a task runs, milliseconds.")] = 5_000,
+    rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
+    mode: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(modes.MODES)}; all if not given.")] = None,
+    heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
+    stall_s: Annotated[float, typer.Option(help="Give a run up when nothing has happened for so long, seconds.")] = 120.0,
+    runtime: Annotated[Path | None, typer.Option(help="A folder of Hadoop's jars, SLS included.")] = None,
+    sidecar: Annotated[Path | None, typer.Option(help="The treadle command that the shim starts.")] = None,
+    java_option: Annotated[list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
+) -> None:
+    """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
+    console = Console(stderr=True)
+    try:
+        workload = Workload(nodes, jobs, tasks, task_ms, seed)
+        setting = Setting(
+            workload=workload,
+            class_path=jars.class_path(runtime),
+            java=jars.java_command(),
+            heap_mb=heap_mb_for(workload, heap_mb),
+            sidecar_command=str(sidecar_command(sidecar)),
+            stall_s=stall_allowed_s(stall_s, workload),
+            jvm_options=tuple(java_option or ()),
+        )
+        outcome = _run(setting, modes.chosen(mode or []), rounds, json_file, plot, keep, console)
+    except BenchError as error:
+        console.print(f"[bold red]treadle bench:[/] {error}", highlight=False)
+        raise typer.Exit(2) from None
+    if any(result.failures for result in outcome):
+        raise typer.Exit(1)
+
+
+def heap_mb_for(workload: Workload, asked_mb: int) -> int:
+    """The heap to give: what was asked for, else by nodes and containers, at most half of the machine's memory."""
+    machine_mb = psutil.virtual_memory().total // 2**20
+    if asked_mb == 0:
+        return min(machine_mb // 2, 1024 + workload.nodes // 4 + workload.containers // 50)
+    if not 256 <= asked_mb <= machine_mb:
+        raise BenchError(f"--heap-mb is {asked_mb}: between 256 and the machine's {machine_mb} MB are possible")
+    return asked_mb
+
+
+def stall_allowed_s(asked_s: float, workload: Workload) -> float:
+    """The time without any event that ends a run: never less than a few tasks take."""
+    if not (math.isfinite(asked_s) and asked_s > 0):
+        raise BenchError(f"--stall-s is {asked_s}: it must be above 0")
+    return max(asked_s, 3 * workload.task_ms / 1000)
+
+
+def sidecar_command(asked: Path | None) -> Path:
+    """The treadle executable that the shim starts: what was asked for, else the one beside this Python."""
+    beside = Path(sys.executable).with_name("treadle")
+    found = asked or (beside if beside.exists() else Path(shutil.which("treadle") or beside))
+    if not found.exists():
+        raise BenchError(f"--sidecar {found}: there is no such command; install the package into this Python")
+    return found.absolute()
+
+
+def _run(
+    setting: Setting,
+    chosen: list[modes.Mode],
+    rounds: int,
+    json_file: Path,
+    plot: Path | None,
+    keep: Path | None,
+    console: Console,
+) -> list[ModeResult]:
+    if rounds < 1:
+        raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
+    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    with console.status("starting") as status:
+        outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, _Progress(status, setting.workload).show)
+    content = cluster.report(setting, rounds, outcome)
+    cluster.write_report(json_file, content)
+    for result in outcome:
+        for failure in result.failures:
+            console.print(f"[red]{result.mode.name}[/]: {failure}", highlight=False)
+    Console().print(results_table(outcome, comparison(outcome)))
+    console.print(f"Results: {json_file}")
+    if plot is not None:
+        console.print("Plots: " + ", ".join(map(str, write_plots(plot, runs))))
+    if keep is None and not any(result.failures for result in outcome):
+        shutil.rmtree(folder)
+    return outcome
+
+
+class _Progress:
+    """The line that tells how far a run is."""
+
+    def __init__(self, status: Status, workload: Workload) -> None:
+        self._status = status
+        self._workload = workload
+        self._label = ""
+        self._since = 0.0
+
+    def show(self, label: str, seen: dict[str, Any]) -> None:
+        if label != self._label:
+            self._label, self._since = label, time.monotonic()
+        done = seen.get("completions", {}).get("total", 0)
+        nodes = seen.get("nodes", 0)
+        total = self._workload.containers
+        what = f"{done:,} of {total:,} containers done" if done or nodes >= self._workload.nodes else f"{nodes:,} nodes"
+        self._status.update(f"{label}: {what}, {time.monotonic() - self._since:.0f} s")
