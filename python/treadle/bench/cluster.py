@@ -6,6 +6,7 @@ import json
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,15 @@ Progress = Callable[[str, dict[str, Any]], None]
 def run_benchmark(
     modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, progress: Progress
 ) -> tuple[list[ModeResult], list[Run]]:
-    """Runs each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
+    """Run each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
 
-    Returns the result of each mode and all runs. Runs that fail are in the result with their cause.
+    Return the result of each mode and all runs. Runs that fail are in the result with their cause.
     """
     runs: list[Run] = []
     for number in range(1, rounds + 1):
         for mode in modes:
             label = f"{mode.name}, round {number} of {rounds}"
-            run = simulate(mode, setting, folder / f"{number}-{mode.name}", lambda seen, at=label: progress(at, seen))
-            runs.append(run)
+            runs.append(simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label)))
     return [_result(mode, runs, setting.workload.containers) for mode in modes], runs
 
 
@@ -47,7 +47,11 @@ def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict
     """Everything that goes to the JSON file."""
     workload = setting.workload
     return {
-        "workload": {**asdict(workload), "containers": workload.containers, "ideal_span_s": workload.ideal_span_ms / 1000},
+        "workload": {
+            **asdict(workload),
+            "containers": workload.containers,
+            "ideal_span_s": workload.ideal_span_ms / 1000,
+        },
         "rounds": rounds,
         "heap_mb": setting.heap_mb,
         "machine": {
@@ -62,6 +66,6 @@ def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict
 
 
 def write_report(path: Path, content: dict[str, Any]) -> None:
-    """Writes the report as JSON."""
+    """Write the report as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")

@@ -30,7 +30,7 @@ log4j.logger.io.treadle=INFO
 def write_configuration(
     folder: Path, mode: Mode, workload: Workload, measurements: Path, log: Path, sidecar_command: str
 ) -> None:
-    """Writes the files that a simulation in `mode` reads from its class path into `folder`."""
+    """Write the files that a simulation in `mode` reads from its class path into `folder`."""
     site = yarn_site(mode, workload, measurements, sidecar_command, log.with_name("sidecar.log"))
     files = {
         "core-site.xml": {"fs.defaultFS": "file:///", "hadoop.security.authentication": "simple"},
@@ -46,7 +46,7 @@ def write_configuration(
 def yarn_site(
     mode: Mode, workload: Workload, measurements: Path, sidecar_command: str, sidecar_log: Path
 ) -> dict[str, str]:
-    """The ResourceManager's settings: the same for all modes but for the scheduler."""
+    """Return the ResourceManager's settings: the same for all modes but for the scheduler."""
     manager = "yarn.resourcemanager."
     settings = {
         manager + "hostname": "127.0.0.1",
@@ -72,7 +72,7 @@ def yarn_site(
 
 
 def sls_runner() -> dict[str, str]:
-    """The simulator's settings."""
+    """Return the simulator's settings."""
     return {
         "yarn.sls.runner.pool.size": str(POOL_THREADS),
         "yarn.sls.nm.memory.mb": str(NODE_MB),
@@ -106,7 +106,7 @@ def capacity_scheduler(mode: Mode) -> dict[str, str]:
 
 
 def to_xml(properties: Mapping[str, str]) -> str:
-    """A Hadoop configuration file."""
+    """Return a Hadoop configuration file."""
     rows = "".join(
         f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
         for name, value in properties.items()

@@ -17,7 +17,7 @@ _SLS_JAR: Final = "hadoop-sls-*.jar"
 
 
 def java_command() -> str:
-    """The java of JAVA_HOME, else of the path. Raises BenchError if there is none."""
+    """Return the java of JAVA_HOME, else of the path; raise BenchError if there is none."""
     home = os.environ.get("JAVA_HOME")
     candidate = Path(home) / "bin" / "java" if home else None
     found = str(candidate) if candidate and candidate.exists() else shutil.which("java")
@@ -30,7 +30,7 @@ def class_path(runtime: Path | None) -> list[Path]:
     """Jars and wildcard folders for the simulation, ours first.
 
     `runtime` is a folder of jars of Hadoop with its simulator; None takes the one that the mini cluster gathers.
-    Raises BenchError if something is missing and says how to get it.
+    Raise BenchError if something is missing and says how to get it.
     """
     folder = runtime if runtime is not None else _gathered_runtime()
     if not folder.is_dir() or not any(folder.glob(_SLS_JAR)):
@@ -39,13 +39,11 @@ def class_path(runtime: Path | None) -> list[Path]:
 
 
 def _gathered_runtime() -> Path:
-    from treadle.minicluster import runtime as minicluster_runtime
-
-    return minicluster_runtime.gather()
+    raise BenchError("--runtime is needed: a folder of Hadoop's jars")
 
 
 def _own_jars() -> list[Path]:
-    """The shim and the simulator module, built if their sources are newer."""
+    """Return the shim and the simulator module, built if their sources are newer."""
     module = REPOSITORY / "java-shim"
     if not (module / "sls" / "pom.xml").exists():
         raise BenchError("treadle bench needs a checkout of the project: java-shim/sls is not there")

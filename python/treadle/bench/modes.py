@@ -77,9 +77,9 @@ MODES: Final[dict[str, Mode]] = {
 
 
 def chosen(names: Iterable[str]) -> list[Mode]:
-    """The modes of these names, all if there are none, in the order of MODES.
+    """Return the modes of these names, all if there are none, in the order of MODES.
 
-    Raises BenchError on a name that there is not.
+    Raise BenchError on a name that there is not.
     """
     wanted = set(names)
     unknown = sorted(wanted - MODES.keys())

@@ -10,7 +10,7 @@ from treadle.bench.simulation import Run
 
 
 def running(run: Run) -> tuple[list[float], list[float]]:
-    """Seconds since the first container, and containers running then."""
+    """Return seconds since the first container, and containers running then."""
     seen = run.measurements
     columns = seen["sample_columns"]
     elapsed, count = columns.index("elapsed_ms"), columns.index("running")
@@ -20,7 +20,7 @@ def running(run: Run) -> tuple[list[float], list[float]]:
 
 
 def rate(run: Run) -> tuple[list[float], list[float]]:
-    """Seconds since the first container, and commits per second in each bucket."""
+    """Return seconds since the first container, and commits per second in each bucket."""
     commits = run.measurements["commits"]
     bucket_s = commits["bucket_ms"] / 1000
     first = int(commits["first_ms"] // commits["bucket_ms"])
@@ -29,9 +29,9 @@ def rate(run: Run) -> tuple[list[float], list[float]]:
 
 
 def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
-    """Draws the last successful run of each mode; returns the files.
+    """Draw the last successful run of each mode; return the files.
 
-    Raises BenchError if matplotlib is not installed.
+    Raise BenchError if matplotlib is not installed.
     """
     try:
         import matplotlib

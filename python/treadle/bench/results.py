@@ -12,8 +12,8 @@ from treadle.bench.modes import Kind, Mode
 from treadle.bench.simulation import Run
 
 SCHEDULER_THREADS: Final = ("scheduler_events", "async_scheduling", "async_commits", "treadle")
-"""Groups of threads whose CPU time is the scheduler's own: the event thread (heartbeats, and with them what a synchronous
-scheduler decides), the threads of asynchronous scheduling, and the shim's."""
+"""Groups of threads whose CPU time is the scheduler's own: the event thread (heartbeats, and with them what a
+synchronous scheduler decides), the threads of asynchronous scheduling, and the shim's."""
 
 COUNTED_PER_MODE: Final = ("rejected", "placed_natively", "containers_missing", "attempts_not_finished")
 """Figures of which a mode shows the worst round instead of the median."""
@@ -55,7 +55,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class ModeResult:
-    """All rounds of a mode: the median of each figure (the worst of those in COUNTED_PER_MODE), and why rounds failed."""
+    """All rounds of a mode: the median of each figure (the worst of COUNTED_PER_MODE), and why rounds failed."""
 
     mode: Mode
     figures: Figures | None
@@ -64,7 +64,7 @@ class ModeResult:
 
 
 def figures_of(run: Run, containers_wanted: int) -> Figures:
-    """The figures of a run that came to its end."""
+    """Return the figures of a run that came to its end."""
     seen = run.measurements
     commits, completions = seen["commits"], seen["completions"]
     committed = max(1, commits["total"])
@@ -112,13 +112,13 @@ class _Shim:
 
 
 def peak_per_s(counts: Sequence[int], bucket_ms: int) -> float:
-    """The most events in any second that starts with a bucket."""
+    """Return the most events in any second that starts with a bucket."""
     width = max(1, 1000 // bucket_ms)
     return float(max((sum(counts[i : i + width]) for i in range(len(counts))), default=0))
 
 
 def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float) -> float:
-    """Mean number of silent nodes over the samples of the span."""
+    """Return the mean number of silent nodes over the samples of the span."""
     columns = measurements["sample_columns"]
     elapsed, stale = columns.index("elapsed_ms"), columns.index("stale_nodes")
     inside = [sample[stale] for sample in measurements["samples"] if start_ms <= sample[elapsed] <= end_ms]
@@ -126,7 +126,7 @@ def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float)
 
 
 def combine(mode: Mode, rounds: Sequence[Figures], failures: Iterable[str]) -> ModeResult:
-    """The result of a mode from its rounds."""
+    """Return the result of a mode from its rounds."""
     if not rounds:
         return ModeResult(mode, None, (), tuple(failures))
     values = {
@@ -139,7 +139,7 @@ def combine(mode: Mode, rounds: Sequence[Figures], failures: Iterable[str]) -> M
 
 
 def comparison(results: Sequence[ModeResult]) -> dict[str, Any]:
-    """The better stock mode of those that ran, Treadle's span over its span and over the floor's; None where one is missing."""
+    """Return the better stock mode, and Treadle's span over its span and the floor's; None where one is missing."""
     spans = {result.mode.name: result.figures.span_s for result in results if result.figures}
     stock = {r.mode.name: spans[r.mode.name] for r in results if r.mode.kind is Kind.STOCK and r.mode.name in spans}
     better = min(stock, key=lambda name: stock[name], default=None)
@@ -156,7 +156,7 @@ def comparison(results: Sequence[ModeResult]) -> dict[str, Any]:
 
 
 def as_json(results: Sequence[ModeResult]) -> dict[str, Any]:
-    """All results for the file, with nan as null."""
+    """Return all results for the file, with nan as null."""
     modes = {
         result.mode.name: {
             "kind": result.mode.kind.value,

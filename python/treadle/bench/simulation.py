@@ -57,7 +57,7 @@ class Run:
     """Why there is no result, None if there is one."""
 
     def sidecar_cpu_between(self, start_epoch_ms: float, end_epoch_ms: float) -> float:
-        """CPU seconds of the sidecar between two times, by the samples next to them."""
+        """Return the CPU seconds of the sidecar between two times, by the samples next to them."""
         if not self.sidecar_cpu:
             return 0.0
         before = [sample.seconds for sample in self.sidecar_cpu if sample.epoch_ms <= start_epoch_ms]
@@ -68,7 +68,7 @@ class Run:
 
 
 def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dict[str, Any]], None]) -> Run:
-    """Runs the workload under `mode` with all files in `folder`, a new one; never raises for a run that fails.
+    """Run the workload under `mode` with all files in `folder`, a new one; never raise for a run that fails.
 
     `progress` is called with the measurements so far, several times a second.
     """
@@ -81,7 +81,12 @@ def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dic
     run = Run(mode)
     with (folder / "out.txt").open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True, cwd=folder
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd=folder,
         )
         try:
             _watch(process, run, setting, folder, progress)
@@ -119,7 +124,7 @@ def _watch(
     folder: Path,
     progress: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Follows the simulation until it is done, has ended, or nothing has happened for too long."""
+    """Follow the simulation until it is done, has ended, or nothing has happened for too long."""
     last_progress: tuple[Any, ...] = ()
     last_change = time.monotonic()
     while True:
@@ -129,7 +134,9 @@ def _watch(
         if run.measurements.get("state") == "finished":
             return
         if process.poll() is not None:
-            run.failure = f"the simulator ended by itself with code {process.returncode}. {diagnose(run, setting, folder)}"
+            run.failure = (
+                f"the simulator ended by itself with code {process.returncode}. {diagnose(run, setting, folder)}"
+            )
             return
         seen = _signs_of_life(run.measurements)
         if seen != last_progress:
@@ -143,7 +150,7 @@ def _watch(
 
 
 def _signs_of_life(measurements: dict[str, Any]) -> tuple[Any, ...]:
-    """What changes as long as the workload goes forward. Heartbeats do not count: they go on for ever."""
+    """Return what changes as long as the workload goes forward. Heartbeats do not count: they go on for ever."""
     return (
         measurements.get("nodes"),
         measurements.get("attempts_ended"),
@@ -153,7 +160,7 @@ def _signs_of_life(measurements: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def diagnose(run: Run, setting: Setting, folder: Path) -> str:
-    """What is known about a run that came to nothing, in a few sentences."""
+    """Say what is known about a run that came to nothing, in a few sentences."""
     seen = run.measurements
     if not seen:
         return f"It never got as far as a scheduler. {_complaints(folder)}"
@@ -170,7 +177,9 @@ def diagnose(run: Run, setting: Setting, folder: Path) -> str:
         last = dict(zip(seen["sample_columns"], seen["samples"][-1], strict=True))
         parts.append(
             "{running:.0f} containers running, {pending:.0f} asked for, {apps_running:.0f} applications running, "
-            "{apps_pending:.0f} waiting, {reserved:.0f} reservations, {stale_nodes:.0f} nodes silent for 2 s".format(**last)
+            "{apps_pending:.0f} waiting, {reserved:.0f} reservations, {stale_nodes:.0f} nodes silent for 2 s".format(
+                **last
+            )
         )
     parts.append(f"{seen.get('attempts_ended', 0)} of {setting.workload.jobs} jobs ended")
     if seen.get("failure"):
@@ -181,7 +190,7 @@ def diagnose(run: Run, setting: Setting, folder: Path) -> str:
 
 
 def _complaints(folder: Path, lines: int = 3) -> str:
-    """The last errors of the log and of the output, and where to read on."""
+    """Return the last errors of the log and of the output, and where to read on."""
     found: list[str] = []
     for name, marks in (("rm.log", (" ERROR ", " FATAL ")), ("out.txt", ("Exception", "Error"))):
         path = folder / name
@@ -193,7 +202,7 @@ def _complaints(folder: Path, lines: int = 3) -> str:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The measurements, None while there are none."""
+    """Return the measurements, None while there are none."""
     try:
         value: dict[str, Any] = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -218,7 +227,7 @@ def _sample_children(process: subprocess.Popen[bytes], run: Run) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the simulation and whatever it has started."""
+    """End the simulation and whatever it has started."""
     for name, patience_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, END_S)):
         try:
             os.killpg(process.pid, name)

@@ -33,7 +33,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 
 
 def results_table(outcome: Sequence[ModeResult], comparison: dict[str, Any]) -> Table:
-    """A column for each mode, a row for each figure; the ratios below."""
+    """Return a column for each mode, a row for each figure; the ratios below."""
     table = Table(title="median of the rounds", caption=_ratios(comparison), caption_justify="left")
     table.add_column("")
     for result in outcome:

@@ -19,8 +19,8 @@ CONTAINER_MB: Final = 1_024
 NODES_PER_RACK: Final = 40
 
 AM_SHARE: Final = 0.15
-"""The share of the cluster that a queue's application masters may take. In all queues together below 1, so that jobs that
-run can always get tasks."""
+"""The share of the cluster that a queue's application masters may take. In all queues together below 1, so that jobs
+that run can always get tasks."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Workload:
 
     @property
     def containers(self) -> int:
-        """Containers that the workload needs in all, application masters included."""
+        """Return the containers that the workload needs in all, application masters included."""
         return self.jobs * (self.tasks + 1)
 
     @property
@@ -62,11 +62,11 @@ class Workload:
         return waves * self.task_ms
 
     def node_names(self) -> list[str]:
-        """The host names that SLS gives to its nodes."""
+        """Return the host names that SLS gives to its nodes."""
         return [f"node{index}" for index in range(self.nodes)]
 
     def trace(self) -> dict[str, Any]:
-        """The SYNTH trace (org.apache.hadoop.yarn.sls.synthetic.SynthTraceJobProducer)."""
+        """Return the SYNTH trace (org.apache.hadoop.yarn.sls.synthetic.SynthTraceJobProducer)."""
         return {
             "description": "written by treadle bench",
             "num_nodes": self.nodes,
@@ -106,7 +106,7 @@ class Workload:
         }
 
     def write(self, folder: Path) -> tuple[Path, Path]:
-        """Writes the trace and a hosts file that makes all node names resolve; returns both paths."""
+        """Write the trace and a hosts file that makes all node names resolve; return both paths."""
         trace = folder / "workload.json"
         trace.write_text(json.dumps(self.trace(), indent=1))
         hosts = folder / "hosts"

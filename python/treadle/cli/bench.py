@@ -43,10 +43,14 @@ def cluster_command(
     heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
-    stall_s: Annotated[float, typer.Option(help="Give a run up when nothing has happened for so long, seconds.")] = 120.0,
+    stall_s: Annotated[
+        float, typer.Option(help="Give a run up when nothing has happened for so long, seconds.")
+    ] = 120.0,
     runtime: Annotated[Path | None, typer.Option(help="A folder of Hadoop's jars, SLS included.")] = None,
     sidecar: Annotated[Path | None, typer.Option(help="The treadle command that the shim starts.")] = None,
-    java_option: Annotated[list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")] = None,
+    java_option: Annotated[
+        list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
 ) -> None:
     """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
@@ -71,7 +75,7 @@ def cluster_command(
 
 
 def heap_mb_for(workload: Workload, asked_mb: int) -> int:
-    """The heap to give: what was asked for, else by nodes and containers, at most half of the machine's memory."""
+    """Return the heap to give: what was asked for, else by nodes and containers, at most half of the memory."""
     machine_mb = psutil.virtual_memory().total // 2**20
     if asked_mb == 0:
         return min(machine_mb // 2, 1024 + workload.nodes // 4 + workload.containers // 50)
@@ -81,14 +85,14 @@ def heap_mb_for(workload: Workload, asked_mb: int) -> int:
 
 
 def stall_allowed_s(asked_s: float, workload: Workload) -> float:
-    """The time without any event that ends a run: never less than a few tasks take."""
+    """Return the time without any event that ends a run: never less than a few tasks take."""
     if not (math.isfinite(asked_s) and asked_s > 0):
         raise BenchError(f"--stall-s is {asked_s}: it must be above 0")
     return max(asked_s, 3 * workload.task_ms / 1000)
 
 
 def sidecar_command(asked: Path | None) -> Path:
-    """The treadle executable that the shim starts: what was asked for, else the one beside this Python."""
+    """Return the treadle executable that the shim starts: what was asked for, else the one beside this Python."""
     beside = Path(sys.executable).with_name("treadle")
     found = asked or (beside if beside.exists() else Path(shutil.which("treadle") or beside))
     if not found.exists():

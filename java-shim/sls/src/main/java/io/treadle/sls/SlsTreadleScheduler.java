@@ -1,0 +1,103 @@
+package io.treadle.sls;
+
+import java.util.List;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
+import org.apache.hadoop.yarn.sls.SLSRunner;
+import org.apache.hadoop.yarn.sls.scheduler.SchedulerMetrics;
+import org.apache.hadoop.yarn.sls.scheduler.SchedulerWrapper;
+import org.apache.hadoop.yarn.sls.scheduler.Tracker;
+
+/**
+ * Treadle in SLS, measured as {@link MeasuredCapacityScheduler} is. The load starts when the engine holds the lease, so that no
+ * part of it is scheduled natively.
+ */
+public class SlsTreadleScheduler extends TreadleScheduler implements SchedulerWrapper {
+  private final SlsMeasurements measurements = new SlsMeasurements(this, ShimBean::leaseHeld);
+
+  @Override
+  public void serviceStart() throws Exception {
+    super.serviceStart();
+    measurements.start(getConfig());
+  }
+
+  @Override
+  public void serviceStop() throws Exception {
+    measurements.stop();
+    super.serviceStop();
+  }
+
+  @Override
+  public void handle(SchedulerEvent event) {
+    measurements.handle(event, () -> propagatedHandle(event));
+  }
+
+  @Override
+  public void propagatedHandle(SchedulerEvent event) {
+    super.handle(event);
+  }
+
+  @Override
+  public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> asks,
+      List<SchedulingRequest> schedulingRequests, List<ContainerId> releases, List<String> blacklistAdditions,
+      List<String> blacklistRemovals, ContainerUpdates updates) {
+    return measurements.allocate(() -> allocatePropagated(attempt, asks, schedulingRequests, releases,
+        blacklistAdditions, blacklistRemovals, updates));
+  }
+
+  @Override
+  public Allocation allocatePropagated(ApplicationAttemptId attempt, List<ResourceRequest> asks,
+      List<SchedulingRequest> schedulingRequests, List<ContainerId> releases, List<String> blacklistAdditions,
+      List<String> blacklistRemovals, ContainerUpdates updates) {
+    return super.allocate(attempt, asks, schedulingRequests, releases, blacklistAdditions, blacklistRemovals, updates);
+  }
+
+  @Override
+  @SuppressWarnings("rawtypes")
+  public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
+    return measurements.commit(() -> super.tryCommit(cluster, request, updatePending));
+  }
+
+  @Override
+  protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
+    super.completedContainerInternal(container, status, event);
+    measurements.completed();
+  }
+
+  @Override
+  public String getRealQueueName(String queue) {
+    return getQueue(queue).getQueuePath();
+  }
+
+  /** None: SLS's own metrics are switched off. */
+  @Override
+  public SchedulerMetrics getSchedulerMetrics() {
+    return null;
+  }
+
+  @Override
+  public Tracker getTracker() {
+    return measurements.tracker();
+  }
+
+  @Override
+  public void setSLSRunner(SLSRunner runner) {
+    measurements.setRunner(runner);
+  }
+
+  @Override
+  public SLSRunner getSLSRunner() {
+    return measurements.runner();
+  }
+}
