@@ -1,0 +1,36 @@
+package io.treadle.shim.link;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import javax.net.SocketFactory;
+
+/** Makes the sockets of one engine: {@link BoundedSocket}s that share its limits. */
+final class BoundedSocketFactory extends SocketFactory {
+  private final CallLimits limits;
+
+  BoundedSocketFactory(CallLimits limits) {
+    this.limits = limits;
+  }
+
+  @Override
+  public Socket createSocket(InetAddress address, int port) throws IOException {
+    return new BoundedSocket(new InetSocketAddress(address, port), limits);
+  }
+
+  @Override
+  public Socket createSocket(String host, int port) throws IOException {
+    return createSocket(InetAddress.getByName(host), port);
+  }
+
+  @Override
+  public Socket createSocket(String host, int port, InetAddress localAddress, int localPort) {
+    throw new UnsupportedOperationException("Py4J does not bind the client's side");
+  }
+
+  @Override
+  public Socket createSocket(InetAddress address, int port, InetAddress localAddress, int localPort) {
+    throw new UnsupportedOperationException("Py4J does not bind the client's side");
+  }
+}

@@ -1,0 +1,91 @@
+package io.treadle.shim.link;
+
+import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.mirror.FrameOptions;
+import io.treadle.shim.mirror.Mirror;
+import io.treadle.shim.wire.MalformedReplyException;
+import io.treadle.shim.wire.ProposalFrame;
+import java.io.IOException;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.util.Time;
+
+/**
+ * One connection to an engine, and the epoch that goes with it: begins with a snapshot, and ends with the first answer that is not as
+ * it should be.
+ */
+final class Conversation {
+  /** An engine that asks for a snapshot so often in a row does not understand us. */
+  private static final int RESENDS = 5;
+
+  private final Engine engine;
+  private final long epoch;
+  private final Mirror mirror;
+  private final ShimMetrics metrics;
+  private int resends;
+
+  Conversation(Engine engine, long epoch, Mirror mirror, ShimMetrics metrics) {
+    this.engine = engine;
+    this.epoch = epoch;
+    this.mirror = mirror;
+    this.metrics = metrics;
+    mirror.start(epoch);
+  }
+
+  /**
+   * Tells the engine what changed and waits for its answer.
+   *
+   * @return the answer to the last frame, or null if the engine lost track: the next frames are a snapshot
+   * @throws IOException if there is no answer, a late one, or one to something else
+   * @throws MalformedReplyException if an answer is no proposal frame
+   */
+  ProposalFrame exchange(FrameOptions options) throws IOException, MalformedReplyException {
+    long begin = System.nanoTime();
+    List<byte[]> frames = mirror.frames(Time.now(), Time.monotonicNow(), options);
+    metrics.framesWritten(System.nanoTime() - begin);
+    long sequence = mirror.sequence() - frames.size();
+    ProposalFrame answer = null;
+    for (byte[] frame : frames) {
+      sequence++;
+      answer = ask(frame, sequence, options);
+      if (answer.resend()) {
+        resend();
+        return null;
+      }
+    }
+    if (answer == null) {
+      throw new IllegalStateException("the mirror wrote no frame");
+    }
+    resends = 0;
+    return answer;
+  }
+
+  private ProposalFrame ask(byte[] frame, long sequence, FrameOptions options)
+      throws IOException, MalformedReplyException {
+    long begin = System.nanoTime();
+    byte[] reply = engine.decide(frame);
+    long nanos = System.nanoTime() - begin;
+    metrics.answered(frame.length, reply == null ? 0 : reply.length, nanos);
+    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.leaseMs()) {
+      throw new IOException("an answer later than the lease of " + options.leaseMs() + " ms");
+    }
+    ProposalFrame answer = ProposalFrame.parse(reply, options.limit());
+    if (answer.epoch() != epoch || answer.sequence() != sequence) {
+      throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch() + " instead of frame "
+          + sequence + " of epoch " + epoch);
+    }
+    return answer;
+  }
+
+  private void resend() throws IOException {
+    resends++;
+    if (resends > RESENDS) {
+      throw new IOException("the engine asked for a snapshot " + resends + " times in a row");
+    }
+    mirror.snapshotNeeded();
+  }
+
+  void close() {
+    engine.close();
+  }
+}

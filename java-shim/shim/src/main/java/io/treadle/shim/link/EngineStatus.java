@@ -1,0 +1,58 @@
+package io.treadle.shim.link;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/** The status text of an answer, read. */
+final class EngineStatus {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final int WARNINGS = 20;
+
+  private final String policy;
+  private final String error;
+  private final List<String> warnings;
+
+  private EngineStatus(String policy, String error, List<String> warnings) {
+    this.policy = policy;
+    this.error = error;
+    this.warnings = warnings;
+  }
+
+  /**
+   * Reads {@code {"policy": text, "configuration": int, "error": text or null, "warnings": [text, ...]}}.
+   *
+   * @throws IOException if it is no JSON object
+   */
+  static EngineStatus parse(String text) throws IOException {
+    JsonNode root = JSON.readTree(text);
+    if (root == null || !root.isObject()) {
+      throw new IOException("an answer whose status is no JSON object");
+    }
+    List<String> warnings = new ArrayList<>();
+    for (JsonNode warning : root.path("warnings")) {
+      if (warnings.size() < WARNINGS) {
+        warnings.add(warning.asText());
+      }
+    }
+    String error = root.path("error").isTextual() ? root.path("error").asText() : "";
+    return new EngineStatus(root.path("policy").asText(""), error, warnings);
+  }
+
+  /** The policy's name. */
+  String policy() {
+    return policy;
+  }
+
+  /** What is wrong with the engine's settings, empty if nothing. */
+  String error() {
+    return error;
+  }
+
+  /** What an administrator should know, at most 20. */
+  List<String> warnings() {
+    return warnings;
+  }
+}

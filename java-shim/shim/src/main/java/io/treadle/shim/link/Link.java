@@ -1,0 +1,312 @@
+package io.treadle.shim.link;
+
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.mirror.FrameOptions;
+import io.treadle.shim.mirror.Mirror;
+import io.treadle.shim.wire.MalformedReplyException;
+import io.treadle.shim.wire.ProposalFrame;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The thread that talks to an engine, one for a scheduler. In each tick it tells what changed, waits for the answer, and has the
+ * proposals committed or observed. It is the only thread that waits for Python. A tick comes at once when something changed, but at
+ * least {@code tick-ms} after the last, and every quarter of a lease when nothing does, so that the lease goes on.
+ *
+ * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a new one begins
+ * with a snapshot. The lease is taken only after a complete snapshot was answered.
+ */
+public final class Link implements Runnable {
+  private static final Logger LOG = LoggerFactory.getLogger(Link.class);
+  private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+  private static final long FIRST_PAUSE_MS = 50;
+  private static final long LONGEST_PAUSE_MS = 5000;
+  private static final long CONNECT_PAUSE_MS = 50;
+  private static final long STOP_TIMEOUT_MS = 10_000;
+  private static final int FAILURES_COUNTED = 16;
+  /** A conversation that has lasted so long makes up for earlier failures. */
+  private static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+  private final Mirror mirror;
+  private final Lease lease;
+  private final EngineSource source;
+  private final DecisionStage stage;
+  private final ShimMetrics metrics;
+  private final BooleanSupplier gateClosed;
+  private final Thread thread;
+  private final Object waitingLock = new Object();
+  private boolean waiting;
+
+  private volatile LinkSettings settings;
+  private volatile boolean stopping;
+  private volatile boolean signalled;
+
+  private Conversation conversation;
+  private LinkSettings conversed;
+  private long epoch;
+  private long conversingSinceNanos;
+  private int failures;
+  private boolean entered;
+  private String lastReason = "";
+
+  /**
+   * A link that has not started.
+   *
+   * @param name of the thread
+   * @param gateClosed whether the engine's proposals may be committed now
+   */
+  public Link(String name, Mirror mirror, Lease lease, EngineSource source, DecisionStage stage, ShimMetrics metrics,
+      BooleanSupplier gateClosed, LinkSettings settings) {
+    this.mirror = mirror;
+    this.lease = lease;
+    this.source = source;
+    this.stage = stage;
+    this.metrics = metrics;
+    this.gateClosed = gateClosed;
+    this.settings = settings;
+    this.thread = new Thread(this, name);
+    this.thread.setDaemon(true);
+  }
+
+  /** Starts the thread. */
+  public void start() {
+    thread.start();
+  }
+
+  /** Takes other settings from the next tick on, and tries again at once what was given up. */
+  public void settings(LinkSettings newSettings) {
+    settings = newSettings;
+    signal();
+  }
+
+  /** Something changed that the engine should hear of. Cheap, from any thread. */
+  public void signal() {
+    if (!signalled) {
+      signalled = true;
+      LockSupport.unpark(thread);
+    }
+  }
+
+  /** Ends the thread, the conversation and the sidecar, and waits for that a few seconds at most. */
+  public void stop() {
+    synchronized (waitingLock) {
+      stopping = true;
+      if (waiting) {
+        thread.interrupt();
+      }
+    }
+    LockSupport.unpark(thread);
+    boolean interrupted = false;
+    try {
+      thread.join(STOP_TIMEOUT_MS);
+    } catch (InterruptedException e) {
+      interrupted = true;
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  @Override
+  public void run() {
+    try {
+      while (!stopping) {
+        long begin = System.nanoTime();
+        long pauseMs = step();
+        pause(begin, pauseMs);
+      }
+    } finally {
+      end();
+    }
+  }
+
+  /** One step of the thread's life; answers how long to wait for the next unless there is a signal, milliseconds. */
+  private long step() {
+    try {
+      LinkSettings now = settings;
+      if (now != conversed) {
+        turnTo(now);
+      }
+      if (now.off()) {
+        return LONGEST_PAUSE_MS;
+      }
+      if (conversation == null && !connect(now.config())) {
+        return CONNECT_PAUSE_MS;
+      }
+      long cpu = THREADS.getCurrentThreadCpuTime();
+      tick(now);
+      metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
+      return now.config().leaseMs() / 4;
+    } catch (Throwable t) {
+      return failed(t);
+    }
+  }
+
+  private void turnTo(LinkSettings now) {
+    boolean modeChanged = conversed != null && conversed.config().mode() != now.config().mode();
+    boolean leaseChanged = conversed != null && conversed.config().leaseMs() != now.config().leaseMs();
+    conversed = now;
+    failures = 0;
+    source.retry();
+    if (modeChanged || leaseChanged) {
+      // another mode: what the engine assumes is void; another lease: calls have another time-out
+      hangUp();
+    }
+    if (now.off()) {
+      source.stop();
+    }
+  }
+
+  private boolean connect(ShimConfig config) throws IOException {
+    Engine engine = source.connect(config.leaseMs());
+    if (engine == null) {
+      return false;
+    }
+    epoch = Math.max(epoch + 1, System.currentTimeMillis());
+    conversingSinceNanos = System.nanoTime();
+    conversation = new Conversation(engine, epoch, mirror, metrics);
+    return true;
+  }
+
+  private void tick(LinkSettings now) throws IOException, MalformedReplyException {
+    String refusal = now.enforce() ? stage.refusal() : null;
+    metrics.refusal(refusal);
+    boolean ready = stage.ready();
+    boolean enforce = now.enforce() && refusal == null;
+    int limit = ready ? now.config().proposalsMax() : 0;
+    ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration(), limit, now.config().mode().text(),
+        now.config().leaseMs()));
+    if (answer == null) {
+      signal();
+      return;
+    }
+    answered(answer);
+    if (!ready) {
+      return;
+    }
+    if (!lease.held()) {
+      entered = false;
+    }
+    lease.renew();
+    if (enforce) {
+      commit(answer, limit);
+    } else {
+      entered = false;
+      stage.observe(answer, mirror, limit);
+    }
+  }
+
+  /** Interrupted by {@link #stop} here and nowhere else: an interrupt in a commit would break the RM's dispatcher off. */
+  private ProposalFrame exchange(FrameOptions options) throws IOException, MalformedReplyException {
+    synchronized (waitingLock) {
+      if (stopping) {
+        throw new InterruptedIOException("the scheduler is stopping");
+      }
+      waiting = true;
+    }
+    try {
+      return conversation.exchange(options);
+    } finally {
+      synchronized (waitingLock) {
+        waiting = false;
+      }
+    }
+  }
+
+  private void commit(ProposalFrame answer, int limit) {
+    if (!entered) {
+      stage.entered();
+      entered = true;
+    }
+    long wall = System.nanoTime();
+    long cpu = THREADS.getCurrentThreadCpuTime();
+    stage.commit(answer, mirror, limit, gateClosed);
+    metrics.committed(System.nanoTime() - wall, THREADS.getCurrentThreadCpuTime() - cpu);
+  }
+
+  private void answered(ProposalFrame answer) throws IOException {
+    if (System.nanoTime() - conversingSinceNanos > STEADY_NANOS) {
+      failures = 0;
+      lastReason = "";
+    }
+    source.answered();
+    metrics.proposed(answer.size());
+    if (!answer.status().isEmpty()) {
+      EngineStatus status = EngineStatus.parse(answer.status());
+      metrics.policy(status.policy());
+      if (!status.error().isEmpty()) {
+        LOG.error("Treadle's engine keeps its settings: {}", status.error());
+        metrics.error(status.error());
+      }
+      status.warnings().forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
+    }
+  }
+
+  private long failed(Throwable t) {
+    lease.release();
+    if (stopping) {
+      return 0;
+    }
+    boolean talked = conversation != null;
+    hangUp();
+    boolean expected = t instanceof IOException || t instanceof MalformedReplyException;
+    String reason = expected && t.getMessage() != null ? t.getMessage() : t.toString();
+    metrics.linkFailed(reason);
+    if (!reason.equals(lastReason)) {
+      lastReason = reason;
+      LOG.warn("No decision by Treadle's engine, the CapacityScheduler carries on: {}", reason, expected ? null : t);
+    }
+    if (talked) {
+      source.failed();
+    }
+    failures = Math.min(failures + 1, FAILURES_COUNTED);
+    return Math.min(FIRST_PAUSE_MS << failures - 1, LONGEST_PAUSE_MS);
+  }
+
+  private void hangUp() {
+    lease.release();
+    entered = false;
+    if (conversation != null) {
+      conversation.close();
+      conversation = null;
+    }
+  }
+
+  /** Waits until {@code pauseMs} after {@code begin}; in a conversation a signal shortens that to the tick. */
+  private void pause(long begin, long pauseMs) {
+    LinkSettings now = settings;
+    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(now.config().tickMs()));
+    long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
+    while (!stopping) {
+      long time = System.nanoTime();
+      long end = signalled && conversation != null || now != settings ? least : most;
+      if (end - time <= 0) {
+        break;
+      }
+      LockSupport.parkNanos(this, end - time);
+    }
+    signalled = false;
+  }
+
+  private void end() {
+    try {
+      hangUp();
+    } catch (Throwable t) {
+      LOG.warn("Treadle's link did not end cleanly", t);
+    }
+    Thread.interrupted();
+    try {
+      source.stop();
+    } catch (Throwable t) {
+      LOG.warn("Treadle's sidecar did not end cleanly", t);
+    }
+  }
+}

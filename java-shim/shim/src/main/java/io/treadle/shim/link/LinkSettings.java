@@ -1,0 +1,39 @@
+package io.treadle.shim.link;
+
+import io.treadle.shim.config.Mode;
+import io.treadle.shim.config.ShimConfig;
+
+/** What the link goes by until the next {@code -refreshQueues}. Immutable. */
+public final class LinkSettings {
+  private final ShimConfig config;
+  private final int configuration;
+
+  /** Settings, and the number that is raised by each refresh. */
+  public LinkSettings(ShimConfig config, int configuration) {
+    this.config = config;
+    this.configuration = configuration;
+  }
+
+  /** The checked settings. */
+  public ShimConfig config() {
+    return config;
+  }
+
+  /** Raised by each {@code -refreshQueues}: tells the engine to read its own settings again. */
+  public int configuration() {
+    return configuration;
+  }
+
+  /** The settings after a refresh. */
+  public LinkSettings refreshed(ShimConfig refreshed) {
+    return new LinkSettings(refreshed, configuration + 1);
+  }
+
+  boolean off() {
+    return config.mode() == Mode.OFF;
+  }
+
+  boolean enforce() {
+    return config.mode() == Mode.ENFORCE;
+  }
+}

@@ -1,0 +1,153 @@
+package io.treadle.shim.link;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.Base64;
+import java.util.concurrent.TimeUnit;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+import javax.net.SocketFactory;
+import py4j.CallbackClient;
+import py4j.Py4JClientConnection;
+import py4j.Py4JException;
+import py4j.Py4JNetworkException;
+
+/**
+ * The sidecar's engine over Py4J: a {@link CallbackClient} that calls one method of one Python object. The call is written by hand, so
+ * there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at the first call. After an exception it
+ * is of no more use. Used by one thread.
+ */
+public final class Py4jEngine implements Engine {
+  /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */
+  private static final Logger SILENCED = Logger.getLogger(CallbackClient.class.getPackage().getName());
+
+  private static final String CALL = "c\nt\ndecide\nj";
+  private static final String END = "\ne\n";
+  private static final String SUCCESS_BYTES = "yj";
+  private static final int ERROR_TEXT_CHARACTERS = 300;
+
+  static {
+    SILENCED.setLevel(Level.OFF);
+  }
+
+  private final CallLimits limits;
+  private final Client client;
+
+  /**
+   * An engine that is not connected yet.
+   *
+   * @param endpoint where the sidecar listens
+   * @param timeoutMs how long a call may take, connecting included, milliseconds
+   * @param replyMaxBytes the longest proposal frame that is taken
+   */
+  public Py4jEngine(Endpoint endpoint, int timeoutMs, int replyMaxBytes) {
+    long line = 4L * (replyMaxBytes / 3 + 1) + 16;
+    this.limits = new CallLimits(timeoutMs, line);
+    this.client = new Client(endpoint, new BoundedSocketFactory(limits), timeoutMs);
+  }
+
+  @Override
+  public byte[] decide(byte[] frame) throws IOException {
+    limits.begin();
+    String encoded = Base64.getEncoder().encodeToString(frame);
+    String reply;
+    try {
+      reply = client.sendCommand(CALL + encoded + END);
+    } catch (Py4JException e) {
+      // Not as the cause: its message holds the whole frame.
+      throw new IOException(reason(e));
+    }
+    return decode(reply);
+  }
+
+  private static byte[] decode(String reply) throws IOException {
+    if (reply.startsWith(SUCCESS_BYTES)) {
+      try {
+        return Base64.getDecoder().decode(reply.substring(SUCCESS_BYTES.length()).getBytes(StandardCharsets.ISO_8859_1));
+      } catch (IllegalArgumentException e) {
+        throw new IOException("an answer that is not base64");
+      }
+    }
+    if (reply.startsWith("xs")) {
+      throw new IOException("the engine failed: " + lastLine(reply.substring(2)));
+    }
+    throw new IOException("an answer that is no bytes: " + shortened(reply));
+  }
+
+  /** The line of a Python traceback, with its line ends escaped by Py4J, that says what happened. */
+  private static String lastLine(String traceback) {
+    String[] lines = traceback.trim().split("\\\\n");
+    return lines.length == 0 ? "" : shortened(lines[lines.length - 1].trim());
+  }
+
+  private static String shortened(String text) {
+    return text.length() <= ERROR_TEXT_CHARACTERS ? text : text.substring(0, ERROR_TEXT_CHARACTERS) + "...";
+  }
+
+  /** What happened below Py4J's own exceptions, whose messages repeat the command. */
+  private static String reason(Throwable thrown) {
+    Throwable cause = thrown;
+    while (cause.getCause() != null) {
+      cause = cause.getCause();
+    }
+    if (cause instanceof Py4JNetworkException) {
+      return "the sidecar closed the connection";
+    }
+    return cause.getMessage() == null ? cause.toString() : shortened(cause.getMessage());
+  }
+
+  @Override
+  public void close() {
+    client.shutdown();
+  }
+
+  private static final class Client extends CallbackClient {
+    /** No cleaner thread: the connection lives as long as the engine. */
+    private static final long NO_CLEANER = 0;
+
+    Client(Endpoint endpoint, SocketFactory factory, int timeoutMs) {
+      super(endpoint.port(), endpoint.address(), endpoint.token(), NO_CLEANER, TimeUnit.SECONDS, factory, false, timeoutMs);
+    }
+
+    /** A frame is sent once. Py4J's retry has no bound, and the engine would take a second copy for a gap. */
+    @Override
+    protected boolean shouldRetrySendCommand(Py4JClientConnection connection, Py4JNetworkException failure) {
+      return false;
+    }
+  }
+
+  /** Where a sidecar listens, and the token that it wants. */
+  public static final class Endpoint {
+    private final InetAddress address;
+    private final int port;
+    private final String token;
+
+    /** An endpoint; the port in 1 to 65535. */
+    public Endpoint(InetAddress address, int port, String token) {
+      this.address = address;
+      this.port = port;
+      this.token = token;
+    }
+
+    /** The address. */
+    public InetAddress address() {
+      return address;
+    }
+
+    /** The port. */
+    public int port() {
+      return port;
+    }
+
+    String token() {
+      return token;
+    }
+
+    /** Without the token. */
+    @Override
+    public String toString() {
+      return address.getHostAddress() + ":" + port;
+    }
+  }
+}

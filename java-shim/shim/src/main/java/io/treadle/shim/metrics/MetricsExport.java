@@ -1,0 +1,79 @@
+package io.treadle.shim.metrics;
+
+import java.util.ArrayList;
+import java.util.List;
+import javax.management.ObjectName;
+import org.apache.hadoop.metrics2.MetricsCollector;
+import org.apache.hadoop.metrics2.MetricsRecordBuilder;
+import org.apache.hadoop.metrics2.MetricsSource;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
+import org.apache.hadoop.metrics2.lib.Interns;
+import org.apache.hadoop.metrics2.util.MBeans;
+
+/**
+ * Shows the metrics of one scheduler: as a metrics2 source (sinks, {@code /prom}) and as beans ({@code /jmx}). The bean
+ * {@code Treadle} reads them when asked, while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room for one
+ * scheduler's: the one that started last (with high availability a standby's is not started).
+ */
+public final class MetricsExport implements MetricsSource {
+  /** The name of metrics2's own bean; its record is called {@value #RECORD}. */
+  private static final String SOURCE = "TreadleMetrics";
+  private static final String RECORD = "Treadle";
+  private static final String SERVICE = "ResourceManager";
+
+  private static MetricsExport shown;
+
+  private final ShimMetrics metrics;
+  private final ObservationMXBean observation;
+  private final List<ObjectName> beans = new ArrayList<>();
+
+  /** Metrics that are not shown yet; {@code observation} is what {@code observe_only} found. */
+  public MetricsExport(ShimMetrics metrics, ObservationMXBean observation) {
+    this.metrics = metrics;
+    this.observation = observation;
+  }
+
+  /** Shows them, in place of another scheduler's in this JVM. */
+  public void start() {
+    synchronized (MetricsExport.class) {
+      if (shown != null) {
+        shown.hide();
+      }
+      shown = this;
+      DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
+      bean(RECORD, new MetricsBean(metrics));
+      bean("TreadlePlacements", metrics.placements());
+      bean("TreadleObservation", observation);
+    }
+  }
+
+  /** Shows them no longer. */
+  public void stop() {
+    synchronized (MetricsExport.class) {
+      if (shown == this) {
+        shown = null;
+        hide();
+      }
+    }
+  }
+
+  private void bean(String name, Object bean) {
+    ObjectName registered = MBeans.register(SERVICE, name, bean);
+    if (registered != null) {
+      beans.add(registered);
+    }
+  }
+
+  private void hide() {
+    DefaultMetricsSystem.instance().unregisterSource(SOURCE);
+    beans.forEach(MBeans::unregister);
+    beans.clear();
+  }
+
+  @Override
+  public void getMetrics(MetricsCollector collector, boolean all) {
+    MetricsRecordBuilder record = collector.addRecord(RECORD).setContext("yarn");
+    metrics.texts().forEach((name, text) -> record.tag(Interns.info(name, name), text));
+    metrics.numbers().forEach((name, value) -> record.addGauge(Interns.info(name, name), value.longValue()));
+  }
+}

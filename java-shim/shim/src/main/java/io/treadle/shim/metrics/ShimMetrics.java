@@ -1,0 +1,191 @@
+package io.treadle.shim.metrics;
+
+import io.treadle.shim.wire.Fate;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.BooleanSupplier;
+import java.util.function.LongSupplier;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+
+/**
+ * What Treadle counts, for one scheduler. {@link MetricsExport} shows it. Any thread counts; the texts are the latest ones.
+ */
+public final class ShimMetrics {
+  private static final int TEXT_CHARACTERS = 1000;
+
+  private final LongAdder frames = new LongAdder();
+  private final LongAdder frameBytes = new LongAdder();
+  private final LongAdder replyBytes = new LongAdder();
+  private final LongAdder proposals = new LongAdder();
+  private final LongAdder placedNatively = new LongAdder();
+  private final LongAdder commitWallNanos = new LongAdder();
+  private final LongAdder commitCpuNanos = new LongAdder();
+  private final LongAdder linkCpuNanos = new LongAdder();
+  private final LongAdder frameNanos = new LongAdder();
+  private final LongAdder sidecarStarts = new LongAdder();
+  private final LongAdder linkFailures = new LongAdder();
+  private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
+  private final LatencyHistogram decideMicros = new LatencyHistogram();
+  private final Placements placements = new Placements();
+  private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
+  private volatile String mode = "";
+  private volatile String lastError = "";
+  private volatile String policy = "";
+  private volatile String refusal = "";
+
+  /**
+   * Metrics that start at zero.
+   *
+   * @param leaseHeld whether an engine holds the lease now
+   * @param leaseFlips how often it was taken or lost
+   * @param snapshots how many snapshots were written
+   * @param escapes how many throwables of ours the scheduler's overrides caught
+   */
+  public ShimMetrics(BooleanSupplier leaseHeld, LongSupplier leaseFlips, LongSupplier snapshots, LongSupplier escapes) {
+    gauges.put("LeaseHeld", () -> leaseHeld.getAsBoolean() ? 1 : 0);
+    gauges.put("LeaseFlips", leaseFlips);
+    gauges.put("ModeEnforce", () -> "enforce".equals(mode) ? 1 : 0);
+    gauges.put("Frames", frames::sum);
+    gauges.put("FrameBytes", frameBytes::sum);
+    gauges.put("ReplyBytes", replyBytes::sum);
+    gauges.put("Proposals", proposals::sum);
+    gauges.put("Committed", () -> fates.get(Fate.COMMITTED.code()));
+    gauges.put("Observed", () -> fates.get(Fate.OBSERVED.code()));
+    gauges.put("Rejected", this::rejected);
+    for (Fate fate : Fate.values()) {
+      if (fate.isRejection()) {
+        gauges.put("Rejected" + camelCase(fate), () -> fates.get(fate.code()));
+      }
+    }
+    gauges.put("PlacedNatively", placedNatively::sum);
+    gauges.put("DecideP50Us", () -> decideMicros.quantile(0.50));
+    gauges.put("DecideP99Us", () -> decideMicros.quantile(0.99));
+    gauges.put("CommitWallNanos", commitWallNanos::sum);
+    gauges.put("CommitCpuNanos", commitCpuNanos::sum);
+    gauges.put("LinkCpuNanos", linkCpuNanos::sum);
+    gauges.put("FrameNanos", frameNanos::sum);
+    gauges.put("Snapshots", snapshots);
+    gauges.put("SidecarStarts", sidecarStarts::sum);
+    gauges.put("LinkFailures", linkFailures::sum);
+    gauges.put("Escapes", escapes);
+  }
+
+  private long rejected() {
+    long sum = 0;
+    for (Fate fate : Fate.values()) {
+      sum += fate.isRejection() ? fates.get(fate.code()) : 0;
+    }
+    return sum;
+  }
+
+  /** {@code NODE_FULL} as {@code NodeFull}. */
+  static String camelCase(Fate fate) {
+    StringBuilder text = new StringBuilder();
+    for (String word : fate.name().split("_")) {
+      text.append(word.charAt(0)).append(word.substring(1).toLowerCase(Locale.ROOT));
+    }
+    return text.toString();
+  }
+
+  /** All numbers now, by name, always the same names in the same order. */
+  public Map<String, Long> numbers() {
+    Map<String, Long> values = new LinkedHashMap<>();
+    gauges.forEach((name, value) -> values.put(name, value.getAsLong()));
+    return values;
+  }
+
+  /** All texts now, by name. */
+  public Map<String, String> texts() {
+    Map<String, String> values = new LinkedHashMap<>();
+    values.put("Mode", mode);
+    values.put("LastError", lastError);
+    values.put("Policy", policy);
+    values.put("Refusal", refusal);
+    return values;
+  }
+
+  /** Frames were written in so many nanoseconds. */
+  public void framesWritten(long nanos) {
+    frameNanos.add(nanos);
+  }
+
+  /** A frame was answered; bytes of both, and nanoseconds from one to the other. */
+  public void answered(int bytesSent, int bytesReceived, long nanos) {
+    frames.increment();
+    frameBytes.add(bytesSent);
+    replyBytes.add(bytesReceived);
+    decideMicros.add(nanos / 1000);
+  }
+
+  /** An answer held so many proposals. */
+  public void proposed(int count) {
+    proposals.add(count);
+  }
+
+  /** What became of a proposal. */
+  public void fate(Fate fate) {
+    fates.incrementAndGet(fate.code());
+  }
+
+  /** A container was placed. */
+  public void placed(ApplicationId application, boolean byTreadle) {
+    if (!byTreadle) {
+      placedNatively.increment();
+    }
+    placements.add(application, byTreadle);
+  }
+
+  /** An answer's proposals were committed or turned down in so many nanoseconds. */
+  public void committed(long wallNanos, long cpuNanos) {
+    commitWallNanos.add(wallNanos);
+    commitCpuNanos.add(cpuNanos);
+  }
+
+  /** The link thread used so much CPU for a tick. */
+  public void ticked(long cpuNanos) {
+    linkCpuNanos.add(cpuNanos);
+  }
+
+  /** A sidecar was started. */
+  public void sidecarStarted() {
+    sidecarStarts.increment();
+  }
+
+  /** Talking to the engine failed. */
+  public void linkFailed(String reason) {
+    linkFailures.increment();
+    error(reason);
+  }
+
+  /** Something an administrator should know went wrong; the latest one is shown. */
+  public void error(String reason) {
+    lastError = bounded(reason);
+  }
+
+  /** The mode as in yarn-site.xml. */
+  public void mode(String text) {
+    mode = text;
+  }
+
+  /** The policy's name, as the engine tells it. */
+  public void policy(String text) {
+    policy = bounded(text);
+  }
+
+  /** Why nothing is committed although the mode is enforce; null if it is. */
+  public void refusal(String text) {
+    refusal = text == null ? "" : bounded(text);
+  }
+
+  /** Containers by application. */
+  public Placements placements() {
+    return placements;
+  }
+
+  private static String bounded(String text) {
+    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS);
+  }
+}

@@ -1,0 +1,76 @@
+package io.treadle.shim.sidecar;
+
+import java.io.File;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A log file that does not grow beyond a bound: when it is full it becomes {@code FILE.1}, in place of an older one. A file that cannot
+ * be written is said so once, and what should go there is lost. Used by one thread.
+ */
+final class BoundedLog implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(BoundedLog.class);
+
+  private final File file;
+  private final long maxBytes;
+  private OutputStream out;
+  private long length;
+  private boolean broken;
+
+  /** A log that is opened, and appended to, at the first write. */
+  BoundedLog(File file, long maxBytes) {
+    this.file = file;
+    this.maxBytes = maxBytes;
+  }
+
+  void write(byte[] bytes, int count) {
+    if (broken) {
+      return;
+    }
+    try {
+      if (out == null) {
+        open();
+      }
+      if (length + count > maxBytes) {
+        rotate();
+      }
+      out.write(bytes, 0, count);
+      length += count;
+    } catch (IOException e) {
+      broken = true;
+      LOG.warn("Treadle's sidecar has no log: cannot write {}: {}. Set yarn.scheduler.treadle.sidecar.log-file to a writable path",
+          file, e.getMessage());
+    }
+  }
+
+  private void open() throws IOException {
+    File folder = file.getAbsoluteFile().getParentFile();
+    if (folder != null) {
+      Files.createDirectories(folder.toPath());
+    }
+    out = new FileOutputStream(file, true);
+    length = file.length();
+  }
+
+  private void rotate() throws IOException {
+    out.close();
+    Files.move(file.toPath(), new File(file.getPath() + ".1").toPath(), StandardCopyOption.REPLACE_EXISTING);
+    open();
+  }
+
+  @Override
+  public void close() {
+    try {
+      if (out != null) {
+        out.close();
+      }
+    } catch (IOException e) {
+      LOG.debug("Closing {}", file, e);
+    }
+  }
+}

@@ -1,0 +1,169 @@
+package io.treadle.shim.sidecar;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One run of a managed sidecar: a child process that gets its token as the first line of its standard input, tells on its standard
+ * output when it is ready, and whose standard error goes to a log. Its standard input stays open for as long as the RM lives: when it
+ * ends the sidecar ends, even after a SIGKILL of the RM.
+ */
+final class SidecarProcess {
+  private static final Logger LOG = LoggerFactory.getLogger(SidecarProcess.class);
+  private static final int LINE_BYTES = 1 << 16;
+  private static final int LAST_WORDS_BYTES = 300;
+  private static final long LOG_BYTES = 16L << 20;
+  private static final long GOODBYE_MS = 1000;
+  private static final long KILLED_MS = 5000;
+  private static final long LAST_OUTPUT_MS = 500;
+
+  private final Process process;
+  private final Thread output;
+  private final Thread errors;
+  private volatile SidecarMessage outcome;
+  private volatile String lastWords = "";
+
+  /**
+   * Starts a sidecar.
+   *
+   * @param command the executable and its arguments; no secret among them
+   * @param greeting the line for its standard input, without its end
+   * @param log where its standard error goes
+   * @throws IOException if there is no such executable, or it may not be run
+   */
+  SidecarProcess(List<String> command, String greeting, File log) throws IOException {
+    process = new ProcessBuilder(command).start();
+    output = daemon("treadle-sidecar-output", () -> readMessages(process.getInputStream()));
+    errors = daemon("treadle-sidecar-errors", () -> copyErrors(process.getErrorStream(), log));
+    try {
+      OutputStream input = process.getOutputStream();
+      input.write((greeting + "\n").getBytes(StandardCharsets.UTF_8));
+      input.flush();
+    } catch (IOException e) {
+      // It ended before it read: its exit code and last words say more than a broken pipe.
+      LOG.debug("A sidecar that does not read its standard input", e);
+    }
+  }
+
+  private static Thread daemon(String name, Runnable work) {
+    Thread thread = new Thread(work, name);
+    thread.setDaemon(true);
+    thread.start();
+    return thread;
+  }
+
+  private void readMessages(InputStream stream) {
+    try (InputStream in = stream) {
+      ByteArrayOutputStream line = new ByteArrayOutputStream();
+      byte[] bytes = new byte[4096];
+      for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {
+        for (int i = 0; i < count; i++) {
+          if (bytes[i] == '\n') {
+            heard(new String(line.toByteArray(), StandardCharsets.UTF_8));
+            line.reset();
+          } else if (line.size() < LINE_BYTES) {
+            line.write(bytes[i]);
+          }
+        }
+      }
+    } catch (IOException e) {
+      LOG.debug("A sidecar's standard output", e);
+    }
+  }
+
+  private void heard(String line) {
+    SidecarMessage message = SidecarMessage.parse(line);
+    switch (message.kind()) {
+      case PROGRESS:
+        LOG.info("Treadle's sidecar: {}", message.text());
+        break;
+      case READY:
+      case ERROR:
+        if (outcome == null) {
+          outcome = message;
+        }
+        break;
+      default:
+        LOG.debug("Treadle's sidecar wrote to its standard output: {}", line);
+    }
+  }
+
+  private void copyErrors(InputStream stream, File file) {
+    try (InputStream in = stream; BoundedLog log = new BoundedLog(file, LOG_BYTES)) {
+      byte[] bytes = new byte[4096];
+      for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {
+        log.write(bytes, count);
+        int from = Math.max(0, count - LAST_WORDS_BYTES);
+        String end = new String(bytes, from, count - from, StandardCharsets.UTF_8).trim();
+        if (!end.isEmpty()) {
+          lastWords = end.substring(end.lastIndexOf('\n') + 1);
+        }
+      }
+    } catch (IOException e) {
+      LOG.debug("A sidecar's standard error", e);
+    }
+  }
+
+  boolean isAlive() {
+    return process.isAlive();
+  }
+
+  /** What it said about its start, ready or an error; null as long as it has said neither. */
+  SidecarMessage outcome() {
+    return outcome;
+  }
+
+  /** How it ended, in words. Only after its end. */
+  String epitaph() {
+    join(output);
+    join(errors);
+    SidecarMessage said = outcome;
+    if (said != null && said.kind() == SidecarMessage.Kind.ERROR) {
+      return said.text();
+    }
+    return "it ended with exit code " + process.exitValue() + (lastWords.isEmpty() ? "" : " (" + lastWords + ")");
+  }
+
+  private static void join(Thread thread) {
+    try {
+      thread.join(LAST_OUTPUT_MS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /** Asks it to end by closing its standard input, and kills it if it does not. Waits a few seconds at most. */
+  void end() {
+    try {
+      process.getOutputStream().close();
+    } catch (IOException e) {
+      LOG.debug("A sidecar's standard input", e);
+    }
+    if (!waitFor(GOODBYE_MS)) {
+      kill();
+    }
+  }
+
+  /** Kills it, stopped or not. Waits a few seconds at most: {@link #isAlive} tells whether it is really gone. */
+  void kill() {
+    process.destroyForcibly();
+    waitFor(KILLED_MS);
+  }
+
+  private boolean waitFor(long timeoutMs) {
+    try {
+      return process.waitFor(timeoutMs, TimeUnit.MILLISECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    }
+  }
+}
