@@ -24,6 +24,8 @@ log4j.appender.file.MaxBackupIndex=1
 log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=%d{{ISO8601}} %p %c{{2}} [%t]: %m%n
 log4j.logger.io.treadle=INFO
+# warns at the end of each application that it has ended already
+log4j.logger.org.apache.hadoop.yarn.sls.appmaster=ERROR
 """
 
 

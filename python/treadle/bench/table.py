@@ -28,7 +28,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("rejected", "rejected", ",.0f"),
     ("placed_natively", "placed natively", ",.0f"),
     ("containers_missing", "containers missing", ",.0f"),
-    ("attempts_not_finished", "jobs not finished", ",.0f"),
 )
 
 

@@ -1,0 +1,170 @@
+package io.treadle.sls;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.wire.FrameHeader;
+import io.treadle.shim.wire.FrameWriter;
+import io.treadle.shim.wire.ProposalFrame;
+import io.treadle.shim.wire.Section;
+import io.treadle.shim.wire.SectionWriter;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+class FirstFitEngineTest {
+  private static final long EPOCH = 77;
+  private static final int LIMIT = 100;
+  private static final long[] ONE_GB = {1024, 1};
+
+  private final FrameWriter writer = new FrameWriter(2, 1 << 20);
+  private final FirstFitEngine engine = new FirstFitEngine();
+  private long sequence;
+
+  @Test
+  void spreadsOverTheNodesAndStopsWhereNothingIsFree() throws Exception {
+    types(true, false);
+    node(0, 2048);
+    node(1, 3072);
+    application(0, true, false);
+    request(0, 20, 10);
+    ProposalFrame answer = decide(true);
+    assertEquals(EPOCH, answer.epoch());
+    assertEquals(1, answer.sequence());
+    Map<Integer, Integer> perNode = new HashMap<>();
+    for (int i = 0; i < answer.size(); i++) {
+      perNode.merge(answer.node(i), 1, Integer::sum);
+    }
+    assertEquals(2, perNode.get(0));
+    assertEquals(3, perNode.get(1));
+  }
+
+  @Test
+  void aResourceThatIsNotCountedKeepsNothingAway() throws Exception {
+    types(true, false);
+    writer.section(Section.NODES).i32(0).name(0).name(0).name(0).u8(1).amounts(new long[] {2048, 0})
+        .amounts(new long[] {2048, 0}).end();
+    application(0, true, false);
+    request(0, 20, 2);
+    assertEquals(2, decide(true).size());
+  }
+
+  @Test
+  void servesNoApplicationThatIsNotActive() throws Exception {
+    types(true, true);
+    node(0, 8192);
+    application(0, false, false);
+    request(0, 20, 2);
+    assertEquals(0, decide(true).size());
+    application(0, true, false);
+    assertEquals(2, decide(false).size());
+  }
+
+  @Test
+  void mastersComeFirst() throws Exception {
+    types(true, true);
+    node(0, 1024);
+    application(0, true, false);
+    request(0, 20, 1);
+    application(1, true, true);
+    request(1, 0, 1);
+    ProposalFrame answer = decide(true);
+    assertEquals(1, answer.size());
+    assertEquals(1, answer.application(0));
+  }
+
+  @Test
+  void staysWithinTheMaximumOfEveryQueueAbove() throws Exception {
+    types(true, true);
+    queue(0, -1, 4096, 2048);
+    queue(1, 0, 8192, 0);
+    node(0, 8192);
+    application(0, true, false, 1);
+    request(0, 20, 5);
+    assertEquals(2, decide(true).size());
+  }
+
+  @Test
+  void whatWasRejectedIsProposedAgainAndWhatWasCommittedIsNot() throws Exception {
+    types(true, true);
+    node(0, 1024);
+    application(0, true, false);
+    request(0, 20, 1);
+    assertEquals(1, decide(true).size());
+    assertEquals(1, decide(false).size(), "rejected: nothing has changed");
+    node(0, 0);
+    request(0, 20, 0);
+    assertEquals(0, decide(false).size(), "committed: the frame says what is left");
+  }
+
+  @Test
+  void theLimitHoldsAndNothingIsAssumedWhenOnlyObserved() throws Exception {
+    types(true, true);
+    node(0, 1 << 20);
+    application(0, true, false);
+    request(0, 20, 500);
+    assertEquals(LIMIT, decide(true).size());
+    assertEquals(1, answer(new FrameHeader(EPOCH, false, true, 0, 0, LIMIT)).size());
+  }
+
+  @Test
+  void aGapAsksForASnapshot() throws Exception {
+    types(true, true);
+    assertFalse(decide(true).resend());
+    sequence++;
+    assertTrue(decide(false).resend());
+    assertTrue(decide(false).resend(), "until the snapshot comes");
+    assertFalse(decide(true).resend());
+  }
+
+  @Test
+  void aBrokenFrameIsRefused() {
+    assertThrows(IOException.class, () -> engine.decide(new byte[3]));
+    assertThrows(IOException.class, () -> engine.decide(new byte[100]));
+  }
+
+  private void types(boolean... counted) {
+    for (boolean one : counted) {
+      writer.section(Section.RESOURCE_TYPES).name(0).name(0).flag(one).i64(0).i64(1 << 20).end();
+    }
+  }
+
+  private void queue(int index, int parent, long maximumMb, long usedMb) {
+    writer.section(Section.QUEUES).i32(index).i32(parent).name(0).u8(1).flag(parent >= 0).name(0).u8(0).i32(0).end();
+    SectionWriter limits = writer.section(Section.QUEUE_LIMITS).i32(index).name(0).amounts(new long[2]);
+    limits.amounts(new long[] {maximumMb, 100}).amounts(new long[] {usedMb, 0});
+    limits.amounts(new long[2]).amounts(new long[2]).amounts(new long[2]).end();
+  }
+
+  private void node(int index, long freeMb) {
+    long[] free = {freeMb, 1000};
+    writer.section(Section.NODES).i32(index).name(0).name(0).name(0).u8(1).amounts(free).amounts(free).end();
+  }
+
+  private void application(int index, boolean active, boolean awaitingAm) {
+    application(index, active, awaitingAm, 0);
+  }
+
+  private void application(int index, boolean active, boolean awaitingAm, int queue) {
+    SectionWriter row = writer.section(Section.APPLICATIONS).i32(index).i64(0).i32(index).i32(1);
+    row.name(0).name(0).name(0).i32(queue).name(0).i32(0).i64(0).i64(index);
+    row.u8(active ? 1 : 2).flag(awaitingAm).u8(0).end();
+  }
+
+  private void request(int application, int priority, int count) {
+    SectionWriter row = writer.section(Section.REQUESTS).i32(application).i32(0).i32(priority).i64(-1).i32(count);
+    row.flag(true).flag(false).name(0).amounts(ONE_GB).end();
+  }
+
+  private ProposalFrame decide(boolean snapshot) throws Exception {
+    return answer(new FrameHeader(EPOCH, snapshot, false, 0, 0, LIMIT));
+  }
+
+  private ProposalFrame answer(FrameHeader header) throws Exception {
+    sequence++;
+    return ProposalFrame.parse(engine.decide(writer.frames(header, sequence).get(0)), LIMIT);
+  }
+}

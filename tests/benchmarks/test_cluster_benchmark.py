@@ -1,0 +1,63 @@
+"""A tiny run of every mode: the results are complete and nothing is rejected. How long anything takes is not looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from treadle.bench.modes import MODES
+from treadle.cli.bench import app
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+JOBS = 3
+TASKS = 40
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("bench")
+    arguments = ["cluster", "--json", str(folder / "results.json"), "--keep", str(folder / "runs")]
+    arguments += ["--plot", str(folder / "plots"), "--stall-s", "90"]
+    arguments += ["--nodes", "20", "--jobs", str(JOBS), "--tasks", str(TASKS), "--task-ms", "1000"]
+    outcome = CliRunner().invoke(app, arguments)
+    assert outcome.exit_code == 0, outcome.output
+    assert {path.name for path in (folder / "plots").iterdir()} == {"running.png", "rate.png"}
+    content: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return content
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_container_of_the_load_ran_under(mode: str, results: dict[str, Any]) -> None:
+    figures = results["modes"][mode]["median"]
+    assert results["modes"][mode]["failures"] == []
+    assert figures["containers_missing"] == 0
+    assert figures["containers"] == JOBS * (TASKS + 1)
+    assert figures["span_s"] > 1, "a task takes a second"
+    for name in ("commit_wall_us", "commit_cpu_us", "scheduler_cpu_us", "heartbeat_p99_us", "rm_cpu_s"):
+        assert figures[name] > 0, name
+
+
+@pytest.mark.parametrize("mode", ["treadle", "floor"])
+def test_the_engine_placed_everything_and_nothing_was_rejected(mode: str, results: dict[str, Any]) -> None:
+    figures = results["modes"][mode]["median"]
+    assert figures["rejected"] == 0
+    assert figures["placed_natively"] == 0
+    assert figures["decide_p99_us"] > 0
+
+
+def test_treadle_is_compared_with_stock_and_floor(results: dict[str, Any]) -> None:
+    comparison = results["comparison"]
+    assert comparison["better_stock_mode"] in {"sync", "async-1", "async-2"}
+    assert comparison["span_ratio"] > 0
+    assert comparison["floor_ratio"] > 0
+
+
+def test_only_the_sidecars_mode_has_a_sidecar(results: dict[str, Any]) -> None:
+    cpu = {mode: results["modes"][mode]["median"]["sidecar_cpu_s"] for mode in MODES}
+    assert cpu["treadle"] > 0
+    assert [cpu[mode] for mode in MODES if mode != "treadle"] == [0, 0, 0, 0]
