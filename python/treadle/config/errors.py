@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from treadle.errors import UserError
+
 
 class Problem(NamedTuple):
     """One thing that is wrong: where it stands, and what would be right."""
@@ -17,7 +19,7 @@ class Problem(NamedTuple):
     text: str
 
 
-class ConfigError(Exception):
+class ConfigError(UserError):
     """A file of settings that cannot be used; its text has a line for each problem: ``file:line: field: problem``."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:

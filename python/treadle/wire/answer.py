@@ -13,7 +13,7 @@ from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag
 
 PROPOSAL_HEADER: Final = Struct("<4sHHqqqii")
 
-_ROW_BYTES: Final = 12
+PROPOSAL_ROW_BYTES: Final = 12
 _I32: Final = np.dtype("<i4")
 
 
@@ -67,7 +67,7 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
         raise WireError("flags", f"{flags:#x} has bits of no meaning")
     if not 0 <= rows <= rows_max:
         raise WireError("rows", f"{rows} is not in 0 to {rows_max}")
-    end = PROPOSAL_HEADER.size + rows * _ROW_BYTES
+    end = PROPOSAL_HEADER.size + rows * PROPOSAL_ROW_BYTES
     if status_bytes < 0 or end + status_bytes != len(frame):
         raise WireError("status_bytes", f"{status_bytes} with {rows} rows does not make {len(frame)} bytes")
     columns = [np.frombuffer(frame, _I32, rows, PROPOSAL_HEADER.size + column * rows * 4) for column in range(3)]

@@ -1,0 +1,1 @@
+"""The command line: a module a command, each with a Typer object called ``app``."""

@@ -1,0 +1,52 @@
+"""Beans of a ResourceManager, read from its page /jmx."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from treadle.errors import UserError
+
+_BYTES_MAX: Final = 16 << 20
+_TIMEOUT_S: Final = 10.0
+
+RmOption = Annotated[str, typer.Option("--rm", envvar="TREADLE_RM", help="Address of the ResourceManager's web pages.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
+
+DEFAULT_RM: Final = "http://localhost:8088"
+
+
+def read_bean(rm: str, name: str) -> dict[str, Any]:
+    """Return the attributes of the bean ``Hadoop:service=ResourceManager,name=NAME``.
+
+    Raises:
+        UserError: there is no ResourceManager, or it runs without Treadle.
+    """
+    import requests
+
+    url = rm if "://" in rm else f"http://{rm}"
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
+    query = {"qry": f"Hadoop:service=ResourceManager,name={name}"}
+    try:
+        with requests.get(f"{url.rstrip('/')}/jmx", params=query, timeout=_TIMEOUT_S, stream=True) as answer:
+            answer.raise_for_status()
+            content = answer.raw.read(_BYTES_MAX + 1, decode_content=True)
+        if len(content) > _BYTES_MAX:
+            raise UserError(f"{url}/jmx answered more than {_BYTES_MAX} bytes")
+        beans = json.loads(content)["beans"]
+        found: dict[str, Any] | None = beans[0] if beans else None
+    except requests.RequestException as error:
+        reason = f"HTTP {error.response.status_code}" if error.response is not None else "no answer"
+        raise UserError(f"{url}/jmx: {reason}; is it the address of a ResourceManager's web pages? (--rm)") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{url}/jmx is no ResourceManager's page; check --rm") from error
+    if found is None:
+        raise UserError(
+            f"the ResourceManager at {url} has no bean {name}: it runs without Treadle, or is not the active one"
+        )
+    return found

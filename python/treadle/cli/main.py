@@ -1,0 +1,97 @@
+"""`treadle`: finds its commands among the modules next to this one.
+
+A module ``treadle/cli/NAME.py`` is the command NAME: it has a Typer object called ``app``, and the first line of its
+docstring is "`treadle NAME`: what it does". Only the module of the command that is called is imported, so that none
+pays for numba or for a plotting library that another needs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from treadle import __version__
+from treadle.errors import UserError
+
+EXIT_MISTAKE: Final = 2
+
+
+def main() -> None:
+    """Run the command that the process's arguments name, and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; returns the exit code."""
+    app = _application(arguments)
+    try:
+        app(args=list(arguments), prog_name="treadle")
+    except UserError as error:
+        typer.echo(str(error), err=True)
+        return EXIT_MISTAKE
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else int(done.code is not None)
+    except BrokenPipeError:  # as in `treadle observe | head`
+        return 1
+    return 0
+
+
+def commands() -> dict[str, str]:
+    """Return the commands there are and what each does, without importing any."""
+    found = {}
+    for module in sorted(Path(__file__).parent.glob("[a-z]*.py")):
+        if module.stem != "main":
+            with module.open(encoding="utf-8") as source:
+                summary = source.readline().strip().rpartition("`: ")[2].removesuffix('"""')
+            found[module.stem] = summary[:1].upper() + summary[1:]
+    return found
+
+
+def _application(arguments: Sequence[str]) -> typer.Typer:
+    app = typer.Typer(
+        help="Hadoop clusters scheduled by Python.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_options)
+    called = next((word for word in arguments if not word.startswith("-")), "")
+    for name, summary in commands().items():
+        if name == called:
+            _add(app, name, import_module(f"treadle.cli.{name}").app)
+        else:
+            app.command(name, help=summary)(_not_called)
+    return app
+
+
+def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:
+    """Add a command; what has a single function and no callback is that function, else a group."""
+    if len(command.registered_commands) == 1 and command.registered_callback is None:
+        function: Any = command.registered_commands[0].callback
+        app.command(name)(function)
+    else:
+        app.add_typer(command, name=name)
+
+
+def _not_called() -> None:
+    """Stands for a command that only the help lists."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"treadle {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Hadoop clusters scheduled by Python."""

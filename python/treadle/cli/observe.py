@@ -1,0 +1,61 @@
+"""`treadle observe`: what Treadle would have done in mode observe_only."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+from treadle.errors import UserError
+
+app = typer.Typer()
+
+
+@app.command()
+def observe(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
+    """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only."""
+    mode = str(read_bean(rm, "Treadle").get("tag.Mode", ""))
+    bean = read_bean(rm, "TreadleObservation")
+    try:
+        observation = json.loads(bean.get("Observation") or "{}")
+    except ValueError as error:
+        raise UserError(f"{rm}: the bean TreadleObservation holds no JSON; use the jar of this version") from error
+    if as_json:
+        typer.echo(json.dumps({"mode": mode, **observation}, indent=2))
+        return
+    if mode.lower() != "observe_only":
+        typer.echo(f"the mode is {mode or 'unknown'}, not observe_only: nothing is being compared now", err=True)
+    if not observation:
+        typer.echo("nothing has been compared yet")
+        return
+    from rich.console import Console
+
+    console = Console()
+    for title, value in observation.items():
+        console.print(_table(title, value), markup=False)
+
+
+def _table(title: str, value: Any) -> Any:
+    """Return a table of one part of the observation: a mapping of mappings, a mapping, or a single value."""
+    from rich.table import Table
+
+    table = Table(title=_words(title), title_justify="left")
+    if not isinstance(value, dict):
+        table.add_column()
+        table.add_row(str(value))
+        return table
+    nested = {key: row for key, row in value.items() if isinstance(row, dict)}
+    columns = list(dict.fromkeys(column for row in nested.values() for column in row))
+    table.add_column("")
+    for column in columns or [""]:
+        table.add_column(_words(column), justify="right")
+    for key, row in value.items():
+        cells = [row.get(column, "") for column in columns] if isinstance(row, dict) else [row]
+        table.add_row(key, *map(str, cells))
+    return table
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

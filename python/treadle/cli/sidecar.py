@@ -1,0 +1,40 @@
+"""`treadle sidecar`: the engine's process, which a ResourceManager starts or connects to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.errors import UserError
+
+app = typer.Typer()
+
+
+@app.command()
+def sidecar(
+    managed: Annotated[bool, typer.Option("--managed", help="As the child of a ResourceManager.")] = False,
+    external: Annotated[bool, typer.Option("--external", help="By itself; see --connection-file.")] = False,
+    connection_file: Annotated[
+        Path | None, typer.Option(help="Where an external sidecar tells its port and token, for its own user only.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="treadle.yaml; without one, all defaults.")] = None,
+    warm_up: Annotated[bool, typer.Option("--warm-up", help="Compile the engine's kernels and exit.")] = False,
+) -> None:
+    """Run the engine's process: one of --managed, --external and --warm-up."""
+    if managed + external + warm_up != 1:
+        raise UserError("choose one of --managed, --external and --warm-up")
+    if external != (connection_file is not None):
+        raise UserError("--external and --connection-file FILE belong together")
+    if config is not None and not str(config):
+        config = None
+    from treadle.sidecar import process
+
+    if managed:
+        code = process.run_managed(config)
+    elif connection_file is not None:
+        code = process.run_external(connection_file, config)
+    else:
+        code = process.run_warm_up(config)
+    raise typer.Exit(code)

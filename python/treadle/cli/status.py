@@ -1,0 +1,56 @@
+"""`treadle status`: whether Treadle schedules a cluster, and how well."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import typer
+
+from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+
+app = typer.Typer()
+
+_TAGS: Final = {"tag.Mode": "mode", "tag.Policy": "policy", "tag.Refusal": "refused", "tag.LastError": "last error"}
+_NUMBERS: Final = {
+    "LeaseHeld": "lease held",
+    "LeaseFlips": "lease flips",
+    "Frames": "frames",
+    "Proposals": "proposals",
+    "Committed": "committed",
+    "Rejected": "rejected",
+    "PlacedNatively": "placed by the stock scheduler",
+    "DecideP50Us": "decide p50, µs",
+    "DecideP99Us": "decide p99, µs",
+    "SidecarStarts": "starts of the sidecar",
+    "LinkFailures": "failures of the link",
+    "Escapes": "exceptions caught in overrides",
+}
+
+
+@app.command()
+def status(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
+    """Show whether Treadle schedules the cluster of a ResourceManager, and how well."""
+    bean = read_bean(rm, "Treadle")
+    if as_json:
+        typer.echo(json.dumps(bean, indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False)
+    for name, value in _rows(bean):
+        table.add_row(name, value)
+    Console().print(table, markup=False)
+
+
+def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is shown: tags that say something, numbers, and each reason for which something was rejected."""
+    rows = [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
+    rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
+    reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
+    return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]
+
+
+def _words(camel: str) -> str:
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in camel).strip()

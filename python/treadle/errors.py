@@ -1,0 +1,10 @@
+"""Mistakes of a user."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Something that the user can put right; the text says what and how.
+
+    The command line shows the text without a stack trace and ends with exit code 2.
+    """

@@ -1,0 +1,160 @@
+"""The sidecar process: start, ready, serve, end.
+
+Managed: a child of the ResourceManager, told its token through standard input, whose end means that the
+ResourceManager is gone. External: started by somebody else, found through a file. Standard output is for the
+ResourceManager alone; whatever any library prints goes to standard error, where the log is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO, Final
+
+from treadle import __version__
+from treadle.config.errors import ConfigError
+from treadle.sidecar.handshake import ConnectionFile, Greeting, HandshakeError, new_token, read_greeting, say
+
+_log = logging.getLogger(__name__)
+
+EXIT_MISTAKE: Final = 2
+"""Exit code for what the user has to put right: settings, arguments."""
+
+EXIT_FAILED: Final = 1
+
+Progress = Callable[[str], None]
+
+
+def run_managed(config: Path | None) -> int:
+    """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
+    _log_to_stderr()
+    stdin, out = sys.stdin.buffer, _take_stdout()
+    try:
+        greeting = read_greeting(stdin)
+        # From here on: the end of standard input is the end of the process, however busy it is.
+        Thread(target=_end_with_stdin, args=(stdin,), name="stdin", daemon=True).start()
+        server = _start(greeting, config, lambda text: say(out, progress=text))
+        say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
+    except (HandshakeError, ConfigError) as error:
+        line = "; ".join(str(error).splitlines())
+        _log.error("%s", line)
+        say(out, error=line)
+        return EXIT_MISTAKE
+    except Exception as error:
+        _log.exception("the sidecar cannot start")
+        say(out, error=f"the sidecar cannot start: {type(error).__name__}: {error}".partition("\n")[0])
+        return EXIT_FAILED
+    return server.wait()
+
+
+def run_external(connection_file: Path, config: Path | None) -> int:
+    """Serve whoever can read the connection file, until a signal; returns an exit code.
+
+    Raises:
+        HandshakeError: the connection file cannot be written.
+        ConfigError: the settings are wrong.
+    """
+    _log_to_stderr()
+    token = new_token()
+    file = ConnectionFile(connection_file)
+    server = _start(Greeting(token=token), config, lambda text: _log.info("%s", text))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: server.end(0))
+    file.write(server.port(), token)
+    _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
+    try:
+        return server.wait()
+    finally:
+        file.remove()
+
+
+def run_warm_up(config: Path | None) -> int:
+    """Compile the engine's kernels, so that the next start is quick; returns an exit code.
+
+    Raises:
+        ConfigError: the settings are wrong.
+    """
+    from treadle.sidecar.live import read_live_settings
+    from treadle.sidecar.warm_up import warm_up
+
+    _log_to_stderr()
+    warm_up(read_live_settings(config), lambda text: _log.info("%s", text))
+    return 0
+
+
+class Serving:
+    """A running server, and what makes the process end."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._ended = Event()
+        self._code = 0
+
+    def port(self) -> int:
+        """Return the port it listens on."""
+        return self._port
+
+    def end(self, code: int) -> None:
+        """Let the process end with an exit code; for any thread and for signal handlers."""
+        if not self._ended.is_set():
+            self._code = code
+            self._ended.set()
+
+    def wait(self) -> int:
+        """Wait for the end, return the exit code."""
+        self._ended.wait()
+        return self._code
+
+
+def _start(greeting: Greeting, config: Path | None, progress: Progress) -> Serving:
+    progress("loading the engine")
+    # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
+    from treadle.sidecar.live import live_session, read_live_settings
+    from treadle.sidecar.server import LoopbackServer
+    from treadle.sidecar.warm_up import warm_up
+
+    settings = partial(read_live_settings, config)
+    warm_up(settings(), progress)
+    session = live_session(settings, greeting.reply_max_bytes, time.perf_counter_ns)
+    serving: list[Serving] = []
+    server = LoopbackServer(
+        greeting.token,
+        session.decide,
+        frame_max_bytes=greeting.frame_max_bytes,
+        on_failure=lambda: serving[0].end(EXIT_FAILED),
+    )
+    server.start()
+    serving.append(Serving(server.port()))
+    return serving[0]
+
+
+def _take_stdout() -> IO[str]:
+    """Return standard output for lines to the ResourceManager; whatever else prints goes to the log from now on."""
+    sys.stdout.flush()
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return out
+
+
+def _end_with_stdin(stdin: IO[bytes]) -> None:
+    # Nothing is said on it after the greeting.
+    while stdin.read(1):
+        continue
+    _log.info("the ResourceManager is gone")
+    logging.shutdown()
+    os._exit(0)
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+    for noisy in ("py4j", "numba"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,190 @@
+"""The Py4J server that the ResourceManager calls, and nobody else can.
+
+Py4J's `CallbackServer` accepts and answers calls from Java. It has no limits, so each step of a connection is
+overridden: a connection must prove within a deadline, by one short message, that it knows the token; after that it
+may call one method of one object with an argument of bounded size. Anything else closes the connection, unanswered.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+import logging
+import socket
+import time
+from collections.abc import Callable
+from io import BufferedReader
+from threading import Lock
+from typing import Final
+
+from py4j import protocol
+from py4j.java_gateway import CallbackConnection, CallbackServer, CallbackServerParameters, PythonProxyPool
+
+_log = logging.getLogger(__name__)
+
+Decide = Callable[[bytes], bytes]
+
+AUTHENTICATED_MAX: Final = 4
+"""Connections that know the token; one more ends the oldest, which a reconnecting ResourceManager has given up."""
+
+STRANGERS_MAX: Final = 16
+"""Connections that have not shown the token yet; one more ends the oldest, so that strangers cannot keep others out."""
+
+AUTHENTICATION_S: Final = 2.0
+"""A connection that has not shown the token by then is closed."""
+
+_BUFFER_BYTES: Final = 1 << 18
+_CALL: Final = (b"c\n", protocol.ENTRY_POINT_OBJECT_ID.encode() + b"\n", b"decide\n")
+_BYTES: Final = protocol.BYTES_TYPE.encode()
+_END: Final = b"e\n"
+_AUTHENTICATED: Final = protocol.OUTPUT_VOID_COMMAND.encode()
+_ANSWER: Final = (protocol.RETURN_MESSAGE + protocol.SUCCESS + protocol.BYTES_TYPE).encode()
+
+
+class RefusedError(Exception):
+    """The other end said something that it may not say."""
+
+
+class LoopbackServer(CallbackServer):
+    """Listens on a loopback port of the system's choice and hands frames to `decide`, one at a time."""
+
+    def __init__(self, token: str, decide: Decide, *, frame_max_bytes: int, on_failure: Callable[[], None]) -> None:
+        """Prepare; `start` opens the port.
+
+        Args:
+            token: what a caller must show
+            decide: frame to answer; called under a lock
+            frame_max_bytes: a longer frame closes its connection
+            on_failure: called on a connection's thread when `decide` raised, which it should never do
+        """
+        parameters = CallbackServerParameters(
+            address="127.0.0.1", port=0, daemonize=True, daemonize_connections=True, auth_token=token
+        )
+        super().__init__(PythonProxyPool(), None, callback_server_parameters=parameters)
+        self.authentication = protocol.AUTH_COMMAND_NAME.encode() + b"\n" + token.encode() + b"\n" + _END
+        self.line_max_bytes = len(_BYTES) + 4 * ((frame_max_bytes + 2) // 3) + 1
+        self._decide = decide
+        self._on_failure = on_failure
+        self._decide_lock = Lock()
+        self._strangers: list[LoopbackConnection] = []
+        self._authenticated: list[LoopbackConnection] = []
+        self._lists_lock = Lock()
+
+    def port(self) -> int:
+        """Return the port that the system chose."""
+        return int(self.get_listening_port())
+
+    def decide(self, frame: bytes) -> bytes:
+        """Answer one frame."""
+        with self._decide_lock:
+            try:
+                return self._decide(frame)
+            except BaseException:
+                _log.exception("no answer")
+                self._on_failure()
+                raise
+
+    def authenticated(self, connection: LoopbackConnection) -> None:
+        """Move a connection from the strangers to those that know the token."""
+        with self._lists_lock:
+            if connection in self._strangers:
+                self._strangers.remove(connection)
+            self._admit(connection, self._authenticated, AUTHENTICATED_MAX)
+
+    def closed(self, connection: LoopbackConnection) -> None:
+        """Forget a connection."""
+        with self._lists_lock:
+            for connections in (self._strangers, self._authenticated):
+                if connection in connections:
+                    connections.remove(connection)
+
+    def _create_connection(self, socket_instance: socket.socket, stream: BufferedReader) -> LoopbackConnection:
+        # Called for each accepted connection; what it raises would end the server.
+        stream.close()
+        connection = LoopbackConnection(self, socket_instance)
+        with self._lists_lock:
+            self._admit(connection, self._strangers, STRANGERS_MAX)
+        return connection
+
+    @staticmethod
+    def _admit(connection: LoopbackConnection, connections: list[LoopbackConnection], most: int) -> None:
+        connections.append(connection)
+        if len(connections) > most:
+            _log.warning("more than %d connections: the oldest is closed", most)
+            connections.pop(0).interrupt()
+
+
+class LoopbackConnection(CallbackConnection):
+    """One connection, on a thread of its own."""
+
+    def __init__(self, server: LoopbackServer, connected: socket.socket) -> None:
+        stream = connected.makefile("rb", _BUFFER_BYTES)
+        super().__init__(server.pool, stream, connected, None, server.callback_server_parameters, server)
+        self._server = server
+        self._connected = connected
+        self._stream = stream
+
+    def run(self) -> None:
+        """Let the other end show the token, then answer its calls until it goes or errs."""
+        try:
+            # A reply of 8 KiB or more takes 44 ms without it.
+            self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._authenticate()
+            self._server.authenticated(self)
+            self._connected.settimeout(None)
+            while (frame := self._next_frame()) is not None:
+                answer = self._server.decide(frame)
+                self._connected.sendall(_ANSWER + binascii.b2a_base64(answer))
+        except RefusedError as refused:
+            _log.warning("connection closed: %s", refused)
+        except Exception as error:  # a connection's end is no concern of others
+            _log.info("connection closed: %s", error)
+        finally:
+            self._server.closed(self)
+            self.close()
+
+    def interrupt(self) -> None:
+        """End the connection from another thread."""
+        try:
+            self._connected.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            _log.debug("the connection was closed already")
+
+    def _authenticate(self) -> None:
+        expected = self._server.authentication
+        deadline = time.monotonic() + AUTHENTICATION_S
+        said = b""
+        # A caller says no more than this before it has an answer, so nothing is read ahead.
+        while len(said) < len(expected) and said.count(b"\n") < expected.count(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RefusedError("no token in time")
+            self._connected.settimeout(left)
+            try:
+                part = self._connected.recv(len(expected) - len(said))
+            except TimeoutError as error:
+                raise RefusedError("no token in time") from error
+            if not part:
+                raise RefusedError("gone without a token")
+            said += part
+        if not hmac.compare_digest(said, expected):
+            raise RefusedError("not the token")
+        self._connected.sendall(_AUTHENTICATED)
+
+    def _next_frame(self) -> bytes | None:
+        """Return the argument of the next call, None if the other end has gone."""
+        for position, expected in enumerate(_CALL):
+            line = self._stream.readline(len(expected))
+            if not line and position == 0:
+                return None
+            if line != expected:
+                raise RefusedError("a command other than decide")
+        line = self._stream.readline(self._server.line_max_bytes)
+        if not line.endswith(b"\n"):
+            raise RefusedError(f"a frame cut off or longer than {self._server.line_max_bytes} bytes of base64")
+        if not line.startswith(_BYTES) or self._stream.readline(len(_END)) != _END:
+            raise RefusedError("an argument that is not one byte array")
+        try:
+            return binascii.a2b_base64(line[len(_BYTES) : -1], strict_mode=True)
+        except binascii.Error as error:
+            raise RefusedError(f"an argument that is not base64: {error}") from error

@@ -1,0 +1,48 @@
+"""The status text of an answer (docs/wire-format.md): sent when it changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+_TEXT_MAX: Final = 400
+_WARNINGS_MAX: Final = 8
+
+
+@dataclass
+class Status:
+    """What the ResourceManager shows of the engine, next to its metrics."""
+
+    policy: str
+    configuration: int = 0
+    config_error: str = ""
+    engine_error: str = ""
+    warnings: tuple[str, ...] = ()
+    _sent: str = ""
+
+    BYTES_MAX: ClassVar[int] = 65_536
+    """No status is longer: each character of its texts takes at most 12 bytes."""
+
+    def changed(self) -> str:
+        """Return the JSON text if it differs from the last one returned, else an empty text."""
+        text = self._text()
+        if text == self._sent:
+            return ""
+        self._sent = text
+        return text
+
+    def forget_sent(self) -> None:
+        """Send it again: whoever listens now may not have heard it."""
+        self._sent = ""
+
+    def _text(self) -> str:
+        error = self.config_error or self.engine_error
+        return json.dumps(
+            {
+                "policy": self.policy[:_TEXT_MAX],
+                "configuration": self.configuration,
+                "error": error[:_TEXT_MAX] or None,
+                "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
+            }
+        )
