@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Says which prerequisite of the build is missing and how to get it on Debian, and stops.
+# usage: prerequisites.sh [PYTHON]
+set -u
+python=${1:-python3}
+missing=0
+
+# lacks WHAT DEBIAN_PACKAGE
+lacks() {
+  echo "treadle: $1 is missing. On Debian: apt-get install $2" >&2
+  missing=1
+}
+
+if ! command -v "$python" >/dev/null || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+  lacks "Python 3.11 or newer ($python)" "python3 (Debian 12 or newer), or make PYTHON=/path/to/python3.11"
+elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+  lacks "Python's venv module" python3-venv
+fi
+
+if ! command -v javac >/dev/null; then
+  lacks "a JDK, 17 or newer" openjdk-17-jdk-headless
+else
+  version=$(javac -version 2>&1 | sed -E 's/^javac ([0-9]+).*/\1/')
+  if ! [ "$version" -ge 17 ] 2>/dev/null; then
+    lacks "a JDK 17 or newer (javac says: $(javac -version 2>&1))" openjdk-17-jdk-headless
+  fi
+fi
+
+command -v mvn >/dev/null || lacks "Maven" maven
+command -v make >/dev/null || lacks "make" make
+exit $missing
