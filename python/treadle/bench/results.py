@@ -34,8 +34,12 @@ class Figures:
     commit_cpu_us: float
     scheduler_cpu_us: float
     """Per container: the threads in SCHEDULER_THREADS, the handling of application masters' calls, and the sidecar."""
+    shim_commit_cpu_us: float
+    """CPU time of a commit with all that the shim does around tryCommit, by the shim's own metrics."""
     shim_frame_us: float
-    """Per container: CPU or wall time that the shim spends on writing frames, by its own metrics."""
+    """Per container: time that the shim spends on writing frames, by its own metrics."""
+    shim_link_cpu_us: float
+    """Per container: CPU time of the link thread, commits and frames included, by the shim's own metrics."""
     heartbeat_p50_us: float
     heartbeat_p99_us: float
     stale_nodes_mean: float
@@ -50,8 +54,9 @@ class Figures:
     containers_missing: float
     """Containers of the workload that were never committed."""
     attempts_not_finished: float
-    """Applications whose attempt did not count as finished: SLS reports a master's end to its node and to the RM at about
-    the same time, and if the node is heard first the RM takes the master for failed, after all of its tasks have run."""
+    """Applications whose attempt did not count as finished: SLS reports a master's end to its node and to the RM at
+    about the same time, and if the node is heard first the RM takes the master for failed, after all of its tasks
+    have run."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,9 @@ def figures_of(run: Run, containers_wanted: int) -> Figures:
         commit_wall_us=_ratio(seen["commit_wall"]["total_ns"] / 1000, committed),
         commit_cpu_us=_ratio(seen["commit_cpu"]["total_ns"] / 1000, committed),
         scheduler_cpu_us=(scheduler_ns / 1000 + sidecar_s * 1e6) / committed,
+        shim_commit_cpu_us=shim.since_first_container("CommitCpuNanos") / 1000 / committed,
         shim_frame_us=shim.since_first_container("FrameNanos") / 1000 / committed,
+        shim_link_cpu_us=shim.since_first_container("LinkCpuNanos") / 1000 / committed,
         heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
         stale_nodes_mean=stale_nodes(seen, start_ms, end_ms),
