@@ -131,7 +131,7 @@ def _start(greeting: Greeting, config: Path | None, progress: Progress) -> Servi
         on_failure=lambda: serving[0].end(EXIT_FAILED),
     )
     server.start()
-    serving.append(Serving(server.port()))
+    serving.append(Serving(server.chosen_port()))
     return serving[0]
 
 

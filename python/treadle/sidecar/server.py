@@ -70,7 +70,13 @@ class LoopbackServer(CallbackServer):
         self._authenticated: list[LoopbackConnection] = []
         self._lists_lock = Lock()
 
-    def port(self) -> int:
+    def start(self) -> None:
+        """Open the port; once this returns, connections are taken."""
+        super().start()
+        # Py4J listens on its thread, some time after this; whoever is told the port connects at once.
+        self.server_socket.listen(STRANGERS_MAX)
+
+    def chosen_port(self) -> int:
         """Return the port that the system chose."""
         return int(self.get_listening_port())
 
