@@ -1,66 +1,178 @@
 package io.treadle.shim;
 
+import io.treadle.shim.check.GateCheck;
+import io.treadle.shim.check.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.config.SidecarKind;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
+import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.Lease;
+import io.treadle.shim.link.Link;
+import io.treadle.shim.link.LinkSettings;
+import io.treadle.shim.metrics.MetricsExport;
+import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.mirror.Mirror;
+import io.treadle.shim.mirror.MirrorSettings;
+import io.treadle.shim.sidecar.ExternalSidecar;
+import io.treadle.shim.sidecar.LocalEngine;
+import io.treadle.shim.sidecar.ManagedSidecar;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Everything of ours that belongs to one scheduler, put together. */
-public final class Shim {
+/**
+ * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it starts nothing;
+ * {@link #start} starts the link and, through it, the sidecar, unless the mode is {@code off} or a self-check fails.
+ */
+public class Shim {
   private static final Logger LOG = LoggerFactory.getLogger(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
+  private static final AtomicInteger INSTANCES = new AtomicInteger();
 
+  private final SchedulerPort port;
+  private final Escapes escapes;
+  private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
   private final Lease lease;
-  private volatile ShimConfig config;
+  private final Mirror mirror;
+  private final ShimMetrics metrics;
+  private final Stage stage;
+  private final MetricsExport export;
+  /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
+  private boolean settingsRead;
+  private boolean started;
+  private Link link;
+  private volatile LinkSettings settings;
+  private volatile boolean probed;
+  /** Whether the link may let an engine schedule: the mode is {@code enforce}, we are started and fit for this Hadoop. */
   private volatile boolean enforcing;
 
   /** A shim that has not started anything. Settings that cannot be used are logged and mean mode {@code off}. */
   public Shim(SchedulerPort port, Configuration conf, Escapes escapes) {
-    config = initial(conf);
-    Journal journal = new Journal(JOURNAL_CAPACITY);
+    this.port = port;
+    this.escapes = escapes;
+    ShimConfig config;
+    String error = "";
+    try {
+      config = ShimConfig.read(conf);
+      settingsRead = true;
+    } catch (BadSettingException e) {
+      config = ShimConfig.off();
+      error = e.getMessage();
+      LOG.error("Treadle is off: {}", error);
+    }
+    settings = new LinkSettings(config, 0);
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
     lease = new Lease(System::nanoTime, config.leaseMs());
-  }
-
-  private static ShimConfig initial(Configuration conf) {
-    try {
-      return ShimConfig.read(conf);
-    } catch (BadSettingException e) {
-      LOG.error("Treadle is off: {}", e.getMessage());
-      return ShimConfig.off();
-    }
+    long staleMs = config.nodeStaleMs(conf);
+    mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes(), staleMs));
+    metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
+    metrics.mode(config.mode().text());
+    metrics.error(error);
+    stage = new Stage(port, journal, metrics, config, staleMs);
+    export = new MetricsExport(metrics, stage::observation);
   }
 
   /** The scheduler has started. */
-  public void start() {
-    enforcing = config.mode() == Mode.ENFORCE;
+  public synchronized void start() {
+    started = true;
+    export.start();
+    startLink();
   }
 
-  /** The scheduler is stopping. */
-  public void stop() {
+  /** The scheduler is stopping: ends the link and the sidecar, and waits for that a few seconds at most. */
+  public synchronized void stop() {
+    started = false;
     enforcing = false;
     lease.release();
+    if (link != null) {
+      link.stop();
+      link = null;
+    }
+    export.stop();
   }
 
-  /** Whether an engine schedules, so that the stock scheduler must not. Costs a look at the clock. */
-  public boolean gateClosed() {
-    return enforcing && lease.held();
+  private void startLink() {
+    ShimConfig config = settings.config();
+    if (!started || config.mode() == Mode.OFF) {
+      enforcing = false;
+      return;
+    }
+    String unfit = unfitness();
+    if (unfit != null) {
+      LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
+      metrics.error(unfit);
+      metrics.refusal(unfit);
+      return;
+    }
+    lease.duration(config.leaseMs());
+    enforcing = config.mode() == Mode.ENFORCE;
+    if (link == null) {
+      link = new Link("treadle-link-" + INSTANCES.incrementAndGet(), mirror, lease, source(config), stage, metrics,
+          this::mayCommit, settings);
+      journal.onMark(link::signal);
+      link.start();
+    } else {
+      link.settings(settings);
+    }
+  }
+
+  /** Where engines come from; tests and benchmarks may override it. */
+  protected EngineSource source(ShimConfig config) {
+    if (!config.engineClass().isEmpty()) {
+      return new LocalEngine(config.engineClass());
+    }
+    if (config.sidecar().kind() == SidecarKind.EXTERNAL) {
+      return new ExternalSidecar(config);
+    }
+    return new ManagedSidecar(config, metrics::sidecarStarted);
+  }
+
+  /** Why we cannot work in this Hadoop, or null. */
+  private String unfitness() {
+    String reason = ReferenceCheck.verdict();
+    return reason != null ? reason : GateCheck.verdict(port.scheduler(), () -> {
+      boolean reached = probed;
+      probed = false;
+      return reached;
+    });
+  }
+
+  /**
+   * Whether an engine schedules, so that the stock scheduler must not. Costs a look at the clock.
+   *
+   * @param candidates the nodes that the stock scheduler would place on, null for the probe at start-up
+   */
+  public boolean gateClosed(CandidateNodeSet<FiCaSchedulerNode> candidates) {
+    if (candidates == null) {
+      probed = true;
+      return true;
+    }
+    return mayCommit();
+  }
+
+  private boolean mayCommit() {
+    return enforcing && lease.held() && stage.mayEnforce();
   }
 
   /** What the scheduler's overrides tell. */
   public Taps taps() {
     return taps;
+  }
+
+  /** What is counted. */
+  public ShimMetrics metrics() {
+    return metrics;
   }
 
   /**
@@ -69,7 +181,7 @@ public final class Shim {
    * @throws BadSettingException naming the key and the remedy
    */
   public ShimConfig check(Configuration conf) throws BadSettingException {
-    return config.refreshed(conf);
+    return settingsRead ? settings.config().refreshed(conf) : ShimConfig.read(conf);
   }
 
   /**
@@ -78,22 +190,45 @@ public final class Shim {
    * @param checked the settings to take over, or null if they were bad
    * @param refused why, or null if they are good
    */
-  public void refreshed(ShimConfig checked, BadSettingException refused) {
+  public synchronized void refreshed(ShimConfig checked, BadSettingException refused) {
     if (refused != null) {
-      LOG.error("Treadle keeps its settings: {}", refused.getMessage());
+      LOG.error("Treadle keeps mode {}: {}", settings.config().mode().text(), refused.getMessage());
+      metrics.error(refused.getMessage());
     }
+    ShimConfig config = checked == null ? settings.config() : checked;
+    settingsRead |= checked != null;
+    settings = settings.refreshed(config);
+    metrics.mode(config.mode().text());
     if (checked != null) {
-      config = checked;
+      metrics.error("");
+    }
+    stage.refreshed();
+    journal.queuesChanged();
+    if (config.mode() == Mode.OFF && link != null) {
+      enforcing = false;
+      link.settings(settings);
+    } else {
+      startLink();
     }
   }
 
   /** An answer to an AM with the headroom that it really has. */
   public Allocation lowerHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return allocation;
+    return mayCommit() ? stage.lowerHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one. */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
-    taps.committed(request, false);
+    boolean byTreadle = Stage.isCommitting();
+    if (!request.getContainersToAllocate().isEmpty()) {
+      metrics.placed(request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer()
+          .getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
+    }
+    taps.committed(request, byTreadle);
+  }
+
+  /** For tests: how many throwables the overrides caught. */
+  public long escapes() {
+    return escapes.count();
   }
 }

@@ -17,6 +17,8 @@ public final class Journal {
   private final Object lock = new Object();
   private volatile boolean snapshotNeeded = true;
   private Changes changes = new Changes();
+  private Runnable onMark = () -> { };
+  private boolean woken;
 
   /**
    * A new journal, which asks for a snapshot first.
@@ -35,7 +37,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.nodes.add(node);
-        bound();
+        marked();
       }
     }
   }
@@ -45,6 +47,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.allNodes = true;
+        marked();
       }
     }
   }
@@ -54,7 +57,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.applications.add(application);
-        bound();
+        marked();
       }
     }
   }
@@ -64,7 +67,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.asks.add(application);
-        bound();
+        marked();
       }
     }
   }
@@ -79,7 +82,7 @@ public final class Journal {
       synchronized (lock) {
         changes.asks.add(application);
         changes.asksLater.add(application);
-        bound();
+        marked();
       }
     }
   }
@@ -89,7 +92,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.blacklists.add(application);
-        bound();
+        marked();
       }
     }
   }
@@ -99,7 +102,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.usages.add(application);
-        bound();
+        marked();
       }
     }
   }
@@ -109,6 +112,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.queues = true;
+        marked();
       }
     }
   }
@@ -118,7 +122,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.steps.add(step);
-        bound();
+        marked();
       }
     }
   }
@@ -135,7 +139,7 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.fates.add(sequence, position, fate, container == null ? 0 : container.getContainerId());
-        bound();
+        marked();
       }
     }
   }
@@ -145,6 +149,7 @@ public final class Journal {
     synchronized (lock) {
       snapshotNeeded = true;
       changes = new Changes();
+      wake();
     }
   }
 
@@ -160,13 +165,32 @@ public final class Journal {
       drained.snapshot = snapshotNeeded;
       changes = new Changes();
       snapshotNeeded = false;
+      woken = false;
       return drained;
     }
   }
 
-  private void bound() {
+  /**
+   * Has {@code reader} run at the first mark after each {@link #drain}, on the thread that marks and under the lock: it must return at
+   * once and not throw.
+   */
+  public void onMark(Runnable reader) {
+    synchronized (lock) {
+      onMark = reader;
+    }
+  }
+
+  private void marked() {
     if (changes.size() > capacity) {
       snapshotNeeded();
+    }
+    wake();
+  }
+
+  private void wake() {
+    if (!woken) {
+      woken = true;
+      onMark.run();
     }
   }
 }

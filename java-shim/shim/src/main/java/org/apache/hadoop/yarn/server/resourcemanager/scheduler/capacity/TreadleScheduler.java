@@ -118,7 +118,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     boolean closed = false;
     try {
       Shim current = shim;
-      closed = current != null && current.gateClosed();
+      closed = current != null && current.gateClosed(candidates);
     } catch (Throwable t) {
       escapes.caught("gate", t);
     }
