@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -22,6 +23,12 @@ from treadle.bench.workload import Workload
 POLL_S: Final = 0.25
 END_S: Final = 15.0
 """How long a simulation may take to end after SIGTERM before it is killed."""
+
+_COMPLAINTS: Final = {
+    "rm.log": re.compile(r" (ERROR|FATAL) "),
+    "out.txt": re.compile(r"^(Error|Exception|Caused by|[\w.]+(Exception|Error)\b)"),
+}
+"""What an error looks like in each file that a simulation writes."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,7 @@ def _watch(
         if run.measurements.get("state") == "finished":
             return
         if process.poll() is not None:
+            run.measurements = _read(folder / "measurements.json") or run.measurements
             run.failure = (
                 f"the simulator ended by itself with code {process.returncode}. {diagnose(run, setting, folder)}"
             )
@@ -192,11 +200,11 @@ def diagnose(run: Run, setting: Setting, folder: Path) -> str:
 def _complaints(folder: Path, lines: int = 3) -> str:
     """Return the last errors of the log and of the output, and where to read on."""
     found: list[str] = []
-    for name, marks in (("rm.log", (" ERROR ", " FATAL ")), ("out.txt", ("Exception", "Error"))):
+    for name, complaint in _COMPLAINTS.items():
         path = folder / name
         if path.exists():
             text = path.read_text(errors="replace").splitlines()[-5000:]
-            found += [line.strip()[:300] for line in text if any(mark in line for mark in marks)][-lines:]
+            found += [line.strip()[:300] for line in text if complaint.search(line)][-lines:]
     said = "Last errors: " + " | ".join(found) + ". " if found else ""
     return f"{said}Logs: {folder}"
 
