@@ -14,6 +14,7 @@ import psutil
 
 from treadle import __version__
 from treadle.bench import results
+from treadle.bench.errors import BenchError
 from treadle.bench.modes import Mode
 from treadle.bench.results import Figures, ModeResult
 from treadle.bench.simulation import Run, Setting, simulate
@@ -23,18 +24,22 @@ Progress = Callable[[str, dict[str, Any]], None]
 
 
 def run_benchmark(
-    modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, progress: Progress
+    modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, json_file: Path, progress: Progress
 ) -> tuple[list[ModeResult], list[Run]]:
     """Run each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
 
-    Return the result of each mode and all runs. Runs that fail are in the result with their cause.
+    Return the result of each mode and all runs. Runs that fail are in the result with their cause. The report is
+    written to `json_file` after each run, so that what was measured is not lost if a later run is interrupted.
     """
     runs: list[Run] = []
+    outcome: list[ModeResult] = []
     for number in range(1, rounds + 1):
         for mode in modes:
             label = f"{mode.name}, round {number} of {rounds}"
             runs.append(simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label)))
-    return [_result(mode, runs, setting.workload.containers) for mode in modes], runs
+            outcome = [_result(each, runs, setting.workload.containers) for each in modes]
+            write_report(json_file, report(setting, rounds, outcome))
+    return outcome, runs
 
 
 def _result(mode: Mode, runs: Sequence[Run], containers: int) -> ModeResult:
@@ -67,5 +72,8 @@ def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict
 
 def write_report(path: Path, content: dict[str, Any]) -> None:
     """Write the report as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1) + "\n")
+    except OSError as error:
+        raise BenchError(f"--json {path}: {error.strerror or error}; name a file that can be written") from error

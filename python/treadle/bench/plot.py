@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from treadle.bench.errors import BenchError
 from treadle.bench.simulation import Run
@@ -28,11 +29,8 @@ def rate(run: Run) -> tuple[list[float], list[float]]:
     return [index * bucket_s for index in range(len(counts))], [count / bucket_s for count in counts]
 
 
-def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
-    """Draw the last successful run of each mode; return the files.
-
-    Raise BenchError if matplotlib is not installed.
-    """
+def load_pyplot() -> Any:
+    """Return matplotlib's pyplot, drawing to files; raise BenchError if matplotlib is not installed."""
     try:
         import matplotlib
 
@@ -40,6 +38,12 @@ def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
         from matplotlib import pyplot
     except ImportError as error:
         raise BenchError("--plot needs matplotlib: pip install 'treadle[plot]'") from error
+    return pyplot
+
+
+def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
+    """Draw the last successful run of each mode; return the files."""
+    pyplot = load_pyplot()
     folder.mkdir(parents=True, exist_ok=True)
     last = {run.mode.name: run for run in runs if run.failure is None}
     paths = []

@@ -17,7 +17,7 @@ from rich.status import Status
 
 from treadle.bench import cluster, jars, modes
 from treadle.bench.errors import BenchError
-from treadle.bench.plot import write_plots
+from treadle.bench.plot import load_pyplot, write_plots
 from treadle.bench.results import ModeResult, comparison
 from treadle.bench.simulation import Setting
 from treadle.bench.table import results_table
@@ -54,22 +54,17 @@ def cluster_command(
     keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
 ) -> None:
     """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
-    console = Console(stderr=True)
-    try:
-        workload = Workload(nodes, jobs, tasks, task_ms, seed)
-        setting = Setting(
-            workload=workload,
-            class_path=jars.class_path(runtime),
-            java=jars.java_command(),
-            heap_mb=heap_mb_for(workload, heap_mb),
-            sidecar_command=str(sidecar_command(sidecar)),
-            stall_s=stall_allowed_s(stall_s, workload),
-            jvm_options=tuple(java_option or ()),
-        )
-        outcome = _run(setting, modes.chosen(mode or []), rounds, json_file, plot, keep, console)
-    except BenchError as error:
-        console.print(f"[bold red]treadle bench:[/] {error}", highlight=False)
-        raise typer.Exit(2) from None
+    workload = Workload(nodes, jobs, tasks, task_ms, seed)
+    setting = Setting(
+        workload=workload,
+        class_path=jars.class_path(runtime),
+        java=jars.java_command(),
+        heap_mb=heap_mb_for(workload, heap_mb),
+        sidecar_command=str(sidecar_command(sidecar)),
+        stall_s=stall_allowed_s(stall_s, workload),
+        jvm_options=tuple(java_option or ()),
+    )
+    outcome = _run(setting, modes.chosen(mode or []), rounds, json_file, plot, keep, Console(stderr=True))
     if any(result.failures for result in outcome):
         raise typer.Exit(1)
 
@@ -111,11 +106,13 @@ def _run(
 ) -> list[ModeResult]:
     if rounds < 1:
         raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
+    if plot is not None:
+        load_pyplot()
+    cluster.write_report(json_file, cluster.report(setting, rounds, []))
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     with console.status("starting") as status:
-        outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, _Progress(status, setting.workload).show)
-    content = cluster.report(setting, rounds, outcome)
-    cluster.write_report(json_file, content)
+        progress = _Progress(status, setting.workload).show
+        outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, progress)
     for result in outcome:
         for failure in result.failures:
             console.print(f"[red]{result.mode.name}[/]: {failure}", highlight=False)
