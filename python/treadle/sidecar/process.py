@@ -39,7 +39,7 @@ def run_managed(config: Path | None) -> int:
     try:
         greeting = read_greeting(stdin)
         # From here on: the end of standard input is the end of the process, however busy it is.
-        Thread(target=_end_with_stdin, args=(stdin,), name="stdin", daemon=True).start()
+        Thread(target=_end_with, args=(stdin.fileno(),), name="stdin", daemon=True).start()
         server = _start(greeting, config, lambda text: say(out, progress=text))
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
     except (HandshakeError, ConfigError) as error:
@@ -143,9 +143,10 @@ def _take_stdout() -> IO[str]:
     return out
 
 
-def _end_with_stdin(stdin: IO[bytes]) -> None:
-    # Nothing is said on it after the greeting.
-    while stdin.read(1):
+def _end_with(stdin: int) -> None:
+    # Nothing is said on it after the greeting. Read from the descriptor: a thread that waits in a buffered reader
+    # holds its lock, and with that Python cannot exit for another reason.
+    while os.read(stdin, 4096):
         continue
     _log.info("the ResourceManager is gone")
     logging.shutdown()

@@ -1,0 +1,5 @@
+"""`python -m treadle` is `treadle`."""
+
+from treadle.cli.main import main
+
+main()

@@ -1,0 +1,35 @@
+"""Where the shim's jar is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from treadle import __version__
+from treadle.errors import UserError
+
+_PACKAGE: Final = Path(__file__).resolve().parent
+
+
+def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the shim's jar: inside an installed package, or where Maven builds it in a checkout.
+
+    Args:
+        package: the folder of the package treadle
+        version: its version
+
+    Raises:
+        UserError: there is none, or not of this version.
+    """
+    carried = sorted((package / "java").glob("*.jar"))
+    if len(carried) == 1:
+        return carried[0]
+    if carried:
+        raise UserError(f"{package / 'java'} has {len(carried)} jars instead of one; install the wheel again")
+    checkout = package.parent.parent
+    if not (checkout / "java-shim" / "pom.xml").is_file():
+        raise UserError(f"this installation carries no jar; install the wheel of treadle {version}, not its source")
+    built = checkout / "java-shim" / "shim" / "target" / f"treadle-shim-{version}.jar"
+    if not built.is_file():
+        raise UserError(f"{built} is not there; build it with `make build`")
+    return built

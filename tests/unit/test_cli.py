@@ -1,0 +1,191 @@
+"""The command line: what a mistake looks like, and what the commands print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from treadle import __version__
+from treadle.cli.main import commands, run
+from treadle.errors import UserError
+from treadle.shim_jar import shim_jar
+
+TREADLE = {"tag.Mode": "observe_only", "tag.Policy": "fit=packing", "LeaseHeld": 1, "Rejected": 2, "RejectedNodeFull": 2}
+OBSERVATION = {"agreement": {"root.a": {"same": 3, "other": 1}}, "rejections": {"NODE_FULL": 2}, "total": 4}
+
+
+class Page(BaseHTTPRequestHandler):
+    """A ResourceManager's page /jmx."""
+
+    beans: ClassVar[dict[str, Any]] = {}
+    body: ClassVar[bytes | None] = None
+
+    def do_GET(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)["qry"][0]
+        bean = self.beans.get(query.removeprefix("Hadoop:service=ResourceManager,name="))
+        body = self.body or json.dumps({"beans": [bean] if bean else []}).encode()
+        self.send_response(404 if body == b"404" else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (as the base class calls it)
+        """Say nothing."""
+
+
+@pytest.fixture
+def rm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(Page, "beans", {"Treadle": dict(TREADLE), "TreadleObservation": {"Observation": json.dumps(OBSERVATION)}})
+    monkeypatch.setattr(Page, "body", None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Return what is said of a mistake: one line, and nothing on standard output."""
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return captured.err.strip()
+
+
+def test_help_lists_every_command_and_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert {"sidecar", "policy", "jar", "observe", "status"} <= set(commands())
+    for name, summary in commands().items():
+        assert summary, f"the first line of cli/{name}.py is no summary"
+        assert f"  {name} " in out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from treadle.cli.main import run; run(['--help']);"
+        "print(sorted({'numba', 'numpy', 'pydantic', 'requests', 'matplotlib', 'py4j'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_has_help_without_the_engine(name: str) -> None:
+    code = f"import sys; from treadle.cli.main import run; print(run(['{name}', '--help']), 'numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "0 False"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"treadle {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["jar", "--x"], ["policy", "check"], ["policy", "nothing"]])
+def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert "Error" in mistake(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "choose one of --managed, --external and --warm-up"),
+        (["--managed", "--external"], "choose one of --managed, --external and --warm-up"),
+        (["--external"], "--external and --connection-file FILE belong together"),
+        (["--managed", "--connection-file", "f"], "--external and --connection-file FILE belong together"),
+    ],
+)
+def test_a_sidecar_needs_one_mode(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert mistake(capsys, "sidecar", *arguments) == said
+
+
+def test_a_policy_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "treadle.yaml"
+    file.write_text("policy: {fit: {kind: packing}}\n")
+    assert run(["policy", "check", str(file)]) == 0
+    assert capsys.readouterr().out.startswith(f"{file}: right: gate=all ")
+    file.write_text("policy:\n  fit:\n    kind: packng\n")
+    assert mistake(capsys, "policy", "check", str(file)).startswith(f"{file}:3: policy.fit.kind: 'packng' is not one of")
+
+
+def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
+    package = tmp_path / "python" / "treadle"
+    package.mkdir(parents=True)
+    with pytest.raises(UserError, match="carries no jar"):
+        shim_jar(package, "1.2")
+    (tmp_path / "java-shim" / "shim" / "target").mkdir(parents=True)
+    (tmp_path / "java-shim" / "pom.xml").touch()
+    with pytest.raises(UserError, match="make build"):
+        shim_jar(package, "1.2")
+    built = tmp_path / "java-shim" / "shim" / "target" / "treadle-shim-1.2.jar"
+    built.touch()
+    assert shim_jar(package, "1.2") == built
+    carried = package / "java" / "treadle-shim-1.2.jar"
+    carried.parent.mkdir()
+    carried.touch()
+    assert shim_jar(package, "1.2") == carried
+    (package / "java" / "other.jar").touch()
+    with pytest.raises(UserError, match="2 jars instead of one"):
+        shim_jar(package, "1.2")
+
+
+def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    assert run(["status", "--rm", rm]) == 0
+    out = capsys.readouterr().out
+    for text in ("observe_only", "lease held", "rejected, node full"):
+        assert text in out
+    assert run(["status", "--rm", f"http://{rm}/", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == TREADLE
+
+
+def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    assert run(["observe", "--rm", rm]) == 0
+    captured = capsys.readouterr()
+    for text in ("agreement", "root.a", "same", "NODE_FULL", "total"):
+        assert text in captured.out
+    assert captured.err == ""
+    assert run(["observe", "--rm", rm, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **OBSERVATION}
+
+
+def test_in_another_mode_observe_says_so(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["Treadle"]["tag.Mode"] = "enforce"
+    Page.beans["TreadleObservation"]["Observation"] = "{}"
+    assert run(["observe", "--rm", rm]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "the mode is enforce, not observe_only: nothing is being compared now\n"
+    assert captured.out == "nothing has been compared yet\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"404", "HTTP 404; is it the address"),
+        (b"<html>", "is no ResourceManager's page; check --rm"),
+        (b"[]", "is no ResourceManager's page; check --rm"),
+        (b'{"beans": []}', "has no bean Treadle: it runs without Treadle"),
+    ],
+)
+def test_a_page_of_something_else_is_a_mistake(capsys: pytest.CaptureFixture[str], rm: str, body: bytes, said: str) -> None:
+    Page.body = body
+    assert said in mistake(capsys, "observe", "--rm", rm)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("127.0.0.1:1", "no answer"), ("ftp://x", "write it as http://HOST:PORT"), ("http://", "write it as http://HOST:PORT")],
+)
+def test_an_address_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], address: str, said: str) -> None:
+    assert said in mistake(capsys, "status", "--rm", address)

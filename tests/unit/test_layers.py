@@ -1,0 +1,127 @@
+"""What holds for all files: imports point one way, files stay short, no machine is named."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "treadle"
+LINES_MAX = 500
+
+BASE = {"errors", "events", "proposals", "__init__"}
+MODEL = BASE | {"config"}
+POLICY = MODEL | {"model", "fairness"}
+ENGINE = POLICY | {"policy"}
+SIDECAR = ENGINE | {"engine", "wire"}
+TOOLS = BASE | {"shim_jar"}
+
+ALLOWED = {
+    "__init__": set(),
+    "__main__": {"cli"},
+    "errors": set(),
+    "events": set(),
+    "proposals": set(),
+    "shim_jar": BASE,
+    "config": BASE,
+    "wire": BASE,
+    "fairness": BASE,
+    "model": MODEL,
+    "policy": POLICY,
+    "engine": ENGINE,
+    "sidecar": SIDECAR,
+    "minicluster": TOOLS,
+    "demo": TOOLS | {"minicluster"},
+    "bench": TOOLS | {"minicluster"},
+    "cli": SIDECAR | TOOLS | {"sidecar", "minicluster", "demo", "bench"},
+}
+"""What each part of the package may import besides itself."""
+
+IGNORED = {".git", ".venv", "build", "dist", "target", "__pycache__", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+TEXTS = {".py", ".java", ".md", ".xml", ".toml", ".yaml", ".yml", ".json", ".sh", ".cfg", ".properties", ".txt", ""}
+HOME = re.compile(r"/(?:root|home/\w+|Users/\w+)/|/(?:work/main|tmp/wt)\b")
+# Anything fetched comes from wherever the reader's pip and Maven are set up to fetch from.
+REGISTRY = re.compile(r"https?://[\w.:-]*(?:artifactory|nexus|pypi|registry|mirror|repo1?\.maven|repository\.apache)[\w.:-]*")
+
+
+def parts() -> list[str]:
+    return sorted(path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file())
+
+
+def files_of(part: str) -> list[Path]:
+    alone = PACKAGE / f"{part}.py"
+    return [alone] if alone.is_file() else sorted((PACKAGE / part).rglob("*.py"))
+
+
+def imported(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the parts of the package that a file imports, at its top or within functions."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: an import relative to its own place"
+            # `from treadle import events` names a part, or something of the package's own.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            top, _, rest = name.partition(".")
+            if top == "treadle":
+                part = rest.partition(".")[0]
+                yield node.lineno, part if part in ALLOWED else "__init__"
+
+
+@pytest.mark.parametrize("part", parts())
+def test_imports_point_one_way(part: str) -> None:
+    assert part in ALLOWED, f"say in ALLOWED what {part} may import"
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: imports {target}"
+        for file in files_of(part)
+        for line, target in imported(file)
+        if target not in ALLOWED[part] | {part, "__init__"}
+    ]
+    assert wrong == []
+
+
+def test_nothing_imports_the_command_line() -> None:
+    assert [part for part, allowed in ALLOWED.items() if "cli" in allowed] == ["__main__"]
+
+
+def texts() -> Iterator[Path]:
+    for folder in (ROOT, *(path for path in ROOT.iterdir() if path.is_dir() and path.name not in IGNORED)):
+        found = folder.iterdir() if folder == ROOT else folder.rglob("*")
+        for path in found:
+            if path.is_file() and path.suffix in TEXTS and not IGNORED.intersection(path.relative_to(ROOT).parts):
+                yield path
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {path.relative_to(ROOT): len(path.read_bytes().splitlines()) for path in (ROOT / "python").rglob("*.py")}
+    assert len(lengths) > 20
+    assert {path: lines for path, lines in lengths.items() if lines > LINES_MAX} == {}
+
+
+@pytest.mark.parametrize("pattern", [HOME, REGISTRY], ids=["path", "registry"])
+def test_no_machine_is_named(pattern: re.Pattern[str]) -> None:
+    this = Path(__file__).resolve()
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts()
+        if path != this
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [(HOME, "/home/somebody/x"), (HOME, "/root/.m2"), (REGISTRY, "https://repo1.maven.org/maven2"), (REGISTRY, "https://pypi.org/simple")],
+)
+def test_the_patterns_find_what_they_should(pattern: re.Pattern[str], text: str) -> None:
+    assert pattern.search(text)
+    assert not pattern.search("http://maven.apache.org/POM/4.0.0 tests/work/main.py target/root/x")

@@ -1,0 +1,229 @@
+"""A session: epochs, sequences, failures of the engine, settings read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.config.errors import ConfigError, Problem
+from treadle.config.parts import DEFAULTS, PartRegistry
+from treadle.config.settings import Limits, Settings, default_settings
+from treadle.events import Event, Names, Snapshot
+from treadle.proposals import Proposals
+from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session
+from treadle.sidecar.status import Status
+from treadle.wire.answer import PROPOSAL_HEADER, Answer, decode_answer
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.header import FrameHeader
+from treadle.wire.schema import FrameFlag
+
+PARTS = PartRegistry()
+for _part, _kind in DEFAULTS.items():
+    PARTS.register(_part, _kind)(lambda parameters: parameters)
+SETTINGS = default_settings(PARTS)
+SNAPSHOT = int(FrameFlag.SNAPSHOT)
+MORE = int(FrameFlag.MORE)
+OBSERVE = int(FrameFlag.OBSERVE)
+
+
+class Recorder:
+    """An engine that writes down how it is called and proposes as many containers as it may."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.applied: list[Sequence[Event]] = []
+        self.decided: list[tuple[int, int, int, bool]] = []
+        self.fail: Exception | None = None
+        self.said: tuple[str, ...] = ()
+
+    def apply(self, events: Sequence[Event]) -> None:
+        self.applied.append(events)
+        if self.fail:
+            raise self.fail
+
+    def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool) -> Proposals:
+        self.decided.append((now_ms, limit, sequence, assume))
+        column = np.arange(limit, dtype=np.int32)
+        return Proposals(column, column, column)
+
+    def configure(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def warnings(self) -> Sequence[str]:
+        return self.said
+
+
+class Caller:
+    """What a link does, for tests."""
+
+    def __init__(self, reply_max_bytes: int = 1 << 20) -> None:
+        self.engines: list[Recorder] = []
+        self.settings: Callable[[], Settings] = lambda: SETTINGS
+        self.micros = 0
+        self.session = Session(self._make, self._read, reply_max_bytes=reply_max_bytes, clock_ns=self._clock)
+
+    def _make(self, settings: Settings) -> Recorder:
+        self.engines.append(Recorder(settings))
+        return self.engines[-1]
+
+    def _read(self) -> Settings:
+        return self.settings()
+
+    def _clock(self) -> int:
+        self.micros += 7
+        return self.micros * 1000
+
+    def send(self, sequence: int, flags: int = 0, epoch: int = 5, configuration: int = 0, limit: int = 3) -> Answer:
+        events: list[Event] = [Snapshot(epoch), Names(("",))] if flags & SNAPSHOT else []
+        header = FrameHeader(flags, epoch, sequence, 1000 + sequence, configuration, limit, 2)
+        return self.raw(FrameEncoder().encode(header, events))
+
+    def raw(self, frame: bytes) -> Answer:
+        return decode_answer(self.session.decide(frame), 100_000)
+
+    def status(self, answer: Answer) -> Any:
+        return json.loads(answer.status)
+
+
+def refuse() -> Settings:
+    raise ConfigError("t.yaml", [Problem(3, "seed", "wrong"), Problem(4, "hold", "wrong too")])
+
+
+def test_a_frame_is_answered() -> None:
+    caller = Caller()
+    answer = caller.send(9, SNAPSHOT)
+    assert answer[:4] == (5, 9, 7, False)
+    assert list(answer.proposals.node) == [0, 1, 2]
+    assert caller.engines[0].decided == [(1009, 3, 9, True)]
+    assert [type(event) for event in caller.engines[0].applied[0]] == [Snapshot, Names]
+
+
+def test_nothing_is_assumed_where_nothing_is_committed() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT | OBSERVE)
+    assert caller.engines[0].decided == [(1001, 3, 1, False)]
+
+
+def test_parts_are_answered_with_no_proposals() -> None:
+    caller = Caller()
+    for sequence, flags in ((1, SNAPSHOT | MORE), (2, MORE)):
+        answer = caller.send(sequence, flags)
+        assert (answer.resend, len(answer.proposals)) == (False, 0)
+    assert len(caller.send(3).proposals) == 3
+    assert len(caller.engines[0].applied) == 3
+
+
+@pytest.mark.parametrize(("sequence", "epoch"), [(3, 5), (1, 5), (2, 6)])
+def test_after_a_gap_only_a_snapshot_will_do(sequence: int, epoch: int) -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    for following in (sequence, sequence + 1):
+        answer = caller.send(following, epoch=epoch)
+        assert (answer.epoch, answer.sequence, answer.resend, len(answer.proposals)) == (epoch, following, True, 0)
+    assert len(caller.engines[0].applied) == 1
+    assert not caller.send(8, SNAPSHOT, epoch=epoch).resend
+    assert not caller.send(9, epoch=epoch).resend
+
+
+def test_a_session_begins_with_a_snapshot() -> None:
+    assert Caller().send(1).resend
+
+
+def test_garbage_is_answered_with_resend() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    answer = caller.raw(b"garbage")
+    assert answer[:2] == (0, 0)
+    assert answer.resend
+    assert caller.send(2).resend
+
+
+def test_a_malformed_delta_keeps_its_sequence_in_the_answer() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    frame = bytearray(FrameEncoder().encode(FrameHeader(0, 5, 2, 0, 0, 1, 2), []))
+    frame[42] = 1
+    answer = caller.raw(bytes(frame))
+    assert (answer.epoch, answer.sequence, answer.resend) == (5, 2, True)
+    assert len(caller.engines[0].applied) == 1
+
+
+def test_an_engine_that_fails_is_replaced_and_said() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    caller.engines[0].fail = ZeroDivisionError("a fault")
+    answer = caller.send(2)
+    assert (answer.resend, len(answer.proposals)) == (True, 0)
+    assert caller.status(answer)["error"] == "engine started anew after ZeroDivisionError: a fault"
+    assert len(caller.engines) == 2
+    assert caller.send(3).resend
+    assert len(caller.send(4, SNAPSHOT).proposals) == 3
+    assert len(caller.engines[1].applied) == 1
+
+
+def test_an_engine_that_always_fails_ends_the_session() -> None:
+    caller = Caller()
+    for sequence in range(1, FAILURES_MAX):
+        caller.engines[-1].fail = MemoryError("again")
+        assert caller.send(sequence, SNAPSHOT).resend
+    caller.engines[-1].fail = MemoryError("again")
+    with pytest.raises(EngineFailedError, match="8 times in a row: again"):
+        caller.send(FAILURES_MAX, SNAPSHOT)
+
+
+def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
+    caller = Caller()
+    status = caller.status(caller.send(1, SNAPSHOT))
+    assert status == {"policy": SETTINGS.policy.name(), "configuration": 0, "error": None, "warnings": []}
+    assert caller.send(2).status == ""
+    caller.engines[0].said = ("odd",)
+    assert caller.status(caller.send(3))["warnings"] == ["odd"]
+    assert caller.send(4).status == ""
+    assert caller.status(caller.send(5, SNAPSHOT))["warnings"] == ["odd"]
+
+
+def test_a_long_status_is_cut() -> None:
+    status = Status("🧵" * 10_000, config_error="🧵" * 10_000, warnings=("🧵" * 10_000,) * 100)
+    assert len(status.changed().encode()) < Status.BYTES_MAX
+
+
+def test_settings_are_read_again_when_the_number_changes() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT, configuration=4)
+    fewer = replace(SETTINGS, limits=Limits(proposals_max=1))
+    caller.settings = lambda: fewer
+    assert len(caller.send(2, configuration=4).proposals) == 3
+    answer = caller.send(3, configuration=5)
+    assert len(answer.proposals) == 1
+    assert caller.engines[0].settings is fewer
+    assert caller.status(answer)["configuration"] == 5
+    assert len(caller.engines) == 1
+
+
+def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    caller.settings = refuse
+    answer = caller.send(2, configuration=1)
+    assert len(answer.proposals) == 3
+    error = caller.status(answer)["error"]
+    assert error == "settings refused, the old ones are kept: t.yaml:3: seed: wrong; t.yaml:4: hold: wrong too"
+    assert caller.send(3, configuration=1).status == ""
+    caller.settings = lambda: SETTINGS
+    assert caller.status(caller.send(4, configuration=2))["error"] is None
+
+
+def test_there_is_no_session_without_settings() -> None:
+    with pytest.raises(ConfigError):
+        Session(Recorder, refuse, reply_max_bytes=1 << 20, clock_ns=lambda: 0)
+
+
+def test_an_answer_fits_into_the_reply() -> None:
+    most = PROPOSAL_HEADER.size + Status.BYTES_MAX + 12 * 5 + 11
+    assert len(Caller(reply_max_bytes=most).send(1, SNAPSHOT, limit=100).proposals) == 5
+    assert len(Caller(reply_max_bytes=100).send(1, SNAPSHOT, limit=100).proposals) == 0

@@ -1,0 +1,94 @@
+"""The bytes that Java and Python agree on: tests/golden has them, and what they say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle import events
+from treadle.proposals import Proposals
+from treadle.wire.answer import Answer, decode_answer, encode_answer
+from treadle.wire.decoder import FrameDecoder
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.header import FrameHeader
+from treadle.wire.plans import EVENT_TYPES
+from treadle.wire.schema import SECTIONS
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.fixture(scope="module")
+def frame() -> bytes:
+    return (GOLDEN / "frame-snapshot.bin").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def described() -> Any:
+    return json.loads((GOLDEN / "frame-snapshot.json").read_text("utf-8"))
+
+
+def expected_events(described: Any) -> list[events.Event]:
+    sections = described["sections"]
+    texts = sections["STRINGS"]["texts"]
+    types = sections["RESOURCE_TYPES"]
+    settings = sections["SETTINGS"]
+    found: list[events.Event] = [
+        events.Snapshot(described["header"]["epoch"]),
+        events.Names(tuple(texts)),
+        events.ResourceTypes(
+            tuple(texts[index] for index in types["name"]),
+            tuple(texts[index] for index in types["units"]),
+            np.array(types["counted"], np.uint8),
+            np.array(types["minimum"], np.int64),
+            np.array(types["maximum"], np.int64),
+        ),
+        events.Settings(
+            {texts[key]: texts[value] for key, value in zip(settings["key"], settings["value"], strict=True)}
+        ),
+    ]
+    for name, type_ in EVENT_TYPES.items():
+        # A column of type R*i64 is written as a list for each resource type.
+        columns: list[Any] = [np.array(column).T for column in sections[name].values()]
+        found.append(type_(*columns))
+    return found
+
+
+def test_every_section_is_there(described: Any) -> None:
+    assert list(described["sections"]) == list(SECTIONS)
+
+
+def test_the_golden_frame_says_what_its_description_says(frame: bytes, described: Any) -> None:
+    decoded = FrameDecoder().decode(frame)
+    assert decoded.header == FrameHeader(**described["header"])
+    wanted = expected_events(described)
+    assert [type(event) for event in decoded.events] == [type(event) for event in wanted]
+    for ours, theirs in zip(decoded.events, wanted, strict=True):
+        for field in fields(ours):
+            left, right = getattr(ours, field.name), getattr(theirs, field.name)
+            assert np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right, field.name
+
+
+def test_the_same_events_give_the_same_bytes(frame: bytes, described: Any) -> None:
+    header = FrameHeader(**described["header"])
+    assert FrameEncoder().encode(header, expected_events(described)) == frame
+
+
+def test_the_golden_answer_is_read_and_written() -> None:
+    encoded = (GOLDEN / "proposals.bin").read_bytes()
+    described = json.loads((GOLDEN / "proposals.json").read_text("utf-8"))
+    columns = [np.array(described[name], np.int32) for name in ("application", "key", "node")]
+    decoded = decode_answer(encoded, 100)
+    assert (int(decoded.resend), *decoded[:3]) == tuple(
+        described[name] for name in ("flags", "epoch", "sequence", "decide_us")
+    )
+    assert decoded.status == described["status"]
+    proposals = decoded.proposals
+    for ours, theirs in zip((proposals.application, proposals.key, proposals.node), columns, strict=True):
+        assert np.array_equal(ours, theirs)
+    written = encode_answer(Answer(*decoded[:3], bool(described["flags"]), Proposals(*columns), described["status"]))
+    assert written == encoded
