@@ -19,7 +19,13 @@ from treadle.cli.main import commands, run
 from treadle.errors import UserError
 from treadle.shim_jar import shim_jar
 
-TREADLE = {"tag.Mode": "observe_only", "tag.Policy": "fit=packing", "LeaseHeld": 1, "Rejected": 2, "RejectedNodeFull": 2}
+TREADLE = {
+    "tag.Mode": "observe_only",
+    "tag.Policy": "fit=packing",
+    "LeaseHeld": 1,
+    "Rejected": 2,
+    "RejectedNodeFull": 2,
+}
 OBSERVATION = {"agreement": {"root.a": {"same": 3, "other": 1}}, "rejections": {"NODE_FULL": 2}, "total": 4}
 
 
@@ -44,7 +50,9 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(Page, "beans", {"Treadle": dict(TREADLE), "TreadleObservation": {"Observation": json.dumps(OBSERVATION)}})
+    monkeypatch.setattr(
+        Page, "beans", {"Treadle": dict(TREADLE), "TreadleObservation": {"Observation": json.dumps(OBSERVATION)}}
+    )
     monkeypatch.setattr(Page, "body", None)
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -117,7 +125,9 @@ def test_a_policy_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert run(["policy", "check", str(file)]) == 0
     assert capsys.readouterr().out.startswith(f"{file}: right: gate=all ")
     file.write_text("policy:\n  fit:\n    kind: packng\n")
-    assert mistake(capsys, "policy", "check", str(file)).startswith(f"{file}:3: policy.fit.kind: 'packng' is not one of")
+    assert mistake(capsys, "policy", "check", str(file)).startswith(
+        f"{file}:3: policy.fit.kind: 'packng' is not one of"
+    )
 
 
 def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
@@ -178,14 +188,20 @@ def test_in_another_mode_observe_says_so(capsys: pytest.CaptureFixture[str], rm:
         (b'{"beans": []}', "has no bean Treadle: it runs without Treadle"),
     ],
 )
-def test_a_page_of_something_else_is_a_mistake(capsys: pytest.CaptureFixture[str], rm: str, body: bytes, said: str) -> None:
+def test_a_page_of_something_else_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], rm: str, body: bytes, said: str
+) -> None:
     Page.body = body
     assert said in mistake(capsys, "observe", "--rm", rm)
 
 
 @pytest.mark.parametrize(
     ("address", "said"),
-    [("127.0.0.1:1", "no answer"), ("ftp://x", "write it as http://HOST:PORT"), ("http://", "write it as http://HOST:PORT")],
+    [
+        ("127.0.0.1:1", "no answer"),
+        ("ftp://x", "write it as http://HOST:PORT"),
+        ("http://", "write it as http://HOST:PORT"),
+    ],
 )
 def test_an_address_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], address: str, said: str) -> None:
     assert said in mistake(capsys, "status", "--rm", address)

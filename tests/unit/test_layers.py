@@ -41,11 +41,24 @@ ALLOWED = {
 }
 """What each part of the package may import besides itself."""
 
-IGNORED = {".git", ".venv", "build", "dist", "target", "__pycache__", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+IGNORED = {
+    ".git",
+    ".venv",
+    "build",
+    "dist",
+    "target",
+    "__pycache__",
+    ".hypothesis",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+}
 TEXTS = {".py", ".java", ".md", ".xml", ".toml", ".yaml", ".yml", ".json", ".sh", ".cfg", ".properties", ".txt", ""}
-HOME = re.compile(r"/(?:root|home/\w+|Users/\w+)/|/(?:work/main|tmp/wt)\b")
+HOME = re.compile(rf"(?<!\w)/(?:root|tmp|home/\w+|Users/\w+)/|{re.escape(str(ROOT))}\b")
 # Anything fetched comes from wherever the reader's pip and Maven are set up to fetch from.
-REGISTRY = re.compile(r"https?://[\w.:-]*(?:artifactory|nexus|pypi|registry|mirror|repo1?\.maven|repository\.apache)[\w.:-]*")
+REGISTRY = re.compile(
+    r"https?://[\w.:-]*(?:artifactory|nexus|pypi|registry|mirror|repo1?\.maven|repository\.apache)[\w.:-]*"
+)
 
 
 def parts() -> list[str]:
@@ -120,8 +133,13 @@ def test_no_machine_is_named(pattern: re.Pattern[str]) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "text"),
-    [(HOME, "/home/somebody/x"), (HOME, "/root/.m2"), (REGISTRY, "https://repo1.maven.org/maven2"), (REGISTRY, "https://pypi.org/simple")],
+    [
+        (HOME, "/home/somebody/x"),
+        (HOME, "/root/.m2"),
+        (REGISTRY, "https://repo1.maven.org/maven2"),
+        (REGISTRY, "https://pypi.org/simple"),
+    ],
 )
 def test_the_patterns_find_what_they_should(pattern: re.Pattern[str], text: str) -> None:
     assert pattern.search(text)
-    assert not pattern.search("http://maven.apache.org/POM/4.0.0 tests/work/main.py target/root/x")
+    assert not pattern.search("http://maven.apache.org/POM/4.0.0 target/root/x.py src/home/you/x")
