@@ -1,0 +1,70 @@
+"""`treadle bench cluster`: what it says of options that cannot be used."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import psutil
+import pytest
+
+from treadle.bench import jars
+from treadle.bench.errors import BenchError
+from treadle.bench.workload import Workload
+from treadle.cli.bench import heap_mb_for, sidecar_command, stall_allowed_s
+from treadle.cli.main import run
+
+SMALL = Workload(20, 3, 40, 1_000)
+MACHINE_MB = psutil.virtual_memory().total // 2**20
+
+
+@pytest.mark.parametrize("asked", [1, -5, MACHINE_MB + 1])
+def test_a_heap_that_cannot_be_is_refused(asked: int) -> None:
+    with pytest.raises(BenchError, match=f"--heap-mb is {asked}"):
+        heap_mb_for(SMALL, asked)
+
+
+def test_the_heap_grows_with_the_load_up_to_half_of_the_machine() -> None:
+    assert heap_mb_for(SMALL, 0) < heap_mb_for(Workload(1_000, 100, 100, 1_000), 0)
+    assert heap_mb_for(Workload(100_000, 100_000, 240, 1_000), 0) == MACHINE_MB // 2
+    assert heap_mb_for(SMALL, 300) == 300
+
+
+@pytest.mark.parametrize("asked", [0.0, -1.0, math.nan, math.inf])
+def test_a_patience_that_cannot_be_is_refused(asked: float) -> None:
+    with pytest.raises(BenchError, match="--stall-s"):
+        stall_allowed_s(asked, SMALL)
+
+
+def test_patience_outlasts_a_few_tasks() -> None:
+    assert stall_allowed_s(10, Workload(1, 1, 1, 60_000)) == 180
+    assert stall_allowed_s(10, SMALL) == 10
+
+
+def test_a_sidecar_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"--sidecar .*nowhere"):
+        sidecar_command(tmp_path / "nowhere")
+
+
+def test_a_runtime_without_the_simulator_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"no hadoop-sls-\*\.jar there"):
+        jars.class_path(tmp_path)
+
+
+def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "java"
+    java.write_text("")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert jars.java_command() == str(java)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BenchError, match="JDK 17"):
+        jars.java_command()
+
+
+def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), "--nodes", "0"]) == 2
+    assert "--nodes is 0: at least 1 is needed" in capsys.readouterr().err
