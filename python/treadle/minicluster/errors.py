@@ -1,0 +1,7 @@
+"""What can go wrong with a mini cluster in a way that its user can mend."""
+
+from __future__ import annotations
+
+
+class ClusterError(Exception):
+    """A mini cluster cannot do what was asked; the text says why and what to do about it."""

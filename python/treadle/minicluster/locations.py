@@ -1,0 +1,85 @@
+"""Where things lie: the checkout if there is one, the user's cache folder otherwise, the shim's jar, the JDK."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from treadle import __version__
+from treadle.minicluster.errors import ClusterError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def checkout() -> Path | None:
+    """The source checkout that this package runs from, or None if it was installed from a wheel."""
+    root = PACKAGE.parents[1]
+    return root if (root / "java-shim" / "pom.xml").is_file() else None
+
+
+def build_folder() -> Path:
+    """Where clusters, runtimes and results go by default: `build` in a checkout, else the user's cache folder."""
+    root = checkout()
+    if root is not None:
+        return root / "build"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "treadle"
+
+
+def runtime_pom() -> Path:
+    """The Maven file that lists the Hadoop runtime: in a checkout under java-shim, in a wheel beside the shim's jar."""
+    root = checkout()
+    return root / "java-shim" / "runtime" / "pom.xml" if root else PACKAGE / "java" / "runtime-pom.xml"
+
+
+def shim_jar() -> Path:
+    """The shim's jar of this version.
+
+    Raises:
+        ClusterError: it has not been built.
+    """
+    name = f"treadle-shim-{__version__}.jar"
+    root = checkout()
+    candidates = [PACKAGE / "java" / name]
+    if root is not None:
+        candidates.insert(0, root / "java-shim" / "shim" / "target" / name)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise ClusterError(f"the shim's jar {name} is missing (looked for {candidates[0]}); build it with `make build`")
+
+
+def java_home() -> Path:
+    """The JDK or JRE to run Hadoop with: JAVA_HOME, else that of the `java` on the PATH.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    configured = os.environ.get("JAVA_HOME")
+    if configured:
+        if not (Path(configured) / "bin" / "java").is_file():
+            raise ClusterError(
+                f"JAVA_HOME is {configured}, but {configured}/bin/java does not exist; correct or unset it"
+            )
+        return Path(configured)
+    java = shutil.which("java")
+    if java is None:
+        raise ClusterError("no `java` on the PATH; install a JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)")
+    return Path(java).resolve().parents[1]
+
+
+def treadle_command() -> Path:
+    """The `treadle` executable that belongs to the running Python, which the RM starts its sidecar with.
+
+    Raises:
+        ClusterError: it is not there.
+    """
+    beside = Path(sys.executable).parent / "treadle"
+    if beside.is_file():
+        return beside
+    found = shutil.which("treadle")
+    if found is None:
+        raise ClusterError(f"no `treadle` command beside {sys.executable} nor on the PATH; install the package there")
+    return Path(found)
