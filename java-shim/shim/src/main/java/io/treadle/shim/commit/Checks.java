@@ -1,0 +1,256 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.NodeCondition;
+import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.Fate;
+import java.io.IOException;
+import java.util.Collection;
+import java.util.IdentityHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.nodelabels.CommonNodeLabelsManager;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+
+/**
+ * Every check of a proposal that {@code tryCommit} leaves out, because the stock scheduler has done it before it gets
+ * there. What is the same for all proposals of a batch is found out once a batch: the caller holds a lock of the
+ * scheduler from {@link #begin} to {@link #end}.
+ */
+final class Checks {
+  private final CapacityScheduler scheduler;
+  private final CommitSettings settings;
+  private final IndexCache<Application> applications = new IndexCache<>();
+  private final IndexCache<Node> nodes = new IndexCache<>();
+  private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
+  private Directory directory;
+  private long nowMs;
+
+  Checks(CapacityScheduler scheduler, CommitSettings settings) {
+    this.scheduler = scheduler;
+    this.settings = settings;
+  }
+
+  void begin(Directory names) {
+    directory = names;
+    nowMs = settings.nowMs();
+  }
+
+  void end() {
+    directory = null;
+    applications.clear();
+    nodes.clear();
+    active.clear();
+  }
+
+  /**
+   * Checks one proposal, and fills the placement in.
+   *
+   * @return the reason against it, or null if it may be handed to {@code tryCommit}
+   */
+  Fate check(int application, int key, int node, Placement placement) {
+    placement.clear();
+    if (application < 0 || key < 0 || node < 0) {
+      return Fate.NEGATIVE;
+    }
+    if (application >= directory.applications() || node >= directory.nodes()) {
+      return Fate.OUT_OF_RANGE;
+    }
+    Application found = applications.get(application);
+    if (found == null) {
+      found = lookUpApplication(directory.application(application));
+      applications.put(application, found);
+    }
+    if (found.refusal != null) {
+      return found.refusal;
+    }
+    placement.app = found.app;
+    placement.leaf = found.leaf;
+    Fate refusal = checkRequest(application, key, placement);
+    return refusal != null ? refusal : checkNode(node, placement);
+  }
+
+  private Application lookUpApplication(ApplicationAttemptId attempt) {
+    FiCaSchedulerApp app = attempt == null ? null : scheduler.getApplicationAttempt(attempt);
+    if (app == null) {
+      return new Application(Fate.UNKNOWN_APPLICATION);
+    }
+    if (!app.getApplicationAttemptId().equals(attempt)) {
+      return new Application(Fate.FINISHED_ATTEMPT);
+    }
+    if (app.isStopped()) {
+      return new Application(Fate.STOPPED_ATTEMPT);
+    }
+    CSQueue leaf = (CSQueue) app.getQueue();
+    return isActive(app, leaf) ? new Application(app, leaf) : new Application(Fate.INACTIVE_APPLICATION);
+  }
+
+  /** Activation is where the AM limits and the limits on parallel applications bind. */
+  boolean isActive(FiCaSchedulerApp app, CSQueue leaf) {
+    if (!LeafQueues.isLeaf(leaf)) {
+      return false;
+    }
+    return active.computeIfAbsent(leaf, LeafQueues::activeApplications).contains(app);
+  }
+
+  private Fate checkRequest(int application, int key, Placement placement) {
+    if (key >= directory.requestKeys(application)) {
+      return Fate.UNKNOWN_REQUEST;
+    }
+    placement.key = directory.requestKey(application, key);
+    if (placement.key == null) {
+      return Fate.UNKNOWN_REQUEST;
+    }
+    if (placement.key.getContainerToUpdate() != null) {
+      return Fate.CONTAINER_UPDATE;
+    }
+    placement.asks = placement.app.getAppPlacementAllocator(placement.key);
+    // the allocator of a key goes with its last ask
+    if (placement.asks == null || placement.asks.getOutstandingAsksCount(ResourceRequest.ANY) <= 0) {
+      return Fate.NO_PENDING_ASK;
+    }
+    return null;
+  }
+
+  private Fate checkNode(int index, Placement placement) {
+    Node found = nodes.get(index);
+    if (found == null) {
+      found = lookUpNode(directory.node(index));
+      nodes.put(index, found);
+    }
+    placement.node = found.node;
+    return found.refusal != null ? found.refusal : checkPlace(found, placement);
+  }
+
+  private Node lookUpNode(NodeId id) {
+    FiCaSchedulerNode node = id == null ? null : scheduler.getNode(id);
+    if (node == null) {
+      return new Node(null, Fate.UNKNOWN_NODE);
+    }
+    return new Node(node, refusal(NodeCondition.of(node, nowMs, settings.nodeStaleMs())));
+  }
+
+  private static Fate refusal(NodeCondition condition) {
+    switch (condition) {
+      case USABLE:
+        return null;
+      case NOT_RUNNING:
+        return Fate.NODE_NOT_RUNNING;
+      case STALE:
+        return Fate.NODE_STALE;
+      default:
+        return Fate.NODE_RESERVED;
+    }
+  }
+
+  /** Whether a node may be used now, outside a batch. */
+  Fate checkCondition(FiCaSchedulerNode node) {
+    return refusal(NodeCondition.of(node, settings.nowMs(), settings.nodeStaleMs()));
+  }
+
+  private Fate checkPlace(Node found, Placement placement) {
+    FiCaSchedulerNode node = found.node;
+    if (placement.app.isPlaceBlacklisted(node.getNodeName()) || placement.app.isPlaceBlacklisted(node.getRackName())) {
+      return Fate.BLACKLISTED;
+    }
+    Fate refusal = checkPartition(placement);
+    return refusal != null ? refusal : deriveLocality(placement);
+  }
+
+  /** Partition, node attributes and placement constraints; sets the scheduling mode. */
+  Fate checkPartition(Placement placement) {
+    String partition = placement.node.getPartition();
+    String requested = placement.asks.getPrimaryRequestedNodePartition();
+    if (requested.equals(partition)) {
+      placement.mode = SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY;
+      if (!partition.isEmpty() && !accessible(placement.leaf, partition)) {
+        return Fate.WRONG_PARTITION;
+      }
+    } else if (requested.isEmpty() && !isExclusive(partition) && !placement.app.isWaitingForAMContainer()) {
+      placement.mode = SchedulingMode.IGNORE_PARTITION_EXCLUSIVITY;
+    } else {
+      return Fate.WRONG_PARTITION;
+    }
+    // the partition is right: what is left are the constraints of a SchedulingRequest
+    return placement.app.getAppSchedulingInfo().precheckNode(
+        placement.key, placement.node, placement.mode, Optional.empty()) ? null : Fate.CONSTRAINT;
+  }
+
+  private static boolean accessible(CSQueue leaf, String partition) {
+    Set<String> labels = leaf.getAccessibleNodeLabels();
+    return labels != null && (labels.contains(CommonNodeLabelsManager.ANY) || labels.contains(partition));
+  }
+
+  private boolean isExclusive(String partition) {
+    try {
+      return scheduler.getRMContext().getNodeLabelManager().isExclusiveNodeLabel(partition);
+    } catch (IOException unknownLabel) {
+      return true;
+    }
+  }
+
+  /** Sets locality and capability, in the order in which the stock allocator tries node, rack and anywhere. */
+  private static Fate deriveLocality(Placement placement) {
+    String host = placement.node.getNodeName();
+    String rack = placement.node.getRackName();
+    boolean askedHere = placement.asks.getOutstandingAsksCount(host) > 0;
+    boolean askedOnRack = placement.asks.getOutstandingAsksCount(rack) > 0;
+    placement.requestLocality = askedHere ? NodeType.NODE_LOCAL : askedOnRack ? NodeType.RACK_LOCAL
+        : NodeType.OFF_SWITCH;
+    if (askedHere && askedOnRack) {
+      return as(NodeType.NODE_LOCAL, host, placement);
+    }
+    if (askedOnRack) {
+      return placement.asks.canDelayTo(rack) ? as(NodeType.RACK_LOCAL, rack, placement) : Fate.LOCALITY;
+    }
+    return placement.asks.canDelayTo(ResourceRequest.ANY)
+        ? as(NodeType.OFF_SWITCH, ResourceRequest.ANY, placement) : Fate.LOCALITY;
+  }
+
+  private static Fate as(NodeType locality, String resourceName, Placement placement) {
+    placement.locality = locality;
+    PendingAsk ask = placement.asks.getPendingAsk(resourceName);
+    placement.capability = ask.getPerAllocationResource();
+    // an AM may take its asks back at any moment, without the scheduler's lock
+    return ask.getCount() > 0 ? null : Fate.NO_PENDING_ASK;
+  }
+
+  /** What is the same for all proposals of an application in a batch. */
+  private static final class Application {
+    final FiCaSchedulerApp app;
+    final CSQueue leaf;
+    final Fate refusal;
+
+    Application(FiCaSchedulerApp app, CSQueue leaf) {
+      this.app = app;
+      this.leaf = leaf;
+      this.refusal = null;
+    }
+
+    Application(Fate refusal) {
+      this.app = null;
+      this.leaf = null;
+      this.refusal = refusal;
+    }
+  }
+
+  /** What is the same for all proposals on a node in a batch. */
+  private static final class Node {
+    final FiCaSchedulerNode node;
+    final Fate refusal;
+
+    Node(FiCaSchedulerNode node, Fate refusal) {
+      this.node = node;
+      this.refusal = refusal;
+    }
+  }
+}

@@ -1,0 +1,18 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.wire.Fate;
+
+/** Told of what a commit meets besides the fates. Called with the scheduler's lock held: return at once, never throw. */
+public interface CommitListener {
+  /** Hears nothing. */
+  CommitListener NONE = new CommitListener() { };
+
+  /** An exception became {@link Fate#INTERNAL_ERROR}; it is already in the log, once for each kind. */
+  default void internalError(Throwable error) { }
+
+  /** A limit turned a proposal down: {@code limit} is the path of the queue whose limit it is. */
+  default void limitReached(Fate fate, String limit) { }
+
+  /** A reservation was found on a node and released. */
+  default void reservationReleased() { }
+}

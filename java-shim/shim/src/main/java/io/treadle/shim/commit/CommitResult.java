@@ -1,0 +1,50 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.wire.Fate;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+
+/** The fate of each proposal of one answer. */
+public final class CommitResult {
+  private static final int FATES = Fate.values().length;
+
+  private final Fate[] fates;
+  private final ContainerId[] containers;
+  private final int[] counts = new int[FATES];
+
+  CommitResult(int size) {
+    this.fates = new Fate[size];
+    this.containers = new ContainerId[size];
+  }
+
+  /** The number of proposals. */
+  public int size() {
+    return fates.length;
+  }
+
+  /** What became of the proposal at a position in [0, size()). */
+  public Fate fate(int position) {
+    return fates[position];
+  }
+
+  /** The container that a proposal became, or null if it was not committed. */
+  public ContainerId container(int position) {
+    return containers[position];
+  }
+
+  /** How many proposals had this fate. */
+  public int count(Fate fate) {
+    return counts[fate.ordinal()];
+  }
+
+  void set(int position, Fate fate, ContainerId container) {
+    fates[position] = fate;
+    containers[position] = container;
+    counts[fate.ordinal()]++;
+  }
+
+  void setAll(int from, int to, Fate fate) {
+    for (int position = from; position < to; position++) {
+      set(position, fate, null);
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package io.treadle.shim.commit;
+
+import java.util.function.LongSupplier;
+
+/** What an administrator may set about committing. Immutable. */
+public final class CommitSettings {
+  private final int batchSize;
+  private final long nodeStaleMs;
+  private final int updatesPerTick;
+  private final LongSupplier monotonicMs;
+
+  /**
+   * Makes settings.
+   *
+   * @param batchSize how many proposals are committed under one hold of the scheduler's write lock, at least 1
+   * @param nodeStaleMs how old a node's last heartbeat may be, milliseconds
+   * @param updatesPerTick how many container increases and promotions are looked at in one tick, at least 1
+   * @param monotonicMs the clock that heartbeats are measured by ({@code Time::monotonicNow}), milliseconds
+   */
+  public CommitSettings(int batchSize, long nodeStaleMs, int updatesPerTick, LongSupplier monotonicMs) {
+    if (batchSize < 1 || updatesPerTick < 1) {
+      throw new IllegalArgumentException(
+          "a batch of " + batchSize + " proposals, " + updatesPerTick + " updates in a tick: both must be 1 or more");
+    }
+    this.batchSize = batchSize;
+    this.nodeStaleMs = nodeStaleMs;
+    this.updatesPerTick = updatesPerTick;
+    this.monotonicMs = monotonicMs;
+  }
+
+  int batchSize() {
+    return batchSize;
+  }
+
+  long nodeStaleMs() {
+    return nodeStaleMs;
+  }
+
+  int updatesPerTick() {
+    return updatesPerTick;
+  }
+
+  long nowMs() {
+    return monotonicMs.getAsLong();
+  }
+}

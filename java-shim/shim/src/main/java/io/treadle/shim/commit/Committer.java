@@ -1,0 +1,224 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.Fate;
+import io.treadle.shim.wire.ProposalFrame;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+
+/**
+ * Turns proposals into containers, one {@code tryCommit} each, or into the reason why not (optimistic concurrency as in
+ * Omega: whatever has changed since the engine looked costs a rejection, never a limit). A proposal is checked for what
+ * {@code tryCommit} leaves out, then {@code tryCommit} decides, then, if it said no, {@link Diagnosis} looks for the
+ * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
+ */
+public final class Committer {
+  /** Whether this thread is inside a commit of ours: how {@code tryCommit} tells ours from native ones. */
+  private static final ThreadLocal<Boolean> COMMITTING = ThreadLocal.withInitial(() -> Boolean.FALSE);
+
+  private static final BooleanSupplier ALWAYS = () -> true;
+
+  private final SchedulerPort port;
+  private final CommitSettings settings;
+  private final CommitListener listener;
+  private final Reservations reservations;
+  private final FailureLog failures = new FailureLog();
+  private final Checks checks;
+  private final Diagnosis diagnosis;
+  private final Placement placement = new Placement();
+
+  /**
+   * Makes a committer of one scheduler.
+   *
+   * @param listener told of errors and limits, with the lock held
+   */
+  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener) {
+    this.port = port;
+    this.settings = settings;
+    this.listener = listener;
+    this.reservations = new Reservations(port, listener);
+    this.checks = new Checks(port.scheduler(), settings);
+    this.diagnosis = new Diagnosis(port.scheduler());
+  }
+
+  /** Whether the calling thread is committing for Treadle now. */
+  public static boolean isCommitting() {
+    return COMMITTING.get();
+  }
+
+  static void setCommitting(boolean committing) {
+    COMMITTING.set(committing);
+  }
+
+  /**
+   * Commits what an engine proposes, in its order. Takes the scheduler's write lock for each batch and lets go of it
+   * between batches. Never throws: an exception in one proposal is that proposal's {@link Fate#INTERNAL_ERROR}.
+   *
+   * @param directory what the indices of the answer stand for
+   * @param limit how many proposals of the answer are looked at; the rest is {@link Fate#OVER_BATCH}
+   * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
+   *     Fate#LEASE_LOST}
+   */
+  public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
+    CommitResult result = new CommitResult(answer.size());
+    Run run = new Run(answer, directory, result, null);
+    inBatches(run, limit, port.writeLock(), mayCommit);
+    return result;
+  }
+
+  /**
+   * Says what would become of each proposal, and changes nothing. Each is judged as if those before it in the answer
+   * that fit had been committed.
+   *
+   * @return for each proposal {@link Fate#OBSERVED} or the reason against it
+   */
+  public CommitResult judge(ProposalFrame answer, Directory directory, int limit) {
+    CommitResult result = new CommitResult(answer.size());
+    Run run = new Run(answer, directory, result, new Assumptions());
+    inBatches(run, limit, port.readLock(), ALWAYS);
+    return result;
+  }
+
+  private void inBatches(Run run, int limit, Lock lock, BooleanSupplier mayGoOn) {
+    int size = run.answer.size();
+    int end = Math.min(size, Math.max(0, limit));
+    run.result.setAll(end, size, Fate.OVER_BATCH);
+    for (int from = 0; from < end; ) {
+      int to = Math.min(end, from + settings.batchSize());
+      if (!lockedBatch(run, from, to, lock, mayGoOn)) {
+        run.result.setAll(from, end, Fate.LEASE_LOST);
+        return;
+      }
+      from = to;
+      if (from < end) {
+        // the scheduler's lock is not fair: without a pause this thread would take it again before any that waits
+        LockSupport.parkNanos(1);
+      }
+    }
+  }
+
+  private boolean lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
+    lock.lock();
+    try {
+      if (!mayGoOn.getAsBoolean()) {
+        return false;
+      }
+      if (!isReady()) {
+        run.result.setAll(from, to, Fate.NOT_READY);
+        return true;
+      }
+      run.begin();
+      for (int position = from; position < to; position++) {
+        run.next(position);
+      }
+      return true;
+    } finally {
+      run.end();
+      lock.unlock();
+    }
+  }
+
+  /** The gate that the stock scheduler keeps closed for a while after a restart, until nodes have come back. */
+  private boolean isReady() {
+    RMContext context = port.rmContext();
+    return !context.isWorkPreservingRecoveryEnabled() || context.isSchedulerReadyForAllocatingContainers();
+  }
+
+  /** One answer on its way through the batches. With assumptions it is judged, without it is committed. */
+  private final class Run {
+    private final ProposalFrame answer;
+    private final Directory directory;
+    private final CommitResult result;
+    private final Assumptions assumptions;
+    private final CapacityScheduler scheduler = port.scheduler();
+    private Resource cluster;
+
+    Run(ProposalFrame answer, Directory directory, CommitResult result, Assumptions assumptions) {
+      this.answer = answer;
+      this.directory = directory;
+      this.result = result;
+      this.assumptions = assumptions;
+    }
+
+    void begin() {
+      cluster = scheduler.getClusterResource();
+      checks.begin(directory);
+      setCommitting(assumptions == null);
+    }
+
+    void end() {
+      setCommitting(false);
+      checks.end();
+      placement.clear();
+    }
+
+    void next(int position) {
+      ContainerId container = null;
+      Fate fate;
+      try {
+        fate = checks.check(
+            answer.application(position), answer.requestKey(position), answer.node(position), placement);
+        if (fate != null) {
+          fate = afterCheck(fate, position);
+        } else if (assumptions != null) {
+          fate = judged(position);
+        } else {
+          container = ContainerCommit.tryCommit(scheduler, cluster, placement);
+          fate = container == null ? diagnosed(position) : Fate.COMMITTED;
+        }
+      } catch (Throwable e) {
+        container = null;
+        fate = Fate.INTERNAL_ERROR;
+        failures.log("a proposal", e);
+        listener.internalError(e);
+      }
+      result.set(position, fate, container);
+    }
+
+    private Fate afterCheck(Fate fate, int position) {
+      if (fate == Fate.NODE_RESERVED && assumptions == null) {
+        reservations.releaseLocked(placement.node);
+      }
+      return fate == Fate.NO_PENDING_ASK && isRepeated(position) ? Fate.DUPLICATE : fate;
+    }
+
+    private Fate judged(int position) {
+      Fate reason = diagnosis.reasonAgainst(placement, cluster, assumptions);
+      if (reason == null) {
+        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
+        return Fate.OBSERVED;
+      }
+      return afterCheck(reason, position);
+    }
+
+    private Fate diagnosed(int position) {
+      Fate reason = diagnosis.reasonAgainst(placement, cluster, Assumptions.NONE);
+      if (reason == null) {
+        return Fate.STALE_STATE;
+      }
+      if (diagnosis.queue() != null) {
+        listener.limitReached(reason, diagnosis.queue());
+      }
+      return afterCheck(reason, position);
+    }
+
+    /** Whether an identical proposal of this answer was taken before. Only asked when no ask is left. */
+    private boolean isRepeated(int position) {
+      for (int before = position - 1; before >= 0; before--) {
+        if (!result.fate(before).isRejection()
+            && answer.application(before) == answer.application(position)
+            && answer.requestKey(before) == answer.requestKey(position)
+            && answer.node(before) == answer.node(position)) {
+          return true;
+        }
+      }
+      return false;
+    }
+  }
+}

@@ -1,0 +1,110 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.wire.Fate;
+import org.apache.hadoop.yarn.api.records.NodeState;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.nodelabels.RMNodeLabelsManager;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
+import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
+import org.apache.hadoop.yarn.util.resource.Resources;
+
+/**
+ * Finds out why the RM turned a placement down. Only looks: what may be committed is decided by {@code tryCommit} alone,
+ * and this runs after it said no, in the order of its checks. In observe_only, where nothing is committed, it is asked
+ * instead of {@code tryCommit}. The caller holds a lock of the scheduler.
+ */
+final class Diagnosis {
+  private final CapacityScheduler scheduler;
+  private String queue;
+
+  Diagnosis(CapacityScheduler scheduler) {
+    this.scheduler = scheduler;
+  }
+
+  /** The path of the queue whose limit was the last reason found; null if it was no limit of a queue. */
+  String queue() {
+    return queue;
+  }
+
+  /**
+   * The reason against a placement that has passed the checks.
+   *
+   * @param assumptions what to count as taken besides what the RM counts
+   * @return the reason, or null if none is seen now
+   */
+  Fate reasonAgainst(Placement placement, Resource cluster, Assumptions assumptions) {
+    queue = null;
+    if (placement.app.isStopped()) {
+      return Fate.STOPPED_ATTEMPT;
+    }
+    if (placement.asks.getOutstandingAsksCount(ResourceRequest.ANY) <= assumptions.served(placement.asks)) {
+      return Fate.NO_PENDING_ASK;
+    }
+    if (!placement.asks.canAllocate(placement.locality, placement.node)) {
+      return placement.asks.getSchedulingRequest() == null ? Fate.STALE_STATE : Fate.CONSTRAINT;
+    }
+    Fate againstNode = againstNode(placement, assumptions);
+    if (againstNode != null) {
+      return againstNode;
+    }
+    if (overUserLimit(placement, cluster, assumptions)) {
+      queue = placement.leaf.getQueuePath();
+      return Fate.USER_LIMIT;
+    }
+    queue = queueOverMaximum(placement, cluster, assumptions);
+    return queue == null ? null : Fate.QUEUE_MAXIMUM;
+  }
+
+  private Fate againstNode(Placement placement, Assumptions assumptions) {
+    if (placement.node.getRMNode().getState() != NodeState.RUNNING) {
+      return Fate.NODE_NOT_RUNNING;
+    }
+    if (placement.node.getReservedContainer() != null) {
+      return Fate.NODE_RESERVED;
+    }
+    Resource free = placement.node.getUnallocatedResource();
+    Resource assumed = assumptions.used(placement.node, placement.node.getPartition());
+    if (assumed != null) {
+      free = Resources.subtract(free, assumed);
+    }
+    return Resources.fitsIn(scheduler.getResourceCalculator(), placement.capability, free) ? null : Fate.NODE_FULL;
+  }
+
+  private boolean overUserLimit(Placement placement, Resource cluster, Assumptions assumptions) {
+    String partition = placement.node.getPartition();
+    String name = placement.app.getUser();
+    UsersManager.User user = LeafQueues.user(placement.leaf, name);
+    if (user == null) {
+      return false;
+    }
+    Resource limit = LeafQueues.activeUserLimit(placement.leaf, name, cluster, partition, placement.mode);
+    Resource used = plus(user.getUsed(partition), assumptions.used(user, partition));
+    // ">" of what is used before this container: a user may pass the limit by one container, as under the stock scheduler
+    return Resources.greaterThan(scheduler.getResourceCalculator(), cluster, used, limit);
+  }
+
+  private String queueOverMaximum(Placement placement, Resource cluster, Assumptions assumptions) {
+    ResourceCalculator calculator = scheduler.getResourceCalculator();
+    String partition = placement.node.getPartition();
+    RMNodeLabelsManager labels = scheduler.getRMContext().getNodeLabelManager();
+    for (CSQueue ancestor = placement.leaf; ancestor != null; ancestor = ancestor.getParent()) {
+      Resource maximum = placement.mode == SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY
+          ? ancestor.getEffectiveMaxCapacity(partition)
+          : labels.getResourceByLabel(partition, cluster);
+      Resource used = plus(
+          ancestor.getQueueResourceUsage().getUsed(partition), assumptions.used(ancestor, partition));
+      if (!Resources.fitsIn(calculator, Resources.add(used, placement.capability), maximum)) {
+        return ancestor.getQueuePath();
+      }
+    }
+    return null;
+  }
+
+  private static Resource plus(Resource used, Resource assumed) {
+    return assumed == null ? used : Resources.add(used, assumed);
+  }
+}

@@ -1,0 +1,97 @@
+package io.treadle.shim.commit;
+
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.util.Collection;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPolicy;
+
+/**
+ * Members of a leaf queue that sit in {@code LeafQueue} in Hadoop 3.3 and in {@code AbstractLeafQueue} from 3.4 on.
+ * They are looked up by name once, because a reference to either class would not resolve on both lines.
+ */
+public final class LeafQueues {
+  private static final String PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
+  private static final Class<?> LEAF = leafClass();
+  private static final MethodHandle ORDERING_POLICY =
+      find("getOrderingPolicy", MethodType.methodType(OrderingPolicy.class));
+  private static final MethodHandle ACTIVE_USER_LIMIT = find("getResourceLimitForActiveUsers",
+      MethodType.methodType(Resource.class, String.class, Resource.class, String.class, SchedulingMode.class));
+  private static final MethodHandle USER =
+      find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
+
+  private LeafQueues() { }
+
+  /** Whether a queue is one that applications run in. */
+  public static boolean isLeaf(Object queue) {
+    return LEAF.isInstance(queue);
+  }
+
+  /**
+   * The applications of a leaf that are activated: within the AM limits and the limits on parallel applications. A live
+   * view for most ordering policies, a copy for others; read it once a batch.
+   *
+   * @param leaf a queue for which {@link #isLeaf} holds
+   */
+  public static Collection<FiCaSchedulerApp> activeApplications(CSQueue leaf) {
+    try {
+      @SuppressWarnings("unchecked")
+      OrderingPolicy<FiCaSchedulerApp> policy = (OrderingPolicy<FiCaSchedulerApp>) ORDERING_POLICY.invoke(leaf);
+      return policy.getSchedulableEntities();
+    } catch (Throwable e) {
+      throw rethrown(e);
+    }
+  }
+
+  /** The limit of an active user in a partition, the one that a commit is checked against. */
+  public static Resource activeUserLimit(
+      CSQueue leaf, String user, Resource cluster, String partition, SchedulingMode mode) {
+    try {
+      return (Resource) ACTIVE_USER_LIMIT.invoke(leaf, user, cluster, partition, mode);
+    } catch (Throwable e) {
+      throw rethrown(e);
+    }
+  }
+
+  /** What a leaf knows of a user, or null if it has gone. */
+  public static UsersManager.User user(CSQueue leaf, String user) {
+    try {
+      return (UsersManager.User) USER.invoke(leaf, user);
+    } catch (Throwable e) {
+      throw rethrown(e);
+    }
+  }
+
+  private static RuntimeException rethrown(Throwable e) {
+    if (e instanceof Error) {
+      throw (Error) e;
+    }
+    return e instanceof RuntimeException ? (RuntimeException) e : new IllegalStateException(e);
+  }
+
+  private static Class<?> leafClass() {
+    ClassLoader loader = CSQueue.class.getClassLoader();
+    try {
+      return Class.forName(PACKAGE + "AbstractLeafQueue", false, loader);
+    } catch (ClassNotFoundException beforeHadoop34) {
+      try {
+        return Class.forName(PACKAGE + "LeafQueue", false, loader);
+      } catch (ClassNotFoundException e) {
+        throw new IllegalStateException("this ResourceManager has no leaf queues", e);
+      }
+    }
+  }
+
+  private static MethodHandle find(String name, MethodType type) {
+    try {
+      return MethodHandles.publicLookup().findVirtual(LEAF, name, type);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("this ResourceManager's " + LEAF.getSimpleName() + " has no " + name + type, e);
+    }
+  }
+}

@@ -1,0 +1,29 @@
+package io.treadle.shim.cluster;
+
+import io.treadle.shim.wire.MalformedReplyException;
+import io.treadle.shim.wire.ProposalFrame;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/** Makes the answers of an engine. */
+public final class Answers {
+  private Answers() { }
+
+  /** An answer that proposes each {application, request key, node}, in this order. */
+  public static ProposalFrame of(int[]... proposals) {
+    ByteBuffer bytes = ByteBuffer.allocate(ProposalFrame.HEADER_BYTES + 12 * proposals.length)
+        .order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put(new byte[] {'T', 'R', 'D', 'P'}).putShort((short) 1).putShort((short) 0);
+    bytes.putLong(1).putLong(1).putLong(0).putInt(proposals.length).putInt(0);
+    for (int column = 0; column < 3; column++) {
+      for (int[] proposal : proposals) {
+        bytes.putInt(proposal[column]);
+      }
+    }
+    try {
+      return ProposalFrame.parse(bytes.array(), proposals.length);
+    } catch (MalformedReplyException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}

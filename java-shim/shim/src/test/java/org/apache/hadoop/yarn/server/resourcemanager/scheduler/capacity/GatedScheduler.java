@@ -1,0 +1,73 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import io.treadle.shim.SchedulerPort;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.Lock;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
+
+/** A real CapacityScheduler with a gate and nothing else: what tests of the parts below TreadleScheduler run on. */
+public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
+  private volatile boolean closed;
+  private volatile RuntimeException failure;
+  private final AtomicInteger commits = new AtomicInteger();
+
+  /** Closes or opens the gate for the stock scheduler's own placements. */
+  public void setClosed(boolean gateClosed) {
+    closed = gateClosed;
+  }
+
+  /** Whether the gate is closed. */
+  public boolean isClosed() {
+    return closed;
+  }
+
+  /** Makes the next calls of tryCommit throw, until null is set. */
+  public void failCommitsWith(RuntimeException error) {
+    failure = error;
+  }
+
+  /** How often tryCommit was called. */
+  public int commits() {
+    return commits.get();
+  }
+
+  @Override
+  CSAssignment allocateContainersToNode(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
+    return closed ? null : super.allocateContainersToNode(candidates, withNodeHeartbeat);
+  }
+
+  @Override
+  @SuppressWarnings("rawtypes")
+  public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
+    commits.incrementAndGet();
+    RuntimeException error = failure;
+    if (error != null) {
+      throw error;
+    }
+    return super.tryCommit(cluster, request, updatePending);
+  }
+
+  @Override
+  public CapacityScheduler scheduler() {
+    return this;
+  }
+
+  @Override
+  public RMContext rmContext() {
+    return rmContext;
+  }
+
+  @Override
+  public Lock readLock() {
+    return readLock;
+  }
+
+  @Override
+  public Lock writeLock() {
+    return writeLock;
+  }
+}
