@@ -7,6 +7,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.CommonConfigurationKeys;
+import org.apache.hadoop.security.SecurityUtil;
 import org.apache.hadoop.test.GenericTestUtils;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.NodeLabel;
@@ -38,6 +40,7 @@ public final class ClusterFixture implements AutoCloseable {
   private final List<MockNM> nodes = new ArrayList<>();
 
   private ClusterFixture(Builder builder) {
+    SecurityUtil.setConfiguration(builder.configuration());
     rm = new LabelledRM(builder);
     GenericTestUtils.setRootLogLevel(Level.WARN);
     rm.start();
@@ -148,6 +151,8 @@ public final class ClusterFixture implements AutoCloseable {
     private Builder() {
       conf.setClass(YarnConfiguration.RM_SCHEDULER, GatedScheduler.class, CapacityScheduler.class);
       conf.setBoolean(YarnConfiguration.NODE_LABELS_ENABLED, true);
+      // host names of a test do not resolve
+      conf.setBoolean(CommonConfigurationKeys.HADOOP_SECURITY_TOKEN_SERVICE_USE_IP, false);
       conf.setInt(YarnConfiguration.RM_SCHEDULER_MINIMUM_ALLOCATION_MB, 1024);
       queues("root", "a,b").capacity("root.a", 50).capacity("root.b", 50);
       set("maximum-am-resource-percent", "1");

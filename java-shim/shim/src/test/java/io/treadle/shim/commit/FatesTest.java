@@ -22,6 +22,7 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContextImpl;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
@@ -46,8 +47,7 @@ class FatesTest {
 
   @BeforeEach
   void startJob() throws Exception {
-    cluster = ClusterFixture.cluster().site(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_ENABLED, "true")
-        .site(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_SCHEDULING_WAIT_MS, "0").start();
+    cluster = ClusterFixture.cluster().start();
     near = cluster.node("near", 8192, 8);
     far = cluster.node("far", 8192, 8);
     job = cluster.submit("a", "ann", 1024);
@@ -313,9 +313,8 @@ class FatesTest {
   @Test
   void notReady() throws Exception {
     cluster.close();
-    cluster = ClusterFixture.cluster().site(YarnConfiguration.RECOVERY_ENABLED, "true")
-        .site(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_ENABLED, "true")
-        .site(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_SCHEDULING_WAIT_MS, "3600000").start();
+    cluster = ClusterFixture.cluster().site(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_ENABLED, "true").start();
+    ((RMContextImpl) cluster.rm().getRMContext()).setSchedulerRecoveryStartAndWaitTime(3_600_000);
     proposer = new Proposer(cluster);
     proposer.add(0, 0, 0);
     assertRejected(Fate.NOT_READY);
