@@ -41,32 +41,37 @@ public final class ContainerStep {
   private final boolean byTreadle;
   private final boolean am;
 
-  private ContainerStep(Kind kind, RMContainer container, long timeMs, int exitStatus, boolean byTreadle) {
+  private ContainerStep(Kind kind, RMContainer container, long timeMs, int exitStatus, boolean byTreadle, boolean am) {
     this.kind = Objects.requireNonNull(kind);
     this.container = Objects.requireNonNull(container.getContainerId());
     this.node = Objects.requireNonNull(container.getNodeId());
     this.requestKey = container.getAllocatedSchedulerKey();
     this.capability = container.getAllocatedResource();
     this.createdMs = container.getCreationTime();
-    this.am = container.isAMContainer();
+    this.am = am;
     this.timeMs = timeMs;
     this.exitStatus = exitStatus;
     this.byTreadle = byTreadle;
   }
 
-  /** A container was allocated, by Treadle's committer or by the stock scheduler. */
-  public static ContainerStep allocated(RMContainer container, boolean byTreadle) {
-    return new ContainerStep(Kind.ALLOCATED, container, container.getCreationTime(), 0, byTreadle);
+  /**
+   * A container was allocated.
+   *
+   * @param byTreadle by Treadle's committer, not by the stock scheduler
+   * @param am for an ApplicationMaster; the container itself is marked so only later
+   */
+  public static ContainerStep allocated(RMContainer container, boolean byTreadle, boolean am) {
+    return new ContainerStep(Kind.ALLOCATED, container, container.getCreationTime(), 0, byTreadle, am);
   }
 
   /** A container started; {@code timeMs} is the RM's clock in milliseconds since 1970. */
   public static ContainerStep launched(RMContainer container, long timeMs) {
-    return new ContainerStep(Kind.LAUNCHED, container, timeMs, 0, false);
+    return new ContainerStep(Kind.LAUNCHED, container, timeMs, 0, false, container.isAMContainer());
   }
 
   /** A container ended with an exit status of YARN's; {@code timeMs} is the RM's clock in milliseconds since 1970. */
   public static ContainerStep completed(RMContainer container, long timeMs, int exitStatus) {
-    return new ContainerStep(Kind.COMPLETED, container, timeMs, exitStatus, false);
+    return new ContainerStep(Kind.COMPLETED, container, timeMs, exitStatus, false, container.isAMContainer());
   }
 
   /** What happened. */
@@ -114,7 +119,7 @@ public final class ContainerStep {
     return byTreadle;
   }
 
-  /** Whether it is known to be an ApplicationMaster's; an AM is marked so only some time after its allocation. */
+  /** Whether it is an ApplicationMaster's. */
   public boolean am() {
     return am;
   }

@@ -124,7 +124,8 @@ public final class Taps {
     RMContainer container = placed.getRmContainer();
     boolean update = placed.getSchedulerRequestKey().getContainerToUpdate() != null;
     if (placed.isAllocated() && !update && container.getContainerId() != null) {
-      journal.container(ContainerStep.allocated(container, byTreadle));
+      boolean am = placed.getSchedulerApplicationAttempt().isWaitingForAMContainer();
+      journal.container(ContainerStep.allocated(container, byTreadle, am));
     } else {
       markBoth(placed);
     }
@@ -192,7 +193,7 @@ public final class Taps {
     for (NMContainerStatus report : event.getContainerReports()) {
       RMContainer recovered = port.scheduler().getRMContainer(report.getContainerId());
       if (recovered != null) {
-        journal.container(ContainerStep.allocated(recovered, false));
+        journal.container(ContainerStep.allocated(recovered, false, recovered.isAMContainer()));
         journal.container(ContainerStep.launched(recovered, recovered.getCreationTime()));
       }
     }

@@ -1,10 +1,18 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.journal.Changes;
+import io.treadle.shim.journal.ContainerStep;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.FrameHeader;
+import io.treadle.shim.wire.FrameWriter;
+import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
@@ -14,20 +22,49 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
  * the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
+  /** When requests that the RM gives back are looked at for the second time. */
+  private static final long ASKS_LATER_MS = 200;
+
   private final SchedulerPort port;
   private final Journal journal;
   private final MirrorSettings settings;
+  private final NodeSection nodes;
+  private final QueueSection queues = new QueueSection();
+  private final QueueLimitsSection limits = new QueueLimitsSection();
+  private final UserSection users = new UserSection();
+  private final SettingsSection options = new SettingsSection();
+  private final ApplicationSection applications = new ApplicationSection(queues, users);
+  private final UsageSection usages = new UsageSection(queues);
+  private final RequestSection requests;
+  private final BlacklistSection blacklists;
+  private final ContainerSection containers;
+  private final Sweep applicationSweep;
+  private final Sweep headroomSweep = new Sweep(100);
+  private FrameWriter writer;
+  private Names names;
+  private Set<ApplicationId> asksLater = new HashSet<>();
+  private long asksLaterMs;
+  private FrameOptions lastOptions;
+  private long epoch;
   private long sequence;
+  private long snapshots;
+  private int indicesAtSnapshot;
 
   /** A mirror that has to be {@link #start started} before it is used. */
   public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings) {
     this.port = port;
     this.journal = journal;
     this.settings = settings;
+    nodes = new NodeSection(settings);
+    requests = new RequestSection(nodes);
+    blacklists = new BlacklistSection(applications, nodes);
+    containers = new ContainerSection(nodes);
+    applicationSweep = new Sweep(settings.applicationReviewMs());
   }
 
   /** Begins an epoch: sequence numbers start anew, and the next frame is a snapshot. */
-  public void start(long epoch) {
+  public void start(long newEpoch) {
+    epoch = newEpoch;
     sequence = 0;
     journal.snapshotNeeded();
   }
@@ -39,12 +76,212 @@ public final class Mirror implements Directory {
 
   /**
    * The next frames, at least one: what changed since the last call, or a snapshot. All but the last are marked MORE.
+   * After an exception the next call writes a snapshot.
    *
    * @param rmTimeMs the RM's clock, milliseconds since 1970
    * @param monotonicMs {@code Time.monotonicNow()}, milliseconds
+   * @throws io.treadle.shim.wire.FrameTooSmallException if the queue tree alone does not fit in a frame
    */
-  public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions options) {
-    throw new UnsupportedOperationException("being written; " + port + settings);
+  public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
+    if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit(), indicesAtSnapshot)) {
+      journal.snapshotNeeded();
+    }
+    Changes changes = journal.drain();
+    boolean written = false;
+    try {
+      if (changes.snapshot()) {
+        snapshot(rmTimeMs, monotonicMs, frameOptions);
+      } else {
+        delta(draft(false, rmTimeMs, monotonicMs), changes, frameOptions);
+      }
+      lastOptions = frameOptions;
+      List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe(), rmTimeMs,
+          frameOptions.configuration(), frameOptions.limit()), sequence + 1);
+      sequence += frames.size();
+      written = true;
+      return frames;
+    } finally {
+      if (!written) {
+        journal.snapshotNeeded();
+      }
+    }
+  }
+
+  private Draft draft(boolean snapshot, long rmTimeMs, long monotonicMs) {
+    return new Draft(writer, names, port.scheduler(), port.rmContext(), settings, snapshot, rmTimeMs, monotonicMs);
+  }
+
+  private void snapshot(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
+    writer = new FrameWriter(ResourceTypesSection.count(), settings.frameMaxBytes());
+    names = new Names(writer);
+    Draft draft = draft(true, rmTimeMs, monotonicMs);
+    snapshots++;
+    asksLater.clear();
+    users.reset();
+    requests.reset();
+    usages.reset();
+    applicationSweep.reset(monotonicMs);
+    headroomSweep.reset(monotonicMs);
+    ResourceTypesSection.write(draft);
+    options.snapshot(draft, frameOptions);
+    queues.reset();
+    nodes.snapshot(draft);
+    Set<ApplicationId> alive = new HashSet<>();
+    for (ApplicationRow row : applications.snapshot(draft)) {
+      alive.add(row.app.getApplicationId());
+      writeAll(draft, row);
+      containers.writeLive(draft, row);
+    }
+    containers.keepOnly(alive);
+    queues.update(draft);
+    limits.review(draft, queues.rows());
+    finish(draft);
+    indicesAtSnapshot = indices();
+  }
+
+  private void writeAll(Draft draft, ApplicationRow row) {
+    requests.review(draft, row);
+    blacklists.review(draft, row);
+    blacklists.writeTags(draft, row);
+    usages.touch(row);
+    users.touch(row.queue);
+    limits.touch(queues.row(row.queue));
+  }
+
+  private void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
+    Set<NodeId> changedNodes = changes.nodes();
+    for (ContainerStep step : changes.steps()) {
+      if (step.kind() != ContainerStep.Kind.LAUNCHED) {
+        changedNodes.add(step.node());
+      }
+    }
+    nodes.update(draft, changedNodes, changes.allNodes());
+    applications.begin();
+    for (ApplicationId id : changes.applications()) {
+      reviewApplication(draft, id);
+    }
+    for (ContainerStep step : changes.steps()) {
+      take(draft, step);
+    }
+    requests.writePlaced(draft);
+    changes.asks().forEach(id -> reviewAsks(draft, id));
+    laterAsks(draft, changes.asksLater());
+    changes.usages().forEach(id -> touch(applications.row(id)));
+    settle(draft, changes);
+    sweep(draft);
+    reviewQueues(draft, changes, frameOptions);
+    FateSection.write(draft, changes.fates());
+    finish(draft);
+  }
+
+  private void finish(Draft draft) {
+    users.update(draft, queues);
+    usages.update(draft);
+    applications.write(draft);
+  }
+
+  private void reviewApplication(Draft draft, ApplicationId id) {
+    ApplicationRow fresh = applications.review(draft, id);
+    if (fresh != null) {
+      writeAll(draft, fresh);
+    } else if (applications.row(id) == null) {
+      containers.forget(id);
+    }
+  }
+
+  private void take(Draft draft, ContainerStep step) {
+    ApplicationAttemptId attempt = step.container().getApplicationAttemptId();
+    ApplicationRow row = applications.row(attempt.getApplicationId());
+    containers.write(draft, step, row != null && row.app.getApplicationAttemptId().equals(attempt) ? row : null);
+    if (row != null) {
+      if (step.kind() == ContainerStep.Kind.ALLOCATED) {
+        requests.placed(row, step.requestKey(), step.node());
+      }
+      if (step.kind() != ContainerStep.Kind.LAUNCHED) {
+        touch(row);
+      }
+    }
+  }
+
+  private void touch(ApplicationRow row) {
+    if (row != null) {
+      usages.touch(row);
+      users.touch(row.queue);
+      limits.touch(queues.row(row.queue));
+    }
+  }
+
+  private void reviewAsks(Draft draft, ApplicationId id) {
+    ApplicationRow row = applications.row(id);
+    if (row != null) {
+      requests.review(draft, row);
+      users.touch(row.queue);
+      limits.touch(queues.row(row.queue));
+    }
+  }
+
+  private void laterAsks(Draft draft, Set<ApplicationId> marked) {
+    if (!asksLater.isEmpty() && draft.monotonicMs() - asksLaterMs >= ASKS_LATER_MS) {
+      asksLater.forEach(id -> reviewAsks(draft, id));
+      asksLater.clear();
+    }
+    if (!marked.isEmpty()) {
+      asksLater.addAll(marked);
+      asksLaterMs = draft.monotonicMs();
+    }
+  }
+
+  private void settle(Draft draft, Changes changes) {
+    List<ApplicationRow> gotAm = new ArrayList<>();
+    applications.settle(draft, gotAm);
+    gotAm.forEach(row -> blacklists.review(draft, row));
+    for (ApplicationId id : changes.blacklists()) {
+      ApplicationRow row = applications.row(id);
+      if (row != null) {
+        blacklists.review(draft, row);
+      }
+    }
+  }
+
+  private void sweep(Draft draft) {
+    int size = applications.size();
+    for (int left = applicationSweep.due(size, draft.monotonicMs()); left > 0; left--) {
+      ApplicationRow row = applications.row(applicationSweep.next(size));
+      if (row != null) {
+        reviewApplication(draft, row.app.getApplicationId());
+        if (row.state != ApplicationRow.GONE) {
+          requests.review(draft, row);
+          blacklists.review(draft, row);
+          usages.touch(row);
+        }
+      }
+    }
+    for (int left = headroomSweep.due(size, draft.monotonicMs()); left > 0; left--) {
+      ApplicationRow row = applications.row(headroomSweep.next(size));
+      if (row != null && row.askingKeys > 0) {
+        usages.touch(row);
+      }
+    }
+  }
+
+  private void reviewQueues(Draft draft, Changes changes, FrameOptions frameOptions) {
+    if (changes.queues()) {
+      queues.markChanged();
+    }
+    boolean walked = queues.update(draft);
+    if (walked || !frameOptions.mode().equals(lastOptions.mode()) || frameOptions.leaseMs() != lastOptions.leaseMs()) {
+      options.update(draft, frameOptions);
+    }
+    if (walked) {
+      limits.review(draft, queues.rows());
+      queues.rows().stream().filter(QueueRow::leaf).forEach(row -> users.touch(row.queue()));
+    } else {
+      limits.update(draft);
+    }
+  }
+
+  private int indices() {
+    return names == null ? 0 : names.size() + nodes.size() + applications.size() + requests.size() + queues.size();
   }
 
   /** The sequence number of the last frame written; 0 before the first of an epoch. */
@@ -54,36 +291,38 @@ public final class Mirror implements Directory {
 
   /** How many snapshots were written since this mirror was made. */
   public long snapshots() {
-    return 0;
+    return snapshots;
   }
 
   @Override
   public int applications() {
-    return 0;
+    return applications.size();
   }
 
   @Override
   public int nodes() {
-    return 0;
+    return nodes.size();
   }
 
   @Override
   public ApplicationAttemptId application(int index) {
-    return null;
+    ApplicationRow row = applications.row(index);
+    return row == null ? null : row.app.getApplicationAttemptId();
   }
 
   @Override
   public int requestKeys(int application) {
-    return 0;
+    ApplicationRow row = applications.row(application);
+    return row == null ? 0 : row.keysByIndex.size();
   }
 
   @Override
   public SchedulerRequestKey requestKey(int application, int key) {
-    return null;
+    return applications.row(application).keysByIndex.get(key).key;
   }
 
   @Override
   public NodeId node(int index) {
-    return null;
+    return nodes.id(index);
   }
 }

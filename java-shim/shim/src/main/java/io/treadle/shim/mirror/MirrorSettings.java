@@ -27,7 +27,7 @@ public final class MirrorSettings {
     if (frameMaxBytes < 4096) {
       throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
     }
-    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, 1 << 18);
+    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, 1 << 16);
   }
 
   /** These settings with other review times, milliseconds; 0 reviews everything in each frame. */

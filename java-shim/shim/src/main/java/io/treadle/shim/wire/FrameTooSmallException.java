@@ -1,7 +1,7 @@
 package io.treadle.shim.wire;
 
 /** The cluster does not fit on the wire: the configured frame size is too small for a section that cannot be split. */
-public final class FrameTooSmallException extends Exception {
+public final class FrameTooSmallException extends IllegalStateException {
   private static final long serialVersionUID = 1L;
 
   /** With what does not fit. */

@@ -75,7 +75,7 @@ public final class FrameWriter {
    * @param firstSequence the sequence number of the first part; the others count on
    * @throws FrameTooSmallException if a section that must not be split does not fit in a frame
    */
-  public List<byte[]> frames(FrameHeader header, long firstSequence) throws FrameTooSmallException {
+  public List<byte[]> frames(FrameHeader header, long firstSequence) {
     try {
       List<Part> parts = split();
       List<byte[]> frames = new ArrayList<>(parts.size());
@@ -90,7 +90,7 @@ public final class FrameWriter {
     }
   }
 
-  private List<Part> split() throws FrameTooSmallException {
+  private List<Part> split() {
     List<Part> parts = new ArrayList<>();
     Part part = new Part();
     parts.add(part);

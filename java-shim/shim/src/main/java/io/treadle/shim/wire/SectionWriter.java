@@ -87,8 +87,13 @@ public final class SectionWriter {
 
   /** The next values of the row, {@code R*i64}. */
   public SectionWriter amounts(long[] values) {
+    return amounts(values, 0);
+  }
+
+  /** The next values of the row, {@code R*i64}, which begin at {@code from} in an array. */
+  public SectionWriter amounts(long[] values, int from) {
     for (int i = 0; i < resources; i++) {
-      columns[cursor++].put(values[i]);
+      columns[cursor++].put(values[from + i]);
     }
     return this;
   }

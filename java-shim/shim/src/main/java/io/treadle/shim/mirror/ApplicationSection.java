@@ -1,0 +1,234 @@
+package io.treadle.shim.mirror;
+
+import io.treadle.shim.LeafQueues;
+import io.treadle.shim.wire.Section;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+
+/**
+ * Writes application attempts. Being activated, having got an AM container, a new priority and a move to another
+ * queue cause no event, so attempts that wait for one of the first two are looked at often, and all in turns.
+ */
+final class ApplicationSection {
+  static final int REPLACES_BLACKLIST = 2;
+  static final int REPLACES_TAGS = 4;
+  private static final long ACTIVATION_MS = 20;
+
+  private final Map<ApplicationId, ApplicationRow> rows = new HashMap<>();
+  private final List<ApplicationRow> byIndex = new ArrayList<>();
+  private final Set<ApplicationRow> unsettled = new LinkedHashSet<>();
+  private final List<ApplicationRow> dirty = new ArrayList<>();
+  private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
+  private final QueueSection queues;
+  private final UserSection users;
+  private long activationsMs;
+
+  ApplicationSection(QueueSection queues, UserSection users) {
+    this.queues = queues;
+    this.users = users;
+  }
+
+  /**
+   * Forgets all indices and takes all attempts.
+   *
+   * @return the new rows
+   */
+  List<ApplicationRow> snapshot(Draft draft) {
+    rows.clear();
+    byIndex.clear();
+    unsettled.clear();
+    dirty.clear();
+    active.clear();
+    activationsMs = draft.monotonicMs();
+    for (ApplicationId id : draft.scheduler().getSchedulerApplications().keySet()) {
+      review(draft, id);
+    }
+    return new ArrayList<>(rows.values());
+  }
+
+  /** Has to be called once before the reviews of a delta. */
+  void begin() {
+    active.clear();
+  }
+
+  /**
+   * Looks at an application.
+   *
+   * @return its row if that is new, so that all about it has to be written; else null
+   */
+  ApplicationRow review(Draft draft, ApplicationId id) {
+    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler().getSchedulerApplications().get(id);
+    FiCaSchedulerApp app = known == null ? null : known.getCurrentAppAttempt();
+    if (app != null && (app.isStopped() || !(app.getQueue() instanceof CSQueue))) {
+      app = null;
+    }
+    ApplicationRow row = rows.get(id);
+    if (row != null && row.app != app) {
+      retire(row, id);
+      row = null;
+    }
+    if (app == null) {
+      return null;
+    }
+    boolean fresh = row == null;
+    if (fresh) {
+      row = new ApplicationRow(byIndex.size(), app, draft.resources());
+      rows.put(id, row);
+      byIndex.add(row);
+    }
+    take(row);
+    return fresh ? row : null;
+  }
+
+  private void retire(ApplicationRow row, ApplicationId id) {
+    rows.remove(id);
+    unsettled.remove(row);
+    if (row.askingKeys > 0) {
+      row.user.asking(-1);
+      row.askingKeys = 0;
+    }
+    users.touch(row.queue);
+    row.state = ApplicationRow.GONE;
+    markDirty(row, 0);
+  }
+
+  private void take(ApplicationRow row) {
+    CSQueue queue = (CSQueue) row.app.getQueue();
+    boolean moved = queue != row.queue;
+    if (moved) {
+      move(row, queue);
+    }
+    Priority priority = row.app.getPriority();
+    int level = priority == null ? 0 : priority.getPriority();
+    boolean awaitingAm = row.app.isWaitingForAMContainer();
+    int state = row.state == ApplicationRow.ACTIVE && !moved || isActive(row.app, queue)
+        ? ApplicationRow.ACTIVE : ApplicationRow.WAITING;
+    if (moved || level != row.priority || awaitingAm != row.awaitingAm || state != row.state) {
+      row.priority = level;
+      row.awaitingAm = awaitingAm;
+      row.state = state;
+      users.touch(queue);
+      markDirty(row, 0);
+    }
+    if (awaitingAm || state == ApplicationRow.WAITING) {
+      unsettled.add(row);
+    } else {
+      unsettled.remove(row);
+    }
+  }
+
+  private void move(ApplicationRow row, CSQueue queue) {
+    if (row.user != null && row.askingKeys > 0) {
+      row.user.asking(-1);
+      users.touch(row.queue);
+    }
+    row.queue = queue;
+    row.queueIndex = queues.index(queue);
+    row.user = users.row(queue, row.app.getUser());
+    if (row.askingKeys > 0) {
+      row.user.asking(1);
+    }
+  }
+
+  private boolean isActive(FiCaSchedulerApp app, CSQueue queue) {
+    return active.computeIfAbsent(queue, leaf -> {
+      Set<FiCaSchedulerApp> apps = Collections.newSetFromMap(new IdentityHashMap<>());
+      if (LeafQueues.isLeaf(leaf)) {
+        apps.addAll(LeafQueues.active(leaf));
+      }
+      return apps;
+    }).contains(app);
+  }
+
+  /**
+   * Looks at attempts that wait for their activation or their AM container.
+   *
+   * @param gotAm is given those whose AM container was placed
+   */
+  void settle(Draft draft, List<ApplicationRow> gotAm) {
+    boolean activations = draft.monotonicMs() - activationsMs >= ACTIVATION_MS;
+    if (activations) {
+      activationsMs = draft.monotonicMs();
+    }
+    for (Iterator<ApplicationRow> rest = unsettled.iterator(); rest.hasNext();) {
+      ApplicationRow row = rest.next();
+      if (row.awaitingAm && !row.app.isWaitingForAMContainer()) {
+        row.awaitingAm = false;
+        gotAm.add(row);
+        markDirty(row, 0);
+      }
+      if (activations && row.state == ApplicationRow.WAITING && isActive(row.app, row.queue)) {
+        row.state = ApplicationRow.ACTIVE;
+        users.touch(row.queue);
+        markDirty(row, 0);
+      }
+      if (!row.awaitingAm && row.state == ApplicationRow.ACTIVE) {
+        rest.remove();
+      }
+    }
+  }
+
+  /** Has the attempt's row written with this frame, replacing what {@code replaces} says. */
+  void markDirty(ApplicationRow row, int replaces) {
+    row.replaces |= replaces;
+    if (!row.dirty) {
+      row.dirty = true;
+      dirty.add(row);
+    }
+  }
+
+  /** Writes the rows that are due. */
+  void write(Draft draft) {
+    for (ApplicationRow row : dirty) {
+      write(draft, row);
+      row.dirty = false;
+      row.replaces = 0;
+      if (row.state == ApplicationRow.GONE) {
+        byIndex.set(row.index, null);
+      }
+    }
+    dirty.clear();
+  }
+
+  private static void write(Draft draft, ApplicationRow row) {
+    ApplicationAttemptId attempt = row.app.getApplicationAttemptId();
+    ApplicationId id = attempt.getApplicationId();
+    RMApp app = draft.context().getRMApps().get(id);
+    String partition = row.app.getAppSchedulingInfo().getDefaultNodeLabelExpression();
+    draft.section(Section.APPLICATIONS).i32(row.index).i64(id.getClusterTimestamp()).i32(id.getId())
+        .i32(attempt.getAttemptId()).name(draft.name(app == null ? "" : app.getName()))
+        .name(draft.name(app == null ? "" : app.getApplicationType())).name(draft.name(row.app.getUser()))
+        .i32(row.queueIndex).name(draft.name(partition == null ? "" : partition.trim())).i32(row.priority)
+        .i64(app == null ? 0 : app.getSubmitTime()).i64(app == null ? 0 : app.getStartTime())
+        .u8(row.state).flag(row.awaitingAm).u8(row.replaces).end();
+  }
+
+  /** The row of an application that has not gone, or null. */
+  ApplicationRow row(ApplicationId id) {
+    return rows.get(id);
+  }
+
+  /** The row behind an index, null if its attempt has gone. */
+  ApplicationRow row(int index) {
+    return byIndex.get(index);
+  }
+
+  /** How many indices were given out. */
+  int size() {
+    return byIndex.size();
+  }
+}

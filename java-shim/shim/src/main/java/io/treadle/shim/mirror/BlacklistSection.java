@@ -1,0 +1,58 @@
+package io.treadle.shim.mirror;
+
+import io.treadle.shim.wire.Section;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+
+/**
+ * Writes the nodes and racks that applications do not want, and applications' tags. While an attempt waits for its AM
+ * container the RM's own list counts, of nodes on which earlier attempts failed; afterwards the AM's.
+ */
+final class BlacklistSection {
+  private final ApplicationSection applications;
+  private final NodeSection nodes;
+
+  BlacklistSection(ApplicationSection applications, NodeSection nodes) {
+    this.applications = applications;
+    this.nodes = nodes;
+  }
+
+  /** Writes an application's list if it is not the one sent last. */
+  void review(Draft draft, ApplicationRow row) {
+    Set<String> now = row.awaitingAm ? ofSystem(row.app) : row.app.getBlacklistedNodes();
+    if (now.equals(row.blacklist)) {
+      return;
+    }
+    row.blacklist = now;
+    applications.markDirty(row, ApplicationSection.REPLACES_BLACKLIST);
+    for (String name : now) {
+      draft.section(Section.BLACKLIST).i32(row.index).name(draft.name(name)).end();
+    }
+  }
+
+  /** The RM's list can only be asked about single names. */
+  private Set<String> ofSystem(FiCaSchedulerApp app) {
+    Set<String> blacklisted = new HashSet<>();
+    if (app.getApplicationAttemptId().getAttemptId() > 1) {
+      for (String name : nodes.placeNames()) {
+        if (app.getAppSchedulingInfo().isPlaceBlacklisted(name, true)) {
+          blacklisted.add(name);
+        }
+      }
+    }
+    return blacklisted;
+  }
+
+  /** Writes the tags of a new application. */
+  void writeTags(Draft draft, ApplicationRow row) {
+    RMApp app = draft.context().getRMApps().get(row.app.getApplicationId());
+    if (app == null || app.getApplicationTags() == null) {
+      return;
+    }
+    for (String tag : app.getApplicationTags()) {
+      draft.section(Section.TAGS).i32(row.index).name(draft.name(tag)).end();
+    }
+  }
+}

@@ -1,0 +1,168 @@
+package io.treadle.shim.mirror;
+
+import io.treadle.shim.LeafQueues;
+import io.treadle.shim.wire.Section;
+import io.treadle.shim.wire.SectionWriter;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.QueueState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FairOrderingPolicy;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FifoOrderingPolicy;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPolicy;
+
+/**
+ * Writes the queue tree, whole, when anything in it changed. Walking it is cheap but not free, and every application
+ * that comes may have made a queue, so it is walked at most every {@value #WALK_MS} ms unless somebody names a queue
+ * that is not known.
+ */
+final class QueueSection {
+  private static final long WALK_MS = 100;
+  private static final long REVIEW_MS = 1000;
+
+  private final Map<String, Integer> indices = new HashMap<>();
+  private Map<CSQueue, QueueRow> rows = new IdentityHashMap<>();
+  private List<List<Object>> sent = Collections.emptyList();
+  private long walkedMs;
+  private boolean changed;
+  private boolean unknown;
+
+  /** Forgets all indices; the next {@link #update} walks the tree and writes it. */
+  void reset() {
+    indices.clear();
+    rows = new IdentityHashMap<>();
+    sent = Collections.emptyList();
+    unknown = true;
+  }
+
+  /** The tree may have changed. */
+  void markChanged() {
+    changed = true;
+  }
+
+  /**
+   * Walks the tree if it is time to.
+   *
+   * @return whether it was walked, so that everything about queues has to be looked at
+   */
+  boolean update(Draft draft) {
+    long ageMs = draft.monotonicMs() - walkedMs;
+    if (!unknown && ageMs < (changed ? WALK_MS : REVIEW_MS)) {
+      return false;
+    }
+    walk(draft);
+    return true;
+  }
+
+  private void walk(Draft draft) {
+    walkedMs = draft.monotonicMs();
+    changed = false;
+    unknown = false;
+    Map<CSQueue, QueueRow> before = rows;
+    rows = new IdentityHashMap<>();
+    List<List<Object>> now = new ArrayList<>();
+    visit(draft, draft.scheduler().getRootQueue(), null, before, now);
+    if (now.equals(sent)) {
+      return;
+    }
+    sent = now;
+    for (List<Object> row : now) {
+      write(draft, row);
+    }
+  }
+
+  private void visit(Draft draft, CSQueue queue, QueueRow parent, Map<CSQueue, QueueRow> before,
+      List<List<Object>> now) {
+    boolean leaf = LeafQueues.isLeaf(queue);
+    String path = queue.getQueuePath();
+    QueueRow row = new QueueRow(index(path), queue, parent, leaf);
+    QueueRow old = before.get(queue);
+    if (old != null) {
+      row.limits().putAll(old.limits());
+    }
+    rows.put(queue, row);
+    Priority priority = queue.getPriority();
+    now.add(Arrays.asList(row.index(), parent == null ? -1 : parent.index(), path, state(queue.getState()), leaf,
+        policy(draft, queue, path), sizeBasedWeight(queue), priority == null ? 0 : priority.getPriority()));
+    List<CSQueue> children = queue.getChildQueues();
+    if (children != null) {
+      for (CSQueue child : children) {
+        visit(draft, child, row, before, now);
+      }
+    }
+  }
+
+  private static int state(QueueState state) {
+    return state == QueueState.RUNNING ? 1 : state == QueueState.DRAINING ? 2 : 0;
+  }
+
+  /** Of a leaf {@code fifo}, {@code fair} or the class of its policy; of a parent what is configured. */
+  private static String policy(Draft draft, CSQueue queue, String path) {
+    if (!LeafQueues.isLeaf(queue)) {
+      return draft.scheduler().getConfiguration()
+          .get("yarn.scheduler.capacity." + path + ".ordering-policy", "utilization").trim();
+    }
+    OrderingPolicy<?> policy = LeafQueues.orderingPolicy(queue);
+    if (policy.getClass() == FifoOrderingPolicy.class) {
+      return "fifo";
+    }
+    return policy.getClass() == FairOrderingPolicy.class ? "fair" : policy.getClass().getName();
+  }
+
+  private static boolean sizeBasedWeight(CSQueue queue) {
+    if (!LeafQueues.isLeaf(queue)) {
+      return false;
+    }
+    OrderingPolicy<?> policy = LeafQueues.orderingPolicy(queue);
+    return policy instanceof FairOrderingPolicy && ((FairOrderingPolicy<?>) policy).getSizeBasedWeight();
+  }
+
+  private static void write(Draft draft, List<Object> row) {
+    SectionWriter writer = draft.section(Section.QUEUES);
+    writer.i32((Integer) row.get(0)).i32((Integer) row.get(1)).name(draft.name((String) row.get(2)))
+        .u8((Integer) row.get(3)).flag((Boolean) row.get(4)).name(draft.name((String) row.get(5)))
+        .flag((Boolean) row.get(6)).i32((Integer) row.get(7)).end();
+  }
+
+  /** The index of a queue by its path. */
+  private int index(String path) {
+    Integer index = indices.get(path);
+    if (index == null) {
+      index = indices.size();
+      indices.put(path, index);
+    }
+    return index;
+  }
+
+  /** The index of a queue; a queue that is not in the tree yet gets one, and the tree is walked in this frame. */
+  int index(CSQueue queue) {
+    QueueRow row = rows.get(queue);
+    if (row != null) {
+      return row.index();
+    }
+    unknown = true;
+    return index(queue.getQueuePath());
+  }
+
+  /** A queue of the tree as last walked, or null. */
+  QueueRow row(CSQueue queue) {
+    return rows.get(queue);
+  }
+
+  /** All queues of the tree. */
+  Collection<QueueRow> rows() {
+    return rows.values();
+  }
+
+  /** How many indices were given out. */
+  int size() {
+    return indices.size();
+  }
+}

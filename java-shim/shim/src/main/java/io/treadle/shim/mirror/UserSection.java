@@ -1,0 +1,93 @@
+package io.treadle.shim.mirror;
+
+import io.treadle.shim.wire.Section;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.AbstractUsersManager;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
+
+/**
+ * Writes users' limits in leaf queues. The RM computes a limit anew whenever anything in the leaf changed, so only
+ * users with outstanding requests are looked at, at most {@value #PER_FRAME} in a frame, in turns.
+ */
+final class UserSection {
+  private static final int PER_FRAME = 32;
+
+  private final Map<CSQueue, Map<String, UserRow>> rows = new IdentityHashMap<>();
+  private final Set<CSQueue> touched = Collections.newSetFromMap(new IdentityHashMap<>());
+  private final Set<UserRow> due = new LinkedHashSet<>();
+
+  void reset() {
+    rows.clear();
+    touched.clear();
+    due.clear();
+  }
+
+  /** The row of a user of a leaf. */
+  UserRow row(CSQueue leaf, String user) {
+    return rows.computeIfAbsent(leaf, queue -> new HashMap<>()).computeIfAbsent(user, name -> new UserRow(leaf, name));
+  }
+
+  /** Something happened in a leaf: the limits of all its users may have changed. */
+  void touch(CSQueue leaf) {
+    touched.add(leaf);
+  }
+
+  /** Writes users of leaves that were touched. In a snapshot: all of them. */
+  void update(Draft draft, QueueSection queues) {
+    for (CSQueue leaf : touched) {
+      for (UserRow row : rows.getOrDefault(leaf, Collections.emptyMap()).values()) {
+        if (row.isAsking()) {
+          due.add(row);
+        }
+      }
+    }
+    touched.clear();
+    int left = draft.snapshot() ? Integer.MAX_VALUE : PER_FRAME;
+    for (Iterator<UserRow> rest = due.iterator(); rest.hasNext() && left > 0; left--) {
+      UserRow row = rest.next();
+      rest.remove();
+      QueueRow queue = queues.row(row.leaf());
+      if (queue == null) {
+        rows.remove(row.leaf());
+      } else if (row.isAsking()) {
+        write(draft, row, queue.index());
+      }
+    }
+  }
+
+  private static void write(Draft draft, UserRow row, int queue) {
+    AbstractUsersManager manager = row.leaf().getAbstractUsersManager();
+    if (!(manager instanceof UsersManager)) {
+      return;
+    }
+    UsersManager users = (UsersManager) manager;
+    UsersManager.User user = users.getUser(row.user());
+    if (user == null) {
+      return;
+    }
+    int resources = draft.resources();
+    for (String partition : row.partitions()) {
+      long[] amounts = row.sent().get(partition);
+      boolean changed = amounts == null;
+      if (amounts == null) {
+        amounts = new long[2 * resources];
+        row.sent().put(partition, amounts);
+      }
+      changed |= draft.copy(users.getComputedResourceLimitForActiveUsers(row.user(),
+          draft.scheduler().getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY), amounts, 0);
+      changed |= draft.copy(user.getUsed(partition), amounts, resources);
+      if (changed) {
+        draft.section(Section.USERS).i32(queue).name(draft.name(row.user())).name(draft.name(partition))
+            .amounts(amounts, 0).amounts(amounts, resources).end();
+      }
+    }
+  }
+}
