@@ -1,0 +1,83 @@
+"""`treadle share`: who gets how much of a cluster, by H-DRF and by what it is compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from treadle.fairness.algorithms import ALGORITHMS
+from treadle.fairness.document import Event, Problem, read_problem
+from treadle.fairness.steps import Step, compute_steps, steps_json
+from treadle.fairness.tree import TreeError
+
+MISTAKE = 2
+"""Exit code for a mistake of the user's."""
+
+
+def share(
+    tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/share.md.")],
+    algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "hdrf",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of the steps.")] = None,
+) -> None:
+    """Compute who gets how much of a cluster, at the start and after each event."""
+    try:
+        if algorithm not in ALGORITHMS:
+            raise TreeError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)}")
+        problem = read_problem(tree)
+        steps = list(compute_steps(problem, algorithm))
+        if plot is not None:
+            _plot(problem, algorithm, steps, plot / f"{tree.stem}-{algorithm}.png")
+    except TreeError as mistake:
+        Console(stderr=True, soft_wrap=True).print(str(mistake), style="red", markup=False, highlight=False)
+        raise typer.Exit(MISTAKE) from None
+    if as_json:
+        typer.echo(json.dumps(steps_json(algorithm, steps)))
+        return
+    console = Console()
+    for step in steps:
+        console.print(_table(problem, algorithm, step))
+        if not step.settled:
+            console.print("Not settled: as tasks end and start, the shares keep changing.", style="yellow")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `treadle`."""
+    app.command("share")(share)
+
+
+def _table(problem: Problem, algorithm: str, step: Step) -> Table:
+    table = Table(title=f"{algorithm}: {_title(step.event)}", title_justify="left")
+    table.add_column("leaf")
+    for name in ("tasks", *problem.tree.resources, "dominant share"):
+        table.add_column(name, justify="right")
+    for name, result in step.leaves.items():
+        amounts = [f"{float(amount):.6g}" for amount in (result.tasks, *result.resources.values())]
+        table.add_row(name, *amounts, f"{float(result.dominant_share):.2%}")
+    return table
+
+
+def _title(event: Event | None) -> str:
+    if event is None:
+        return "at the start"
+    if event.kind == "tasks":
+        return f"after {event.name} has {event.tasks} tasks"
+    return f"after {event.name} {'leaves' if event.kind == 'leave' else 'joins'}"
+
+
+def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> None:
+    try:
+        from treadle.fairness.plot import plot_steps  # only here: matplotlib is an extra
+    except ImportError:
+        raise TreeError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+    titles = [_title(step.event) for step in steps]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        plot_steps(problem.tree, algorithm, steps, titles, target)
+    except OSError as problem_found:
+        raise TreeError(f"--plot: {target}: {problem_found.strerror}; name a folder that can be written") from None

@@ -1,0 +1,388 @@
+"""Progressive filling of one divisible pool, exactly, event by event.
+
+The paper's algorithms hand out slivers: the next one goes from the root to the child with the least share, down to a
+leaf. As slivers get thinner, the children of a node that are level with each other rise together, and every share is
+piecewise linear in how much has been handed out. So instead of slivers this computes the speeds at which all leaves
+grow, and goes from one change of speed to the next: a resource is saturated, a leaf has all its tasks, a rising child
+reaches the next higher one, another resource becomes a group's dominant one.
+
+Every node has a clock of its own: a leaf's shows its dominant share; a group's runs with the least weighted share
+among its children that are not blocked (the paper's M). A parent knows the speed of each child's clock, so that an
+event touches one path of the tree and the rest of it is brought up to date only when somebody looks. All numbers are
+fractions: results are exact.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from fractions import Fraction
+
+from treadle.fairness.rule import Rule
+from treadle.fairness.tree import Group, Leaf, Tree
+
+__all__ = ["fill"]
+
+ZERO = Fraction(0)
+ONE = Fraction(1)
+Vector = list[Fraction]
+
+
+def fill(tree: Tree, rule: Rule, held: Mapping[str, Fraction] | None = None) -> dict[str, Fraction]:
+    """Hand out what is free until nobody can use any of it.
+
+    `held` is how many tasks each leaf, by name, has at the start (nothing, if left out); it must fit the pool.
+    Returns the tasks, in fractions of a task, that each leaf has in the end; nobody has fewer than at the start.
+
+    Where the paper draws lots between equals, here equals rise together; children whose growth does not raise their
+    share (their dominant resource is not what they are growing in) share in proportion to their weights, ahead of
+    level siblings whose share does rise: one sliver would put those behind them.
+    """
+    return _Filling(tree, rule, held or {}).run()
+
+
+class _Node:
+    """The state of one node. All of `level`, `use` and `share` are as of `clock`; rates are per unit of the clock."""
+
+    __slots__ = (
+        "base",
+        "blocked",
+        "children",
+        "clock",
+        "crossing",
+        "fifo",
+        "given",
+        "heap",
+        "leaf",
+        "level",
+        "level_rate",
+        "limit",
+        "moving",
+        "needs",
+        "next",
+        "position",
+        "real_given",
+        "real_rate",
+        "rising",
+        "share",
+        "share_rate",
+        "speed",
+        "stamp",
+        "unit",
+        "use",
+        "use_rate",
+        "weight",
+    )
+
+    def __init__(self, node: Group | Leaf, resources: int) -> None:
+        self.weight = node.weight
+        self.leaf = node if isinstance(node, Leaf) else None
+        self.fifo = isinstance(node, Group) and node.scheduler == "fifo"
+        self.children: list[_Node] = []
+        self.blocked = False
+        self.clock = self.level = self.share = ZERO
+        self.level_rate = self.share_rate = ZERO
+        self.use: Vector = [ZERO] * resources  # as the parent sees it: rescaled, if the rule says so
+        self.use_rate: Vector = [ZERO] * resources
+        self.real_rate: Vector = [ZERO] * resources  # what is really taken from the pool
+        self.next: Fraction | None = None  # when, by its own clock, something changes in its subtree
+        # A leaf's.
+        self.unit: Vector = []  # what it holds when its dominant share is 1
+        self.needs: list[bool] = []
+        self.limit: Fraction | None = None  # its share when all its tasks run
+        # A group's.
+        self.rising = 0  # children that move
+        self.crossing: Fraction | None = None  # when another resource becomes the dominant one
+        self.heap: list[tuple[Fraction, int, int]] = []  # (time, child, the child's stamp)
+        self.stamp = 0
+        # As its parent sees it.
+        self.position = 0
+        self.moving = False
+        self.base = ZERO  # the parent's clock when this one showed `clock`
+        self.speed = ZERO  # how much its clock advances in a unit of the parent's
+        self.given: Vector = []  # its part of the parent's use_rate
+        self.real_given: Vector = []  # its part of the parent's real_rate
+
+    def advance(self, time: Fraction) -> None:
+        """Bring this node, though not what is below it, to `time` by its own clock."""
+        elapsed = time - self.clock
+        if not elapsed:
+            return
+        self.clock = time
+        self.level += self.level_rate * elapsed
+        self.share += self.share_rate * elapsed
+        for position, rate in enumerate(self.use_rate):
+            if rate:
+                self.use[position] += rate * elapsed
+
+    def sync(self, time: Fraction) -> None:
+        """Bring this node to `time` by its parent's clock."""
+        if self.moving:
+            self.advance(self.clock + self.speed * (time - self.base))
+        self.base = time
+
+
+class _Filling:
+    """One run of progressive filling."""
+
+    def __init__(self, tree: Tree, rule: Rule, held: Mapping[str, Fraction]) -> None:
+        self.rule = rule
+        self.resources = tree.resources
+        self.consumed = [ZERO] * len(self.resources)
+        self.saturated = [not amount for amount in tree.capacity.values()]
+        self.leaves: list[_Node] = []
+        self.dominant: dict[str, Fraction] = {}  # dominant share of one task
+        self.idle: dict[str, Fraction] = {}  # leaves whose tasks need nothing
+        self.root = self._node(tree, tree.root, held)
+        for leaf in self.leaves:
+            for position, amount in enumerate(leaf.use):
+                self.consumed[position] += amount
+        if any(amount > 1 for amount in self.consumed):
+            raise ValueError("what the leaves hold at the start is more than the pool")
+
+    def _node(self, tree: Tree, node: Group | Leaf, held: Mapping[str, Fraction]) -> _Node:
+        state = _Node(node, len(self.resources))
+        if isinstance(node, Group):
+            state.children = [self._node(tree, child, held) for child in node.children]
+            for position, child in enumerate(state.children):
+                child.position = position
+            return state
+        task = tree.demand_share(node)
+        dominant = max(task, default=ZERO)
+        state.needs = tree.needs(node)
+        if any(state.needs):
+            self.dominant[node.name] = dominant
+        else:
+            self.idle[node.name] = Fraction(node.tasks or 0)
+        state.unit = [amount / dominant for amount in task] if dominant else task
+        state.clock = held.get(node.name, ZERO) * dominant
+        state.use = [amount * state.clock for amount in state.unit]
+        state.use_rate = state.real_rate = state.unit
+        state.limit = None if node.tasks is None else node.tasks * dominant
+        self.leaves.append(state)
+        return state
+
+    def run(self) -> dict[str, Fraction]:
+        """Fill until the root is blocked; then tell what each leaf has."""
+        root = self.root
+        self._saturate()
+        self._rebuild_all(root)
+        while not root.blocked:
+            ends = self._saturation()
+            step = ends if root.next is None else min(ends, root.next - root.clock)
+            for position, rate in enumerate(root.real_rate):
+                self.consumed[position] += rate * step
+            time = root.clock + step
+            if root.next == time:
+                self._reach(root, time)
+            else:
+                root.advance(time)
+            if step == ends:
+                self._saturate()
+                self._sync_all(root)
+                self._rebuild_all(root)
+        self._sync_all(root)
+        tasks = dict(self.idle)
+        for leaf in self.leaves:
+            assert leaf.leaf is not None
+            name = leaf.leaf.name
+            if name in self.dominant:
+                task = self.dominant[name]
+                tasks[name] = leaf.clock / task if task else ZERO
+        return tasks
+
+    def _saturation(self) -> Fraction:
+        """How long, by the root's clock, until the next resource is saturated."""
+        rates = self.root.real_rate
+        return min((ONE - self.consumed[p]) / rate for p, rate in enumerate(rates) if rate)
+
+    def _saturate(self) -> None:
+        for position, amount in enumerate(self.consumed):
+            if amount == 1:
+                self.saturated[position] = True
+        self.counted = self.rule.counted(self.resources, self.saturated)
+
+    def _sync_all(self, node: _Node) -> None:
+        for child in node.children:
+            child.sync(node.clock)
+            self._sync_all(child)
+
+    # -- computing a node from its children ---------------------------------------------------------------------
+
+    def _rebuild_all(self, node: _Node) -> None:
+        """Compute a subtree anew from what its leaves hold; all of it must be in sync."""
+        if node.leaf is not None:
+            self._measure_leaf(node)
+            return
+        for child in node.children:
+            self._rebuild_all(child)
+        self._rebuild(node)
+
+    def _measure_leaf(self, leaf: _Node) -> None:
+        wanting = any(leaf.needs) and (leaf.limit is None or leaf.clock < leaf.limit)
+        leaf.blocked = not wanting or any(n and s for n, s in zip(leaf.needs, self.saturated, strict=True))
+        leaf.share_rate = max((leaf.unit[p] for p in self.counted), default=ZERO)
+        leaf.share = leaf.share_rate * leaf.clock
+        leaf.next = leaf.limit
+
+    def _rebuild(self, node: _Node) -> None:
+        """Compute a group from its children, all of which must be in sync with its clock."""
+        active = [child for child in node.children if not child.blocked]
+        node.heap = []
+        node.use_rate = [ZERO] * len(self.resources)
+        node.real_rate = [ZERO] * len(self.resources)
+        node.rising = 0
+        node.blocked = not active
+        for child in node.children:
+            child.moving = False
+            child.base = node.clock
+            child.speed = ZERO
+            child.given = child.real_given = node.use_rate[:]
+        if node.fifo:
+            self._queue(node, active[:1])
+        elif active:
+            self._level(node, active)
+        else:
+            self._add_up(node, ())
+        self._remeasure(node)
+
+    def _queue(self, node: _Node, first: list[_Node]) -> None:
+        """First in, first out: one child moves, what all have is added up."""
+        self._add_up(node, ())
+        node.level_rate = ZERO
+        for child in first:
+            self._move(node, child, ONE)
+
+    def _level(self, node: _Node, active: list[_Node]) -> None:
+        """Let the children with the least share move: level ones rise together, those that cannot rise go first."""
+        node.level = min(child.share / child.weight for child in active)
+        lowest = [child for child in active if child.share == node.level * child.weight]
+        ahead = [child for child in active if child.share > node.level * child.weight]
+        self._add_up(node, ahead if self.rule.rescale else ())
+        stalled = [child for child in lowest if not child.share_rate]
+        node.level_rate = ZERO if stalled else ONE
+        for child in stalled or lowest:
+            self._move(node, child, child.weight if stalled else child.weight / child.share_rate)
+        if stalled:
+            return
+        for child in ahead:
+            self._schedule(node, child, child.share / child.weight - node.level)
+            if self.rule.rescale:
+                factor = child.weight / child.share
+                child.given = [amount * factor for amount in child.use]
+                _add(node.use_rate, child.given)
+
+    def _add_up(self, node: _Node, rescaled: list[_Node] | tuple[()]) -> None:
+        node.use = [ZERO] * len(self.resources)
+        for child in node.children:
+            _add(node.use, child.use)
+        for child in rescaled:
+            factor = node.level * child.weight / child.share - 1
+            _add(node.use, [amount * factor for amount in child.use])
+
+    def _move(self, node: _Node, child: _Node, speed: Fraction) -> None:
+        """Let a child's clock run at a speed; the child must be in sync and without a part in the node's rates."""
+        child.moving = True
+        child.base = node.clock
+        child.speed = speed
+        child.given = [rate * speed for rate in child.use_rate]
+        child.real_given = [rate * speed for rate in child.real_rate]
+        _add(node.use_rate, child.given)
+        _add(node.real_rate, child.real_given)
+        node.rising += 1
+        if child.next is not None:
+            self._schedule(node, child, (child.next - child.clock) / speed)
+
+    def _schedule(self, node: _Node, child: _Node, delay: Fraction) -> None:
+        child.stamp += 1
+        heapq.heappush(node.heap, (node.clock + delay, child.position, child.stamp))
+
+    def _remeasure(self, node: _Node) -> None:
+        """Find a group's share, how fast it rises, and when something about the group changes next."""
+        use, rate = node.use, node.use_rate
+        node.share = max((use[p] for p in self.counted), default=ZERO)
+        node.share_rate = max((rate[p] for p in self.counted if use[p] == node.share), default=ZERO)
+        crossings = [
+            (node.share - use[p]) / (rate[p] - node.share_rate)
+            for p in self.counted
+            if use[p] < node.share and rate[p] > node.share_rate
+        ]
+        node.crossing = node.clock + min(crossings) if crossings else None
+        self._find_next(node)
+
+    def _find_next(self, node: _Node) -> None:
+        heap = node.heap
+        while heap and heap[0][2] != node.children[heap[0][1]].stamp:
+            heapq.heappop(heap)
+        times = [time for time in (node.crossing, heap[0][0] if heap else None) if time is not None]
+        node.next = min(times) if times else None
+
+    # -- going through events -----------------------------------------------------------------------------------
+
+    def _reach(self, node: _Node, time: Fraction) -> None:
+        """Apply all that is due in a node's subtree at `time`, by its clock; nothing must have been due before."""
+        node.advance(time)
+        if node.leaf is not None:
+            node.blocked = True
+            return
+        smooth = True
+        while node.heap and node.heap[0][0] == time:
+            _, position, stamp = heapq.heappop(node.heap)
+            child = node.children[position]
+            if stamp == child.stamp:
+                smooth = self._child_changes(node, child) and smooth
+        if smooth:
+            self._remeasure(node)
+            return
+        for child in node.children:
+            child.sync(time)
+        self._rebuild(node)
+
+    def _child_changes(self, node: _Node, child: _Node) -> bool:
+        """Apply what is due at one child. Returns whether the node's rates are right again, or need a rebuild."""
+        if not child.moving:
+            return self._child_joins(node, child)
+        due = child.next
+        assert due is not None
+        child.advance(due)
+        child.base = node.clock
+        use, share = child.use[:], child.share
+        self._reach(child, due)
+        if node.fifo or not node.level_rate or child.use != use or child.share != share:
+            return False
+        self._take_back(node, child)
+        if child.blocked:
+            return node.rising > 0
+        if not child.share_rate:
+            return False
+        self._move(node, child, child.weight / child.share_rate)
+        return True
+
+    def _child_joins(self, node: _Node, child: _Node) -> bool:
+        """Let a child move that the rising ones have reached; the result is as in `_child_changes`."""
+        self._take_back(node, child)
+        if not child.share_rate:
+            return False
+        self._move(node, child, child.weight / child.share_rate)
+        return True
+
+    def _take_back(self, node: _Node, child: _Node) -> None:
+        """Remove a child's part from its parent's rates."""
+        _subtract(node.use_rate, child.given)
+        _subtract(node.real_rate, child.real_given)
+        node.rising -= child.moving
+        child.moving = False
+        child.speed = ZERO
+        child.given = child.real_given = [ZERO] * len(self.resources)
+
+
+def _add(total: Vector, addend: Vector) -> None:
+    for position, amount in enumerate(addend):
+        if amount:
+            total[position] += amount
+
+
+def _subtract(total: Vector, subtrahend: Vector) -> None:
+    for position, amount in enumerate(subtrahend):
+        if amount:
+            total[position] -= amount

@@ -1,0 +1,87 @@
+"""Computes the steps of a problem, one before the first event and one after each, and writes them as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from treadle.fairness.algorithms import Allocation, allocate_fluid
+from treadle.fairness.document import Event, Problem
+from treadle.fairness.servers import allocate_whole
+from treadle.fairness.tree import Leaf, Tree
+
+__all__ = ["LeafResult", "Step", "compute_steps", "steps_json"]
+
+
+@dataclass(frozen=True)
+class LeafResult:
+    """What a leaf gets: tasks, resources by name, and its dominant share (0 to 1) of the cluster."""
+
+    tasks: Fraction
+    resources: dict[str, Fraction]
+    dominant_share: Fraction
+
+
+@dataclass(frozen=True)
+class Step:
+    """The allocation after an event (None: at the start). A leaf that has left is there with nothing."""
+
+    event: Event | None
+    leaves: dict[str, LeafResult]
+    settled: bool
+
+
+def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
+    """Return the allocation at the start and after each event, each the one that the algorithm leads to in the end."""
+    tree = problem.tree
+    absent: set[str] = set()
+    yield _step(None, problem, tree, absent, algorithm)
+    for event in problem.events:
+        if event.kind == "leave":
+            absent |= set(event.leaves)
+        elif event.kind == "join":
+            absent -= set(event.leaves)
+        else:
+            leaves = {leaf.name: leaf for leaf in tree.leaves if leaf.name in event.leaves}
+            tree = tree.with_leaves({name: replace(leaf, tasks=event.tasks) for name, leaf in leaves.items()})
+        yield _step(event, problem, tree, absent, algorithm)
+
+
+def steps_json(algorithm: str, steps: list[Step]) -> dict[str, object]:
+    """Return the steps as `treadle share --json` prints them; numbers become the nearest floats."""
+    return {"algorithm": algorithm, "steps": [_step_json(step) for step in steps]}
+
+
+def _step(event: Event | None, problem: Problem, tree: Tree, absent: set[str], algorithm: str) -> Step:
+    present = tree.without(absent)
+    if problem.servers:
+        allocation = allocate_whole(
+            present, problem.servers, algorithm, calculator=problem.calculator, headroom=problem.headroom
+        )
+    else:
+        allocation = allocate_fluid(present, algorithm, problem.calculator)
+    leaves = {leaf.name: _result(tree, leaf, allocation) for leaf in tree.leaves}
+    return Step(event, leaves, allocation.settled)
+
+
+def _result(tree: Tree, leaf: Leaf, allocation: Allocation) -> LeafResult:
+    tasks = allocation.tasks.get(leaf.name, Fraction(0))
+    resources = {name: tasks * leaf.demand.get(name, 0) for name in tree.resources}
+    return LeafResult(tasks, resources, tasks * max(tree.demand_share(leaf)))
+
+
+def _step_json(step: Step) -> dict[str, object]:
+    event = None
+    if step.event is not None:
+        name = step.event.name
+        event = {step.event.kind: name if step.event.tasks is None else {name: step.event.tasks}}
+    leaves = {
+        name: {
+            "tasks": float(result.tasks),
+            "resources": {resource: float(amount) for resource, amount in result.resources.items()},
+            "dominant_share": float(result.dominant_share),
+        }
+        for name, result in step.leaves.items()
+    }
+    return {"event": event, "settled": step.settled, "leaves": leaves}
