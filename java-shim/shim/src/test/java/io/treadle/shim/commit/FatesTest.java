@@ -18,11 +18,10 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
-import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
-import org.apache.hadoop.yarn.server.resourcemanager.RMContextImpl;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
@@ -32,6 +31,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.mockito.Mockito;
 
 /** Each wrong proposal gets its own fate, and none changes anything. */
 class FatesTest {
@@ -312,11 +312,12 @@ class FatesTest {
 
   @Test
   void notReady() throws Exception {
-    cluster.close();
-    cluster = ClusterFixture.cluster().site(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_ENABLED, "true").start();
-    ((RMContextImpl) cluster.rm().getRMContext()).setSchedulerRecoveryStartAndWaitTime(3_600_000);
-    proposer = new Proposer(cluster);
-    proposer.add(0, 0, 0);
+    ask("*", 1024, 1);
+    RMContext recovering = Mockito.spy(cluster.rm().getRMContext());
+    Mockito.doReturn(true).when(recovering).isWorkPreservingRecoveryEnabled();
+    Mockito.doReturn(false).when(recovering).isSchedulerReadyForAllocatingContainers();
+    cluster.scheduler().pretendContext(recovering);
+    proposer.add(app, PRIORITY, far);
     assertRejected(Fate.NOT_READY);
   }
 }

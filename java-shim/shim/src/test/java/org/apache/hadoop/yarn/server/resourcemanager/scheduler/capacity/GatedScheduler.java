@@ -13,6 +13,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Candida
 public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   private volatile boolean closed;
   private volatile RuntimeException failure;
+  private volatile RMContext pretended;
   private final AtomicInteger commits = new AtomicInteger();
 
   /** Closes or opens the gate for the stock scheduler's own placements. */
@@ -28,6 +29,11 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   /** Makes the next calls of tryCommit throw, until null is set. */
   public void failCommitsWith(RuntimeException error) {
     failure = error;
+  }
+
+  /** Has the parts under test see another context than the scheduler has. */
+  public void pretendContext(RMContext context) {
+    pretended = context;
   }
 
   /** How often tryCommit was called. */
@@ -58,7 +64,7 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
 
   @Override
   public RMContext rmContext() {
-    return rmContext;
+    return pretended == null ? rmContext : pretended;
   }
 
   @Override
