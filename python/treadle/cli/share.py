@@ -1,4 +1,4 @@
-"""`treadle share`: who gets how much of a cluster, by H-DRF and by what it is compared with."""
+"""`treadle share`: compute who gets how much of a cluster, by H-DRF and by what it is compared with."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from treadle.errors import UserError
 from treadle.fairness.algorithms import ALGORITHMS
 from treadle.fairness.document import Event, Problem, read_problem
 from treadle.fairness.steps import Step, compute_steps, steps_json
-from treadle.fairness.tree import TreeError
 
-MISTAKE = 2
-"""Exit code for a mistake of the user's."""
+app = typer.Typer()
 
 
+@app.command()
 def share(
     tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/share.md.")],
     algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "hdrf",
@@ -26,16 +26,12 @@ def share(
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of the steps.")] = None,
 ) -> None:
     """Compute who gets how much of a cluster, at the start and after each event."""
-    try:
-        if algorithm not in ALGORITHMS:
-            raise TreeError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)}")
-        problem = read_problem(tree)
-        steps = list(compute_steps(problem, algorithm))
-        if plot is not None:
-            _plot(problem, algorithm, steps, plot / f"{tree.stem}-{algorithm}.png")
-    except TreeError as mistake:
-        Console(stderr=True, soft_wrap=True).print(str(mistake), style="red", markup=False, highlight=False)
-        raise typer.Exit(MISTAKE) from None
+    if algorithm not in ALGORITHMS:
+        raise UserError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)}")
+    problem = read_problem(tree)
+    steps = list(compute_steps(problem, algorithm))
+    if plot is not None:
+        _plot(problem, algorithm, steps, plot / f"{tree.stem}-{algorithm}.png")
     if as_json:
         typer.echo(json.dumps(steps_json(algorithm, steps)))
         return
@@ -44,11 +40,6 @@ def share(
         console.print(_table(problem, algorithm, step))
         if not step.settled:
             console.print("Not settled: as tasks end and start, the shares keep changing.", style="yellow")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `treadle`."""
-    app.command("share")(share)
 
 
 def _table(problem: Problem, algorithm: str, step: Step) -> Table:
@@ -74,10 +65,10 @@ def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> 
     try:
         from treadle.fairness.plot import plot_steps  # only here: matplotlib is an extra
     except ImportError:
-        raise TreeError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
     titles = [_title(step.event) for step in steps]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         plot_steps(problem.tree, algorithm, steps, titles, target)
-    except OSError as problem_found:
-        raise TreeError(f"--plot: {target}: {problem_found.strerror}; name a folder that can be written") from None
+    except OSError as error:
+        raise UserError(f"--plot: {target}: {error.strerror}; name a folder that can be written") from None

@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from treadle.errors import UserError
+
 __all__ = ["Group", "Leaf", "Tree", "TreeError", "flattened"]
 
 MAX_DEPTH = 64
 """Levels below the root that a tree may have: far more than any organisation, far less than Python's stack."""
 
 
-class TreeError(ValueError):
+class TreeError(UserError):
     """A tree that makes no sense; the message names the node or field, what is wrong and what to write instead."""
 
 

@@ -75,7 +75,7 @@ def dominant_shares(tree: Tree, tasks: Mapping[str, Fraction]) -> dict[str, Frac
 
 
 def guarantees(tree: Tree) -> dict[str, Fraction]:
-    """Return the hierarchical share guarantee of each node (section 2.1): the product of its path's shares by weight."""
+    """Return each node's hierarchical share guarantee (section 2.1): the product of its path's shares by weight."""
     shares = {tree.root.name: Fraction(1)}
     for node in tree.nodes():
         if isinstance(node, Group):
