@@ -1,0 +1,200 @@
+"""The cluster as the engine knows it: all tables, and how events change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from treadle import events
+from treadle.events import ApplicationState, Event, Replaces
+from treadle.model.applications import ApplicationColumns, ApplicationTable
+from treadle.model.assumed import Assumed
+from treadle.model.columns import ModelError
+from treadle.model.names import Names
+from treadle.model.nodes import NodeColumns, NodeTable
+from treadle.model.pairs import PairColumns, PairMap
+from treadle.model.queues import LimitColumns, LimitTable, QueueColumns, QueueTable
+from treadle.model.rejections import Rejections
+from treadle.model.requests import LocalityColumns, RequestColumns, RequestTable
+from treadle.model.types import I32, U8
+from treadle.model.users import UserColumns, UserTable
+
+
+class View(NamedTuple):
+    """All columns, as kernels take them. Stale after the next event."""
+
+    nodes: NodeColumns
+    queues: QueueColumns
+    limits: LimitColumns
+    users: UserColumns
+    apps: ApplicationColumns
+    rows: RequestColumns
+    places: LocalityColumns
+    user_index: PairColumns
+    place_index: PairColumns
+    blacklist: PairColumns
+    excluded: PairColumns
+    first_node: I32
+    counted: U8
+
+
+class Cluster:
+    """One epoch's mirror of the RM. Made anew at each snapshot; ``types`` are the cluster's resource types."""
+
+    def __init__(self, names: Names, types: events.ResourceTypes) -> None:
+        resources = len(types.names)
+        self.names = names
+        self.types = types
+        self.nodes = NodeTable(resources)
+        self.queues = QueueTable()
+        self.limits = LimitTable(resources)
+        self.users = UserTable(resources)
+        self.apps = ApplicationTable(resources)
+        self.requests = RequestTable(resources)
+        self.blacklist = PairMap()
+        self.assumed = Assumed()
+        self.rejections = Rejections()
+        self.settings: dict[str, str] = {}
+        self.decide = 1
+        """The number of the next decide; events are stamped with it."""
+        self.changed = True
+        """Has anything come that may allow a placement which the last decide could not make?"""
+        self._tags: dict[int, set[int]] = {}
+        self._blacklists: dict[int, list[int]] = {}
+
+    def view(self) -> View:
+        """Return all columns; the tables of all queues and partitions are made large enough to index before."""
+        self.limits.reserve(len(self.queues.columns.parent))
+        self.limits.widen(len(self.names.partitions))
+        return View(
+            self.nodes.columns,
+            self.queues.columns,
+            self.limits.columns,
+            self.users.columns,
+            self.apps.columns,
+            self.requests.columns,
+            self.requests.localities.columns,
+            self.users.index.columns,
+            self.requests.locality_index.columns,
+            self.blacklist.columns,
+            self.rejections.excluded.columns,
+            self.names.first_node,
+            self.types.counted,
+        )
+
+    def tags(self, application: int) -> list[str]:
+        """Return the tags of an application, in the order of their texts."""
+        return sorted(self.names.texts[name] for name in self._tags.get(application, ()))
+
+    def apply(self, event: Event) -> None:
+        """Take one event of the current snapshot; raises `ModelError` if it contradicts what was told before."""
+        match event:
+            case events.Nodes():
+                self._check_width(event.free)
+                self.nodes.apply(event, self.names)
+            case events.Requests():
+                self._check_width(event.capability)
+                self.requests.apply(event, self.apps, self.names)
+            case events.Localities():
+                self.requests.apply_localities(event, self.names, self.decide)
+            case events.ApplicationUsage():
+                self._check_width(event.used)
+                self.apps.apply_usage(event)
+            case events.Fates():
+                self._apply_fates(event)
+                return
+            case events.QueueLimits():
+                self._check_width(event.used)
+                self.limits.apply(event, self.names)
+            case events.Users():
+                self._check_width(event.used)
+                self.users.apply(event, self.names)
+            case _:
+                self._apply_rare(event)
+                return
+        self.changed = True
+
+    def _apply_rare(self, event: Event) -> None:
+        match event:
+            case events.Applications():
+                self.apps.apply(event, self.names)
+                self._drop_replaced(event)
+            case events.Queues():
+                self.queues.apply(event, self.names)
+                self.limits.cover(event.queue, "queue")
+                self.apps.queues_changed(self.queues.size)
+            case events.Blacklist():
+                self._apply_blacklist(event)
+            case events.Settings():
+                self.settings = dict(event.values)
+            case events.Tags():
+                self.names.check(event.tag_name)
+                for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
+                    self._tags.setdefault(application, set()).add(name)
+                return
+            case events.Names():
+                self.names.add(event.texts)
+                return
+            case events.Containers():
+                return  # no part of today looks at the lives of containers
+            case _:
+                raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
+        self.changed = True
+
+    def _check_width(self, amounts: events.I64) -> None:
+        if amounts.ndim != 2 or amounts.shape[1] != len(self.types.names):
+            raise ModelError(f"amounts of shape {amounts.shape}, but there are {len(self.types.names)} resource types")
+
+    def _drop_replaced(self, event: events.Applications) -> None:
+        """Forget what the event says is replaced, and everything about applications that are gone."""
+        everything = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
+        drop = np.where(event.state == int(ApplicationState.GONE), everything, event.replaces)
+        for at in np.flatnonzero(drop):
+            application, bits = int(event.application[at]), int(drop[at])
+            if bits & Replaces.REQUESTS:
+                self.requests.drop(application, self.apps)
+            if bits & Replaces.BLACKLIST:
+                for name in self._blacklists.pop(application, ()):
+                    self.blacklist.remove(application, name)
+                self.apps.columns.blacklisted[application] = 0
+            if bits & Replaces.TAGS:
+                self._tags.pop(application, None)
+
+    def _apply_blacklist(self, event: events.Blacklist) -> None:
+        self.names.check(event.name_name)
+        self.apps.cover(event.application, "application")
+        for application, name in zip(event.application.tolist(), event.name_name.tolist(), strict=True):
+            self.blacklist.put(application, name, 1)
+            names = self._blacklists.setdefault(application, [])
+            names.append(name)
+            self.apps.columns.blacklisted[application] = len(names)
+
+    def _apply_fates(self, event: events.Fates) -> None:
+        """Resolve what was assumed; a rejected proposal may be made elsewhere, so it counts as a change."""
+        view = self.view()
+        for sequence in np.unique(event.sequence).tolist():
+            mine = event.sequence == sequence
+            positions, fates = event.position[mine], event.fate[mine]
+            batch = self.assumed.resolve(view, sequence, positions, fates)
+            if batch is not None and fates.any():
+                self.rejections.learn(view.nodes, view.apps, view.rows, batch, positions, fates, self.decide)
+                self.changed = True
+
+    def sweep(self) -> None:
+        """Free what has ended: request rows without asks, and the holds for them."""
+        columns = self.requests.columns
+        for row in self.requests.sweep(self.apps):
+            node = int(columns.hold_node[row])
+            if node >= 0:
+                self.nodes.columns.hold_row[node] = -1
+                columns.hold_node[row] = -1
+
+    @classmethod
+    def start(cls, names: Iterable[events.Names], types: events.ResourceTypes) -> Cluster:
+        """Make the cluster of a snapshot from its first two sections."""
+        known = Names()
+        for event in names:
+            known.add(event.texts)
+        return cls(known, types)

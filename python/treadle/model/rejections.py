@@ -1,0 +1,81 @@
+"""What a rejection teaches: who is left alone, and for how many decides.
+
+The RM's reason says whose mistake it was: the pair of request row and node (another node may do), the node, or the row. That one is
+not proposed again for a number of decides that doubles with each rejection in a row, up to `LONGEST`. Counts of decides, not
+clocks: the same events give the same proposals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.events import Fate
+from treadle.model.applications import ApplicationColumns
+from treadle.model.assumed import BatchColumns
+from treadle.model.nodes import NodeColumns
+from treadle.model.pairs import PairMap
+from treadle.model.requests import RequestColumns
+from treadle.model.types import I32, U8
+
+SHORTEST = 4
+LONGEST = 1024
+MAX_PAIRS = 1 << 16
+
+_PAIR = {Fate.BLACKLISTED, Fate.WRONG_PARTITION, Fate.LOCALITY, Fate.CONSTRAINT, Fate.NODE_FULL}
+_NODE = {Fate.UNKNOWN_NODE, Fate.NODE_NOT_RUNNING, Fate.NODE_STALE, Fate.NODE_RESERVED}
+_APPLICATION = {
+    Fate.UNKNOWN_APPLICATION,
+    Fate.FINISHED_ATTEMPT,
+    Fate.STOPPED_ATTEMPT,
+    Fate.INACTIVE_APPLICATION,
+}
+_NOBODY = {Fate.COMMITTED, Fate.OBSERVED, Fate.OVER_BATCH, Fate.LEASE_LOST, Fate.NOT_READY}
+
+
+class Rejections:
+    """Cool-downs after rejections."""
+
+    def __init__(self) -> None:
+        self.excluded = PairMap()
+        """(row, node) -> the decide from which the node may be proposed for the row again (31 bits of it)."""
+        self.last_cool = 0
+        """No cool-down lasts beyond this decide."""
+        self._pairs = 0
+
+    def learn(
+        self,
+        nodes: NodeColumns,
+        apps: ApplicationColumns,
+        rows: RequestColumns,
+        batch: BatchColumns,
+        positions: I32,
+        fates: U8,
+        decide: int,
+    ) -> None:
+        """Take the fates of proposals of ``batch``; ``decide`` is the number of the next decide."""
+        for at in np.flatnonzero(fates):
+            position, fate = int(positions[at]), int(fates[at])
+            if not 0 <= position < len(batch.row) or fate in _NOBODY:
+                continue
+            row, node, app = int(batch.row[position]), int(batch.node[position]), int(batch.application[position])
+            until = decide + min(SHORTEST << int(rows.cool_level[row]), LONGEST)
+            if rows.cool_level[row] < 20:
+                rows.cool_level[row] += 1
+            self.last_cool = max(self.last_cool, until)
+            if fate in _PAIR:
+                self._exclude(rows, row, node, until)
+            elif fate in _NODE:
+                nodes.cool_until[node] = until
+            elif fate in _APPLICATION:
+                apps.cool_until[app] = until
+            else:
+                rows.cool_until[row] = until
+
+    def _exclude(self, rows: RequestColumns, row: int, node: int, until: int) -> None:
+        """Keep ``row`` off ``node``. When there are too many pairs all are forgotten: the cool-downs are only shorter then."""
+        if self._pairs >= MAX_PAIRS:
+            self.excluded = PairMap()
+            self._pairs = 0
+        self._pairs += 1
+        rows.exclusions[row] += 1
+        self.excluded.put(row, node, until & 0x7FFFFFFF)

@@ -1,0 +1,1 @@
+"""The compiled inner loop: queues, applications, request rows, nodes."""

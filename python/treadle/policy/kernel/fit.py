@@ -1,0 +1,251 @@
+"""Which node for an ask: those it prefers first, then a window of the others; among them the best by the fit's score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from treadle.model.kernel.pairs import find, pair
+from treadle.policy.kernel.scratch import CURSOR, DELAYED, FIRST_FIT, MEMO_COUNT, MEMOS, OPEN_NODES, PACKING
+
+if TYPE_CHECKING:
+    from treadle.model.cluster import View
+    from treadle.model.types import I32
+    from treadle.policy.kernel.scratch import Knobs, Scratch
+
+NODE_LOCAL = 0
+RACK_LOCAL = 1
+OFF_SWITCH = 2
+NOT_THERE = 3
+
+NO_NODE = -1
+WAIT = -2
+
+
+@njit(cache=True, nogil=True)
+def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
+    """Is there room on the node, in every counted resource?"""
+    for r in range(len(view.counted)):
+        if view.counted[r] and scratch.available[node, r] < view.rows.capability[row, r]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def place_of(view: View, row: int, name: int) -> int:
+    """Return the locality row at which ``row`` still has an ask for this name, or -1."""
+    place = find(view.place_index.keys, view.place_index.values, pair(row, name))
+    if place >= 0 and view.places.count[place] > view.places.assumed[place]:
+        return place
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def level_of(view: View, row: int, node: int) -> int:
+    """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out (as in the RM's commit)."""
+    if view.rows.localities[row] > 0 and not view.rows.constrained[row]:
+        rack = place_of(view, row, view.nodes.rack[node])
+        if rack >= 0:
+            if place_of(view, row, view.nodes.name[node]) >= 0:
+                return NODE_LOCAL
+            if view.places.relax[rack]:
+                return RACK_LOCAL
+    if view.rows.relax[row] or view.rows.constrained[row]:
+        return OFF_SWITCH
+    return NOT_THERE
+
+
+@njit(cache=True, nogil=True)
+def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
+    """Is the node neither blacklisted by the application nor one that the row was rejected on of late?"""
+    app = view.rows.application[row]
+    if view.apps.blacklisted[app] > 0:
+        keys, values = view.blacklist.keys, view.blacklist.values
+        if find(keys, values, pair(app, view.nodes.name[node])) >= 0:
+            return False
+        if find(keys, values, pair(app, view.nodes.rack[node])) >= 0:
+            return False
+    if view.rows.exclusions[row] > 0:
+        return find(view.excluded.keys, view.excluded.values, pair(row, node)) <= knobs.decide
+    return True
+
+
+@njit(cache=True, nogil=True)
+def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> float:
+    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; 0 for first fit)."""
+    value = 0.0
+    if knobs.fit == PACKING:
+        for r in range(len(view.counted)):
+            scale = scratch.inverse_node[r]
+            value += view.rows.capability[row, r] * scale * scratch.available[node, r] * scale
+    return value
+
+
+@njit(cache=True, nogil=True)
+def skip(next_open: I32, at: int) -> int:
+    """Return the first place at or after ``at`` whose node is still open (with path halving)."""
+    while next_open[at] != at:
+        next_open[at] = next_open[next_open[at]]
+        at = next_open[at]
+    return at
+
+
+@njit(cache=True, nogil=True)
+def close_node(view: View, scratch: Scratch, node: int) -> None:
+    """Take a node off the list if not even the smallest ask fits any more."""
+    for r in range(len(view.counted)):
+        if view.counted[r] and scratch.available[node, r] < scratch.least[r]:
+            scratch.node_open[node] = 0
+            at = np.searchsorted(scratch.open_nodes[: scratch.counters[OPEN_NODES]], node)
+            scratch.next_open[at] = at + 1
+            return
+
+
+@njit(cache=True, nogil=True)
+def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: int) -> int:
+    """Return the best node no farther than ``farthest``: nearest first, then by score; `NO_NODE` if none fits.
+
+    Looks at open nodes from the cursor on until ``window`` of them fit, however many have to be passed.
+    """
+    count = scratch.counters[OPEN_NODES]
+    start = 0
+    if knobs.fit != FIRST_FIT:
+        start = np.searchsorted(scratch.open_nodes[:count], scratch.counters[CURSOR])
+    best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
+    for lap in range(2):
+        at = skip(scratch.next_open, start if lap == 0 else 0)
+        end = count if lap == 0 else start
+        while at < end and found < knobs.window:
+            node = scratch.open_nodes[at]
+            at = skip(scratch.next_open, at + 1)
+            if not fits(view, scratch, row, node):
+                continue
+            level = level_of(view, row, node)
+            if level > farthest or not is_wanted(view, knobs, row, node):
+                continue
+            found += 1
+            last = node
+            value = score(view, scratch, knobs, row, node)
+            if level < best_level or (level == best_level and value > best_score):
+                best, best_level, best_score = node, level, value
+    if found > 0 and farthest == OFF_SWITCH:
+        scratch.counters[CURSOR] = last + 1
+    return best
+
+
+@njit(cache=True, nogil=True)
+def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the best node that the row names, or `NO_NODE`."""
+    if scratch.counters[OPEN_NODES] <= knobs.window:
+        return scan(view, scratch, knobs, row, NODE_LOCAL)
+    best, best_score, found = NO_NODE, 0.0, 0
+    place = view.rows.first_locality[row]
+    while place >= 0 and found < knobs.window:
+        node = view.first_node[view.places.name[place]]
+        while node >= 0:
+            if scratch.node_open[node] and fits(view, scratch, row, node) and level_of(view, row, node) == NODE_LOCAL:
+                if is_wanted(view, knobs, row, node):
+                    found += 1
+                    value = score(view, scratch, knobs, row, node)
+                    if best < 0 or value > best_score or (value == best_score and node < best):
+                        best, best_score = node, value
+            node = view.nodes.next_same_name[node]
+        place = view.places.next[place]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
+    """Has an ask that is no larger in any resource been found to fit nowhere?"""
+    for memo in range(scratch.counters[MEMO_COUNT]):
+        larger = True
+        for r in range(len(view.counted)):
+            if view.counted[r] and view.rows.capability[row, r] < scratch.memo[memo, r]:
+                larger = False
+                break
+        if larger:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
+    """Remember that an ask fits nowhere, if it was only its size that mattered."""
+    pure = view.rows.relax[row] and view.rows.exclusions[row] == 0
+    if pure and view.apps.blacklisted[view.rows.application[row]] == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
+        scratch.memo[scratch.counters[MEMO_COUNT]] = view.rows.capability[row]
+        scratch.counters[MEMO_COUNT] += 1
+
+
+@njit(cache=True, nogil=True)
+def missed_opportunities(view: View, knobs: Knobs, row: int) -> int:
+    """Return how many nodes would have sent a heartbeat, this one included, since the row first passed one over."""
+    since = view.rows.waiting_since_ms[row]
+    if since < 0:
+        return 1
+    return 1 + (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
+
+
+@njit(cache=True, nogil=True)
+def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
+    """Return how many opportunities must be missed before a node elsewhere will do (YARN's RegularContainerAllocator)."""
+    if knobs.rack_delay >= 0:
+        return min(knobs.cluster_nodes, knobs.node_delay + knobs.rack_delay)
+    asks = view.rows.count[row] - view.rows.assumed[row]
+    factor = min(view.rows.localities[row] / knobs.cluster_nodes, 1.0)
+    return min(float(knobs.cluster_nodes), asks * factor)
+
+
+@njit(cache=True, nogil=True)
+def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
+    node = view.rows.hold_node[row]
+    if node < 0 or view.nodes.state[node] != 1 or view.nodes.partition[node] != view.rows.partition[row]:
+        return NO_NODE
+    if view.nodes.cool_until[node] > knobs.decide or not fits(view, scratch, row, node):
+        return NO_NODE
+    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, knobs, row, node):
+        return NO_NODE
+    return node
+
+
+@njit(cache=True, nogil=True)
+def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Begin or go on to wait for a nearer node, if there is a farther one that would do; else `NO_NODE`."""
+    cursor = scratch.counters[CURSOR]
+    node = scan(view, scratch, knobs, row, OFF_SWITCH)
+    scratch.counters[CURSOR] = cursor
+    if node < 0:
+        remember_nowhere(view, scratch, row)
+        return NO_NODE
+    if view.rows.waiting_since_ms[row] < 0:
+        view.rows.waiting_since_ms[row] = knobs.now_ms
+    scratch.counters[DELAYED] = 1
+    return WAIT
+
+
+@njit(cache=True, nogil=True)
+def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one."""
+    node = held_node(view, scratch, knobs, row)
+    if node >= 0:
+        return node
+    if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
+        return NO_NODE
+    if view.rows.localities[row] > 0 and not view.rows.constrained[row]:
+        node = scan_local(view, scratch, knobs, row)
+        if node >= 0:
+            return node
+        missed = missed_opportunities(view, knobs, row)
+        if missed > min(knobs.cluster_nodes, knobs.node_delay):
+            node = scan(view, scratch, knobs, row, RACK_LOCAL)
+            if node >= 0:
+                return node
+        if not view.rows.relax[row] or missed <= off_switch_delay(view, knobs, row):
+            return wait(view, scratch, knobs, row)
+    node = scan(view, scratch, knobs, row, OFF_SWITCH)
+    if node < 0:
+        remember_nowhere(view, scratch, row)
+    return node

@@ -1,0 +1,51 @@
+"""Which node to hold for an ask that is too big for any node's free space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numba import njit
+
+from treadle.policy.kernel.fit import NOT_THERE, is_wanted, level_of
+
+if TYPE_CHECKING:
+    from treadle.model.cluster import View
+    from treadle.policy.kernel.scratch import Knobs, Scratch
+
+
+@njit(cache=True, nogil=True)
+def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
+    """Return the largest share of the node's own resources that is still missing for the ask; above 1 if it can never fit."""
+    missing = 0.0
+    for r in range(len(view.counted)):
+        if view.counted[r]:
+            ask, total = view.rows.capability[row, r], view.nodes.total[node, r]
+            if ask > total:
+                return 2.0
+            if total > 0:
+                missing = max(missing, (ask - scratch.available[node, r]) / total)
+    return missing
+
+
+@njit(cache=True, nogil=True)
+def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the node with the least missing on which the ask would fit if it were empty, or -1.
+
+    A node that was held for the row in vain comes last.
+    """
+    best, best_missing = -1, 2.0
+    for node in range(len(view.nodes.name)):
+        if view.nodes.state[node] != 1 or view.nodes.partition[node] != view.rows.partition[row]:
+            continue
+        if view.nodes.hold_row[node] >= 0 or view.nodes.cool_until[node] > knobs.decide:
+            continue
+        missing = missing_share(view, scratch, row, node)
+        if missing > 1.0:
+            continue
+        if node == view.rows.hold_avoid[row]:
+            missing += 0.999
+        if missing >= best_missing:
+            continue
+        if level_of(view, row, node) != NOT_THERE and is_wanted(view, knobs, row, node):
+            best, best_missing = node, missing
+    return best
