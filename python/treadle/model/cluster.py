@@ -9,33 +9,38 @@ import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState, Event, Replaces
-from treadle.model.applications import ApplicationColumns, ApplicationTable
+from treadle.model.applications import ApplicationTable
 from treadle.model.assumed import Assumed
-from treadle.model.columns import ModelError
+from treadle.model.columns import ModelError, own
 from treadle.model.names import Names
-from treadle.model.nodes import NodeColumns, NodeTable
-from treadle.model.pairs import PairColumns, PairMap
-from treadle.model.queues import LimitColumns, LimitTable, QueueColumns, QueueTable
+from treadle.model.nodes import NodeTable
+from treadle.model.pairs import PairMap
+from treadle.model.queues import LimitTable, QueueTable
 from treadle.model.rejections import Rejections
-from treadle.model.requests import LocalityColumns, RequestColumns, RequestTable
-from treadle.model.types import I32, U8
-from treadle.model.users import UserColumns, UserTable
+from treadle.model.requests import RequestTable
+from treadle.model.types import I32, I64, U8, Records
+from treadle.model.users import UserTable
 
 
 class View(NamedTuple):
-    """All columns, as kernels take them. Stale after the next event."""
+    """All tables, as kernels take them. Stale after the next event."""
 
-    nodes: NodeColumns
-    queues: QueueColumns
-    limits: LimitColumns
-    users: UserColumns
-    apps: ApplicationColumns
-    rows: RequestColumns
-    places: LocalityColumns
-    user_index: PairColumns
-    place_index: PairColumns
-    blacklist: PairColumns
-    excluded: PairColumns
+    nodes: Records
+    node_amounts: I64
+    queues: Records
+    children: I32
+    limit_known: U8
+    limit_amounts: I64
+    user_amounts: I64
+    apps: Records
+    app_amounts: I64
+    rows: Records
+    capability: I64
+    places: Records
+    user_index: Records
+    place_index: Records
+    blacklist: Records
+    excluded: Records
     first_node: I32
     counted: U8
 
@@ -47,6 +52,7 @@ class Cluster:
         resources = len(types.names)
         self.names = names
         self.types = types
+        self.counted: U8 = own(types.counted)
         self.nodes = NodeTable(resources)
         self.queues = QueueTable()
         self.limits = LimitTable(resources)
@@ -66,22 +72,26 @@ class Cluster:
 
     def view(self) -> View:
         """Return all columns; the tables of all queues and partitions are made large enough to index before."""
-        self.limits.reserve(len(self.queues.columns.parent))
-        self.limits.widen(len(self.names.partitions))
+        self.limits.reserve(len(self.queues.at), len(self.names.partitions))
         return View(
-            self.nodes.columns,
-            self.queues.columns,
-            self.limits.columns,
-            self.users.columns,
-            self.apps.columns,
-            self.requests.columns,
-            self.requests.localities.columns,
-            self.users.index.columns,
-            self.requests.locality_index.columns,
-            self.blacklist.columns,
-            self.rejections.excluded.columns,
-            self.names.first_node,
-            self.types.counted,
+            nodes=self.nodes.at,
+            node_amounts=self.nodes.amounts,
+            queues=self.queues.at,
+            children=self.queues.children,
+            limit_known=self.limits.known,
+            limit_amounts=self.limits.amounts,
+            user_amounts=self.users.amounts,
+            apps=self.apps.at,
+            app_amounts=self.apps.amounts,
+            rows=self.requests.at,
+            capability=self.requests.capability,
+            places=self.requests.localities.at,
+            user_index=self.users.index.pairs,
+            place_index=self.requests.locality_index.pairs,
+            blacklist=self.blacklist.pairs,
+            excluded=self.rejections.excluded.pairs,
+            first_node=self.names.first_node,
+            counted=self.counted,
         )
 
     def tags(self, application: int) -> list[str]:
@@ -123,7 +133,6 @@ class Cluster:
                 self._drop_replaced(event)
             case events.Queues():
                 self.queues.apply(event, self.names)
-                self.limits.cover(event.queue, "queue")
                 self.apps.queues_changed(self.queues.size)
             case events.Blacklist():
                 self._apply_blacklist(event)
@@ -158,7 +167,7 @@ class Cluster:
             if bits & Replaces.BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
                     self.blacklist.remove(application, name)
-                self.apps.columns.blacklisted[application] = 0
+                self.apps.at["blacklisted"][application] = 0
             if bits & Replaces.TAGS:
                 self._tags.pop(application, None)
 
@@ -169,7 +178,7 @@ class Cluster:
             self.blacklist.put(application, name, 1)
             names = self._blacklists.setdefault(application, [])
             names.append(name)
-            self.apps.columns.blacklisted[application] = len(names)
+            self.apps.at["blacklisted"][application] = len(names)
 
     def _apply_fates(self, event: events.Fates) -> None:
         """Resolve what was assumed; a rejected proposal may be made elsewhere, so it counts as a change."""
@@ -184,12 +193,12 @@ class Cluster:
 
     def sweep(self) -> None:
         """Free what has ended: request rows without asks, and the holds for them."""
-        columns = self.requests.columns
+        rows = self.requests.at
         for row in self.requests.sweep(self.apps):
-            node = int(columns.hold_node[row])
+            node = int(rows["hold_node"][row])
             if node >= 0:
-                self.nodes.columns.hold_row[node] = -1
-                columns.hold_node[row] = -1
+                self.nodes.at["hold_row"][node] = -1
+                rows["hold_node"][row] = -1
 
     @classmethod
     def start(cls, names: Iterable[events.Names], types: events.ResourceTypes) -> Cluster:

@@ -1,20 +1,33 @@
-"""Tables of columns: numpy arrays of equal length that grow together.
+"""Tables: records and amounts of resources, in numpy arrays that grow together.
 
-A table is a NamedTuple of arrays, so that a numba kernel takes it whole and reads ``nodes.free[n, r]``. Rows are found by the
-index that the shim gave out; a row that was never told is all zeros (or the column's fill).
+A table has one structured array with a record a row, and, where there are amounts, an array (row, kind, resource). Kernels take whole
+tables: few arrays with many fields compile several times faster than many arrays, and the fields of a row lie together. Rows are
+found by the index that the shim gave out; a row that was never told has its fields' defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-C = TypeVar("C", bound=tuple[Any, ...])
+from treadle.model.types import I32, I64, Records
 
-MAX_ROWS = 1 << 22
+# Kinds of amounts. A table has those that it needs; ASSUMED is what is proposed and not yet decided.
+ASSUMED: Final = 0
+FREE: Final = 1
+USED: Final = 1
+TOTAL: Final = 2
+LIMIT: Final = 2
+HEADROOM: Final = 2
+MAXIMUM: Final = 2
+GUARANTEED: Final = 3
+PENDING: Final = 4
+AM_LIMIT: Final = 5
+AM_USED: Final = 6
+
+MAX_ROWS: Final = 1 << 22
 """The largest index that a table takes. The shim's indices start at 0 after each snapshot, so more is a sign of damage."""
 
 
@@ -22,7 +35,7 @@ class ModelError(ValueError):
     """Events that contradict the contract of docs/wire-format.md; a new snapshot is the remedy."""
 
 
-def grown(column: npt.NDArray[Any], rows: int, fill: int) -> npt.NDArray[Any]:
+def grown(column: npt.NDArray[Any], rows: int, fill: Any) -> npt.NDArray[Any]:
     """Return ``column`` with at least ``rows`` rows, the new ones set to ``fill``; capacity at least doubles."""
     if len(column) >= rows:
         return column
@@ -31,7 +44,7 @@ def grown(column: npt.NDArray[Any], rows: int, fill: int) -> npt.NDArray[Any]:
     return bigger
 
 
-def largest(index: npt.NDArray[np.int32], what: str) -> int:
+def largest(index: I32, what: str) -> int:
     """Return the largest of ``index`` (-1 if empty) after checking that all of them are indices that a table may have."""
     if len(index) == 0:
         return -1
@@ -41,24 +54,38 @@ def largest(index: npt.NDArray[np.int32], what: str) -> int:
     return high
 
 
-class Table(Generic[C]):
-    """Columns with growable capacity; ``size`` is one more than the largest index in use."""
+def own(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a copy that kernels take: columns of decoded frames may be read-only and unaligned, and numba compiles for each."""
+    return np.array(column, order="C")
 
-    def __init__(self, make: Callable[[Iterable[Any]], C], columns: C, fills: dict[str, int] | None = None) -> None:
-        self.columns = columns
+
+class Table:
+    """Records with growable capacity; ``size`` is one more than the largest index in use."""
+
+    def __init__(
+        self, record: np.dtype[Any], amounts: tuple[int, ...] = (), defaults: dict[str, int] | None = None
+    ) -> None:
+        """Make room for a few rows.
+
+        Args:
+            record: the fields of a row
+            amounts: what follows the row in the shape of the amounts: (kinds, resources), or nothing
+            defaults: fields that are not 0 to begin with
+        """
+        self._default = np.zeros((), record)
+        for name, value in (defaults or {}).items():
+            self._default[name] = value
+        self.at: Records = np.zeros(0, record)
+        self.amounts: I64 = np.zeros((0, *amounts), np.int64)
         self.size = 0
-        self._make = make
-        names: tuple[str, ...] = getattr(columns, "_fields")  # noqa: B009 (a NamedTuple's, unknown to the type of C)
-        self._fills = tuple((fills or {}).get(name, 0) for name in names)
         self.reserve(16)
 
     def reserve(self, rows: int) -> None:
-        """Make room for ``rows`` rows. Arrays taken from `columns` before are stale afterwards."""
-        if len(self.columns[0]) < rows:
-            pairs = zip(self.columns, self._fills, strict=True)
-            self.columns = self._make(grown(column, rows, fill) for column, fill in pairs)
+        """Make room for ``rows`` rows. Arrays taken from the table before are stale afterwards."""
+        self.at = grown(self.at, rows, self._default)
+        self.amounts = grown(self.amounts, len(self.at), 0)
 
-    def cover(self, index: npt.NDArray[np.int32], what: str) -> None:
+    def cover(self, index: I32, what: str) -> None:
         """Make room for every row in ``index``; raises `ModelError` if one cannot be an index."""
         rows = largest(index, what) + 1
         self.reserve(rows)

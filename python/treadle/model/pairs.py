@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from treadle.model.kernel import pairs as kernel
-from treadle.model.types import I32, I64
-
-
-class PairColumns(NamedTuple):
-    """The arrays of a map, for `treadle.model.kernel.pairs.find`; ``used[0]`` counts slots that are not empty."""
-
-    keys: I64
-    values: I32
-    used: I64
+from treadle.model.types import Records
 
 
 class PairMap:
     """A map (first, second) -> value of indices below 2**31 that kernels read and change.
 
-    Whoever adds pairs, here or in a kernel, must call `reserve` before: a kernel cannot make room.
+    Whoever lets a kernel add pairs must call `reserve` before: a kernel cannot make room.
     """
 
-    def __init__(self, capacity: int = 64) -> None:
-        self.columns = PairColumns(kernel.empty_keys(capacity), np.zeros(capacity, np.int32), np.zeros(1, np.int64))
+    def __init__(self) -> None:
+        self.pairs: Records = self._empty(64)
+        self._used = 0
+        """No more slots than these are in use: pairs, removed ones, and what was reserved."""
+
+    @staticmethod
+    def _empty(capacity: int) -> Records:
+        pairs = np.zeros(capacity, kernel.PAIR)
+        pairs["key"] = kernel.EMPTY
+        return pairs
 
     def reserve(self, more: int) -> None:
         """Make room for ``more`` further pairs: at most half of the slots are in use afterwards."""
-        keys, values, used = self.columns
-        if 2 * (int(used[0]) + more) <= len(keys):
-            return
-        live = int(np.count_nonzero(keys >= 0))
-        capacity = len(keys)
-        while capacity < 4 * (live + more):
-            capacity *= 2
-        bigger = PairColumns(kernel.empty_keys(capacity), np.zeros(capacity, np.int32), used)
-        used[0] = kernel.rehash(keys, values, bigger.keys, bigger.values)
-        self.columns = bigger
+        if 2 * (self._used + more) > len(self.pairs):
+            live = int(np.count_nonzero(self.pairs["key"] >= 0))
+            capacity = len(self.pairs)
+            while capacity < 4 * (live + more):
+                capacity *= 2
+            bigger = self._empty(capacity)
+            self._used = int(kernel.copy_live(self.pairs, bigger))
+            self.pairs = bigger
+        self._used += more
 
     def put(self, first: int, second: int, value: int) -> None:
         """Set the value of a pair."""
         self.reserve(1)
-        keys, values, used = self.columns
-        used[0] += bool(kernel.put(keys, values, (first << 32) | second, value))
+        kernel.put(self.pairs, (first << 32) | second, value)
 
     def find(self, first: int, second: int) -> int:
         """Return the value of a pair, or -1."""
-        keys, values, _ = self.columns
-        return int(kernel.find(keys, values, (first << 32) | second))
+        return int(kernel.find(self.pairs, (first << 32) | second))
 
     def remove(self, first: int, second: int) -> int:
         """Forget a pair; return the value that it had, or -1."""
-        keys, values, _ = self.columns
-        return int(kernel.remove(keys, values, (first << 32) | second))
+        return int(kernel.remove(self.pairs, (first << 32) | second))

@@ -10,12 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.events import Fate
-from treadle.model.applications import ApplicationColumns
-from treadle.model.assumed import BatchColumns
-from treadle.model.nodes import NodeColumns
 from treadle.model.pairs import PairMap
-from treadle.model.requests import RequestColumns
-from treadle.model.types import I32, U8
+from treadle.model.types import I32, U8, Records
 
 SHORTEST = 4
 LONGEST = 1024
@@ -44,10 +40,10 @@ class Rejections:
 
     def learn(
         self,
-        nodes: NodeColumns,
-        apps: ApplicationColumns,
-        rows: RequestColumns,
-        batch: BatchColumns,
+        nodes: Records,
+        apps: Records,
+        rows: Records,
+        batch: Records,
         positions: I32,
         fates: U8,
         decide: int,
@@ -55,27 +51,31 @@ class Rejections:
         """Take the fates of proposals of ``batch``; ``decide`` is the number of the next decide."""
         for at in np.flatnonzero(fates):
             position, fate = int(positions[at]), int(fates[at])
-            if not 0 <= position < len(batch.row) or fate in _NOBODY:
+            if not 0 <= position < len(batch) or fate in _NOBODY:
                 continue
-            row, node, app = int(batch.row[position]), int(batch.node[position]), int(batch.application[position])
-            until = decide + min(SHORTEST << int(rows.cool_level[row]), LONGEST)
-            if rows.cool_level[row] < 20:
-                rows.cool_level[row] += 1
+            row, node, app = (
+                int(batch["row"][position]),
+                int(batch["node"][position]),
+                int(batch["application"][position]),
+            )
+            until = decide + min(SHORTEST << int(rows["cool_level"][row]), LONGEST)
+            if rows["cool_level"][row] < 20:
+                rows["cool_level"][row] += 1
             self.last_cool = max(self.last_cool, until)
             if fate in _PAIR:
                 self._exclude(rows, row, node, until)
             elif fate in _NODE:
-                nodes.cool_until[node] = until
+                nodes["cool_until"][node] = until
             elif fate in _APPLICATION:
-                apps.cool_until[app] = until
+                apps["cool_until"][app] = until
             else:
-                rows.cool_until[row] = until
+                rows["cool_until"][row] = until
 
-    def _exclude(self, rows: RequestColumns, row: int, node: int, until: int) -> None:
+    def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
         """Keep ``row`` off ``node``. When there are too many pairs all are forgotten: the cool-downs are only shorter then."""
         if self._pairs >= MAX_PAIRS:
             self.excluded = PairMap()
             self._pairs = 0
         self._pairs += 1
-        rows.exclusions[row] += 1
+        rows["exclusions"][row] += 1
         self.excluded.put(row, node, until & 0x7FFFFFFF)

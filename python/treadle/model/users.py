@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from treadle import events
-from treadle.model.columns import Table, largest
+from treadle.model.columns import LIMIT, USED, Table, largest
 from treadle.model.names import MAX_PARTITIONS, Names
 from treadle.model.pairs import PairMap
-from treadle.model.types import I64
 
 
-class UserColumns(NamedTuple):
-    """A row a user in a leaf queue and partition."""
-
-    limit: I64
-    used: I64
-    assumed: I64
-
-
-class UserTable(Table[UserColumns]):
-    """Users, found by ``index.find(queue * MAX_PARTITIONS + partition, user name)``."""
+class UserTable(Table):
+    """Users, found by ``index.find(queue * MAX_PARTITIONS + partition, user name)``. Amounts: ASSUMED, USED, LIMIT."""
 
     def __init__(self, resources: int) -> None:
-        amounts = np.zeros((0, resources), np.int64)
-        super().__init__(UserColumns._make, UserColumns(amounts, amounts, amounts))
+        super().__init__(np.dtype([("unused", "u1")]), (3, resources))
         self.index = PairMap()
 
     def apply(self, event: events.Users, names: Names) -> None:
@@ -43,5 +31,5 @@ class UserTable(Table[UserColumns]):
                 self.index.put(place, user, row)
             rows[at] = row
         self.reserve(self.size)
-        self.columns.limit[rows] = event.limit
-        self.columns.used[rows] = event.used
+        self.amounts[rows, LIMIT] = event.limit
+        self.amounts[rows, USED] = event.used

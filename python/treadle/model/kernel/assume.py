@@ -6,63 +6,63 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
-from treadle.model.types import I32, U8
+from treadle.model.columns import ASSUMED
+from treadle.model.types import I32, I64, U8, Records
 
 if TYPE_CHECKING:
-    from treadle.model.assumed import BatchColumns
     from treadle.model.cluster import View
-    from treadle.model.requests import LocalityColumns
 
 
 @njit(cache=True, nogil=True)
-def shift(view: View, batch: BatchColumns, i: int, sign: int) -> None:
+def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> None:
     """Add (sign 1) or take off (-1) what proposal ``i`` assumes: on node, queues up to the root, user, application, row."""
-    app, row, node, user, partition = batch.application[i], batch.row[i], batch.node[i], batch.user[i], batch.partition[i]
-    view.apps.assumed_count[app] += sign
-    view.rows.assumed[row] += sign
-    for r in range(batch.capability.shape[1]):
-        amount = sign * batch.capability[i, r]
-        view.nodes.assumed[node, r] += amount
-        view.apps.assumed[app, r] += amount
+    app, row, node = batch[i].application, batch[i].row, batch[i].node
+    user, partition = batch[i].user, batch[i].partition
+    view.apps[app].assumed_count += sign
+    view.rows[row].assumed += sign
+    for r in range(capability.shape[1]):
+        amount = sign * capability[i, r]
+        view.node_amounts[node, ASSUMED, r] += amount
+        view.app_amounts[app, ASSUMED, r] += amount
         if user >= 0:
-            view.users.assumed[user, r] += amount
-        queue = batch.queue[i]
+            view.user_amounts[user, ASSUMED, r] += amount
+        queue = batch[i].queue
         while queue >= 0:
-            view.limits.assumed[queue, partition, r] += amount
-            queue = view.queues.parent[queue]
+            view.limit_amounts[queue, partition, ASSUMED, r] += amount
+            queue = view.queues[queue].parent
 
 
 @njit(cache=True, nogil=True)
-def shift_locality(places: LocalityColumns, place: int, decide: int, sign: int, committed: bool) -> None:
+def shift_locality(places: Records, place: int, decide: int, sign: int, committed: bool) -> None:
     """The same for a count at a node or rack. The RM does not send these again after a commit, so the model takes one off."""
-    if place < 0 or places.born[place] > decide:
+    if place < 0 or places[place].born > decide:
         return
-    places.assumed[place] += sign
-    if committed and places.told[place] <= decide and places.count[place] > 0:
-        places.count[place] -= 1
+    places[place].assumed += sign
+    if committed and places[place].told <= decide and places[place].count > 0:
+        places[place].count -= 1
 
 
 @njit(cache=True, nogil=True)
-def assume(view: View, batch: BatchColumns, i: int, decide: int) -> None:
+def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> None:
     """Assume proposal ``i``."""
-    shift(view, batch, i, 1)
-    shift_locality(view.places, batch.node_place[i], decide, 1, False)
-    shift_locality(view.places, batch.rack_place[i], decide, 1, False)
+    shift(view, batch, capability, i, 1)
+    shift_locality(view.places, batch[i].node_place, decide, 1, False)
+    shift_locality(view.places, batch[i].rack_place, decide, 1, False)
 
 
 @njit(cache=True, nogil=True)
-def resolve(view: View, batch: BatchColumns, decide: int, positions: I32, fates: U8) -> int:
+def resolve(view: View, batch: Records, capability: I64, decide: int, positions: I32, fates: U8) -> int:
     """Take off what the proposals at ``positions`` assumed; return how many were still open. Fate 0 is a commit."""
     resolved = 0
     for k in range(len(positions)):
         i = positions[k]
-        if i < 0 or i >= len(batch.open) or batch.open[i] == 0:
+        if i < 0 or i >= len(batch) or batch[i].open == 0:
             continue
-        batch.open[i] = 0
+        batch[i].open = 0
         resolved += 1
-        shift(view, batch, i, -1)
-        shift_locality(view.places, batch.node_place[i], decide, -1, fates[k] == 0)
-        shift_locality(view.places, batch.rack_place[i], decide, -1, fates[k] == 0)
+        shift(view, batch, capability, i, -1)
+        shift_locality(view.places, batch[i].node_place, decide, -1, fates[k] == 0)
+        shift_locality(view.places, batch[i].rack_place, decide, -1, fates[k] == 0)
         if fates[k] == 0:
-            view.rows.cool_level[batch.row[i]] = 0
+            view.rows[batch[i].row].cool_level = 0
     return resolved

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from numba import njit
 
 from treadle.model.kernel.pairs import find, pair, put, remove
-from treadle.model.types import I32, I64, U8
-
-if TYPE_CHECKING:
-    from treadle.model.applications import ApplicationColumns
-    from treadle.model.pairs import PairColumns
-    from treadle.model.requests import LocalityColumns, RequestColumns
+from treadle.model.types import I32, I64, U8, Records
 
 
 @njit(cache=True, nogil=True)
@@ -27,73 +20,74 @@ def take_from(free: I32, next_unused: I64) -> int:
 
 
 @njit(cache=True, nogil=True)
-def set_count(apps: ApplicationColumns, rows: RequestColumns, row: int, count: int) -> None:
+def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -> None:
     """Set what is outstanding of a row at ANY, and its application's sums."""
-    app = rows.application[row]
-    apps.pending[app] += count - rows.count[row]
-    apps.demand[app] += (count - rows.count[row]) * rows.capability[row, 0]
-    rows.count[row] = count
+    app = rows[row].application
+    apps[app].pending += count - rows[row].count
+    apps[app].demand += (count - rows[row].count) * memory
+    rows[row].count = count
 
 
 @njit(cache=True, nogil=True)
-def link(apps: ApplicationColumns, rows: RequestColumns, row: int) -> None:
+def link(apps: Records, rows: Records, row: int) -> None:
     """Put a row into its application's list: by priority, allocation request id, key."""
-    app = rows.application[row]
+    app = rows[row].application
     before = -1
-    after = apps.first_row[app]
+    after = apps[app].first_row
     while after >= 0:
-        if rows.priority[after] != rows.priority[row]:
-            behind = rows.priority[after] > rows.priority[row]
-        elif rows.allocation_request_id[after] != rows.allocation_request_id[row]:
-            behind = rows.allocation_request_id[after] > rows.allocation_request_id[row]
+        if rows[after].priority != rows[row].priority:
+            behind = rows[after].priority > rows[row].priority
+        elif rows[after].allocation_request_id != rows[row].allocation_request_id:
+            behind = rows[after].allocation_request_id > rows[row].allocation_request_id
         else:
-            behind = rows.key[after] > rows.key[row]
+            behind = rows[after].key > rows[row].key
         if behind:
             break
         before = after
-        after = rows.next[after]
-    rows.next[row] = after
+        after = rows[after].next
+    rows[row].next = after
     if before < 0:
-        apps.first_row[app] = row
+        apps[app].first_row = row
     else:
-        rows.next[before] = row
+        rows[before].next = row
 
 
 @njit(cache=True, nogil=True)
-def unlink(apps: ApplicationColumns, rows: RequestColumns, row: int) -> None:
+def unlink(apps: Records, rows: Records, row: int) -> None:
     """Take a row out of its application's list."""
-    app = rows.application[row]
-    at = apps.first_row[app]
+    app = rows[row].application
+    at = apps[app].first_row
     if at == row:
-        apps.first_row[app] = rows.next[row]
+        apps[app].first_row = rows[row].next
         return
-    while rows.next[at] != row:
-        at = rows.next[at]
-    rows.next[at] = rows.next[row]
+    while rows[at].next != row:
+        at = rows[at].next
+    rows[at].next = rows[row].next
 
 
 @njit(cache=True, nogil=True)
-def start_row(rows: RequestColumns, row: int, app: int, key: int) -> None:
+def start_row(rows: Records, row: int, app: int, key: int) -> None:
     """Make a row that nothing has happened to."""
-    rows.application[row] = app
-    rows.key[row] = key
-    rows.count[row] = 0
-    rows.assumed[row] = 0
-    rows.first_locality[row] = -1
-    rows.localities[row] = 0
-    rows.waiting_since_ms[row] = -1
-    rows.cool_until[row] = 0
-    rows.cool_level[row] = 0
-    rows.exclusions[row] = 0
-    rows.hold_node[row] = -1
-    rows.hold_avoid[row] = -1
+    rows[row].application = app
+    rows[row].key = key
+    rows[row].count = 0
+    rows[row].assumed = 0
+    rows[row].first_locality = -1
+    rows[row].localities = 0
+    rows[row].waiting_since_ms = -1
+    rows[row].cool_until = 0
+    rows[row].cool_level = 0
+    rows[row].exclusions = 0
+    rows[row].hold_node = -1
+    rows[row].hold_avoid = -1
 
 
 @njit(cache=True, nogil=True)
 def apply_requests(
-    apps: ApplicationColumns,
-    rows: RequestColumns,
-    index: PairColumns,
+    apps: Records,
+    rows: Records,
+    capabilities: I64,
+    index: Records,
     free: I32,
     next_unused: I64,
     application: I32,
@@ -111,28 +105,28 @@ def apply_requests(
     empty = 0
     for i in range(len(application)):
         place = pair(application[i], key[i])
-        row = find(index.keys, index.values, place)
+        row = find(index, place)
         fresh = row < 0
         if fresh:
             if count[i] <= 0:
                 continue
             row = take_from(free, next_unused)
-            index.used[0] += put(index.keys, index.values, place, row)
+            put(index, place, row)
             start_row(rows, row, application[i], key[i])
-        set_count(apps, rows, row, 0)
+        set_count(apps, rows, row, capabilities[row, 0], 0)
         if count[i] > 0:
-            moved = rows.priority[row] != priority[i] or rows.allocation_request_id[row] != allocation_request_id[i]
+            moved = rows[row].priority != priority[i] or rows[row].allocation_request_id != allocation_request_id[i]
             if moved and not fresh:
                 unlink(apps, rows, row)
-            rows.priority[row] = priority[i]
-            rows.allocation_request_id[row] = allocation_request_id[i]
-            rows.relax[row] = relax[i]
-            rows.constrained[row] = constrained[i]
-            rows.partition[row] = partition[i]
-            rows.capability[row] = capability[i]
+            rows[row].priority = priority[i]
+            rows[row].allocation_request_id = allocation_request_id[i]
+            rows[row].relax = relax[i]
+            rows[row].constrained = constrained[i]
+            rows[row].partition = partition[i]
+            capabilities[row] = capability[i]
             if moved or fresh:
                 link(apps, rows, row)
-            set_count(apps, rows, row, count[i])
+            set_count(apps, rows, row, capabilities[row, 0], count[i])
         else:
             emptied[empty] = row
             empty += 1
@@ -140,57 +134,58 @@ def apply_requests(
 
 
 @njit(cache=True, nogil=True)
-def clear_localities(rows: RequestColumns, row: int, places: LocalityColumns, index: PairColumns, free: I32) -> None:
+def clear_localities(rows: Records, row: int, places: Records, index: Records, free: I32) -> None:
     """Forget where a row would like to be."""
-    at = rows.first_locality[row]
+    at = rows[row].first_locality
     while at >= 0:
-        remove(index.keys, index.values, pair(row, places.name[at]))
+        remove(index, pair(row, places[at].name))
         free[0] += 1
         free[free[0]] = at
-        at = places.next[at]
-    rows.first_locality[row] = -1
-    rows.localities[row] = 0
+        at = places[at].next
+    rows[row].first_locality = -1
+    rows[row].localities = 0
 
 
 @njit(cache=True, nogil=True)
 def drop_asks(
-    apps: ApplicationColumns,
+    apps: Records,
     app: int,
-    rows: RequestColumns,
-    places: LocalityColumns,
-    index: PairColumns,
+    rows: Records,
+    capabilities: I64,
+    places: Records,
+    index: Records,
     free: I32,
     emptied: I32,
 ) -> int:
     """Set all asks of an application to nothing, its localities too; write its rows to ``emptied``, return how many."""
     empty = 0
-    row = apps.first_row[app]
+    row = apps[app].first_row
     while row >= 0:
-        set_count(apps, rows, row, 0)
+        set_count(apps, rows, row, capabilities[row, 0], 0)
         clear_localities(rows, row, places, index, free)
         emptied[empty] = row
         empty += 1
-        row = rows.next[row]
+        row = rows[row].next
     return empty
 
 
 @njit(cache=True, nogil=True)
-def count_rows(apps: ApplicationColumns, app: int, rows: RequestColumns) -> int:
+def count_rows(apps: Records, app: int, rows: Records) -> int:
     """Return how many rows an application has."""
     count = 0
-    row = apps.first_row[app]
+    row = apps[app].first_row
     while row >= 0:
         count += 1
-        row = rows.next[row]
+        row = rows[row].next
     return count
 
 
 @njit(cache=True, nogil=True)
 def apply_localities(
-    rows: RequestColumns,
-    row_index: PairColumns,
-    places: LocalityColumns,
-    index: PairColumns,
+    rows: Records,
+    row_index: Records,
+    places: Records,
+    index: Records,
     free: I32,
     next_unused: I64,
     generation: int,
@@ -202,42 +197,42 @@ def apply_localities(
 ) -> None:
     """Take outstanding counts at nodes and racks, absolute; those of rows that do not exist are ignored."""
     for i in range(len(application)):
-        row = find(row_index.keys, row_index.values, pair(application[i], key[i]))
+        row = find(row_index, pair(application[i], key[i]))
         if row < 0:
             continue
         place = pair(row, name[i])
-        at = find(index.keys, index.values, place)
+        at = find(index, place)
         if at < 0:
             if count[i] <= 0:
                 continue
             at = take_from(free, next_unused)
-            index.used[0] += put(index.keys, index.values, place, at)
-            places.name[at] = name[i]
-            places.assumed[at] = 0
-            places.born[at] = generation
-            places.next[at] = rows.first_locality[row]
-            rows.first_locality[row] = at
-            rows.localities[row] += 1
-        places.count[at] = max(count[i], 0)
-        places.relax[at] = relax[i]
-        places.told[at] = generation
+            put(index, place, at)
+            places[at].name = name[i]
+            places[at].assumed = 0
+            places[at].born = generation
+            places[at].next = rows[row].first_locality
+            rows[row].first_locality = at
+            rows[row].localities += 1
+        places[at].count = max(count[i], 0)
+        places[at].relax = relax[i]
+        places[at].told = generation
 
 
 @njit(cache=True, nogil=True)
 def free_row(
-    apps: ApplicationColumns,
-    rows: RequestColumns,
+    apps: Records,
+    rows: Records,
     row: int,
-    row_index: PairColumns,
+    row_index: Records,
     free_rows: I32,
-    places: LocalityColumns,
-    place_index: PairColumns,
+    places: Records,
+    place_index: Records,
     free_places: I32,
 ) -> None:
     """Give a row back that has no ask and nothing assumed."""
     clear_localities(rows, row, places, place_index, free_places)
     unlink(apps, rows, row)
-    remove(row_index.keys, row_index.values, pair(rows.application[row], rows.key[row]))
-    rows.application[row] = -1
+    remove(row_index, pair(rows[row].application, rows[row].key))
+    rows[row].application = -1
     free_rows[0] += 1
     free_rows[free_rows[0]] = row

@@ -8,11 +8,22 @@ import numpy as np
 from numba import njit
 
 from treadle.model.kernel.pairs import find, pair
-from treadle.policy.kernel.scratch import CURSOR, DELAYED, FIRST_FIT, MEMO_COUNT, MEMOS, OPEN_NODES, PACKING
+from treadle.policy.kernel.scratch import (
+    CURSOR,
+    DELAYED,
+    FIRST_FIT,
+    LARGEST,
+    LEAST,
+    MEMO,
+    MEMO_COUNT,
+    MEMOS,
+    OPEN_NODES,
+    PACKING,
+)
 
 if TYPE_CHECKING:
     from treadle.model.cluster import View
-    from treadle.model.types import I32
+    from treadle.model.types import Records
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 NODE_LOCAL = 0
@@ -28,7 +39,7 @@ WAIT = -2
 def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
     """Is there room on the node, in every counted resource?"""
     for r in range(len(view.counted)):
-        if view.counted[r] and scratch.available[node, r] < view.rows.capability[row, r]:
+        if view.counted[r] and scratch.available[node, r] < view.capability[row, r]:
             return False
     return True
 
@@ -36,8 +47,8 @@ def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
 @njit(cache=True, nogil=True)
 def place_of(view: View, row: int, name: int) -> int:
     """Return the locality row at which ``row`` still has an ask for this name, or -1."""
-    place = find(view.place_index.keys, view.place_index.values, pair(row, name))
-    if place >= 0 and view.places.count[place] > view.places.assumed[place]:
+    place = find(view.place_index, pair(row, name))
+    if place >= 0 and view.places[place].count > view.places[place].assumed:
         return place
     return -1
 
@@ -45,14 +56,14 @@ def place_of(view: View, row: int, name: int) -> int:
 @njit(cache=True, nogil=True)
 def level_of(view: View, row: int, node: int) -> int:
     """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out (as in the RM's commit)."""
-    if view.rows.localities[row] > 0 and not view.rows.constrained[row]:
-        rack = place_of(view, row, view.nodes.rack[node])
+    if view.rows[row].localities > 0 and not view.rows[row].constrained:
+        rack = place_of(view, row, view.nodes[node].rack)
         if rack >= 0:
-            if place_of(view, row, view.nodes.name[node]) >= 0:
+            if place_of(view, row, view.nodes[node].name) >= 0:
                 return NODE_LOCAL
-            if view.places.relax[rack]:
+            if view.places[rack].relax:
                 return RACK_LOCAL
-    if view.rows.relax[row] or view.rows.constrained[row]:
+    if view.rows[row].relax or view.rows[row].constrained:
         return OFF_SWITCH
     return NOT_THERE
 
@@ -60,15 +71,14 @@ def level_of(view: View, row: int, node: int) -> int:
 @njit(cache=True, nogil=True)
 def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
     """Is the node neither blacklisted by the application nor one that the row was rejected on of late?"""
-    app = view.rows.application[row]
-    if view.apps.blacklisted[app] > 0:
-        keys, values = view.blacklist.keys, view.blacklist.values
-        if find(keys, values, pair(app, view.nodes.name[node])) >= 0:
+    app = view.rows[row].application
+    if view.apps[app].blacklisted > 0:
+        if find(view.blacklist, pair(app, view.nodes[node].name)) >= 0:
             return False
-        if find(keys, values, pair(app, view.nodes.rack[node])) >= 0:
+        if find(view.blacklist, pair(app, view.nodes[node].rack)) >= 0:
             return False
-    if view.rows.exclusions[row] > 0:
-        return find(view.excluded.keys, view.excluded.values, pair(row, node)) <= knobs.decide
+    if view.rows[row].exclusions > 0:
+        return find(view.excluded, pair(row, node)) <= knobs.decide
     return True
 
 
@@ -78,28 +88,41 @@ def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> fl
     value = 0.0
     if knobs.fit == PACKING:
         for r in range(len(view.counted)):
-            scale = scratch.inverse_node[r]
-            value += view.rows.capability[row, r] * scale * scratch.available[node, r] * scale
+            scale = scratch.rates[LARGEST, r]
+            value += view.capability[row, r] * scale * scratch.available[node, r] * scale
     return value
 
 
 @njit(cache=True, nogil=True)
-def skip(next_open: I32, at: int) -> int:
+def skip(spots: Records, at: int) -> int:
     """Return the first place at or after ``at`` whose node is still open (with path halving)."""
-    while next_open[at] != at:
-        next_open[at] = next_open[next_open[at]]
-        at = next_open[at]
-    return at
+    while spots[at].next != at:
+        spots[at].next = spots[spots[at].next].next
+        at = spots[at].next
+    return np.int64(at)
+
+
+@njit(cache=True, nogil=True)
+def position_of(spots: Records, count: int, node: int) -> int:
+    """Return the place of the first node that is not before ``node`` in the list, by bisection."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if spots[middle].node < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @njit(cache=True, nogil=True)
 def close_node(view: View, scratch: Scratch, node: int) -> None:
     """Take a node off the list if not even the smallest ask fits any more."""
     for r in range(len(view.counted)):
-        if view.counted[r] and scratch.available[node, r] < scratch.least[r]:
-            scratch.node_open[node] = 0
-            at = np.searchsorted(scratch.open_nodes[: scratch.counters[OPEN_NODES]], node)
-            scratch.next_open[at] = at + 1
+        if view.counted[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
+            scratch.spots[node].open = 0
+            at = position_of(scratch.spots, scratch.counters[OPEN_NODES], node)
+            scratch.spots[at].next = at + 1
             return
 
 
@@ -112,14 +135,14 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: int) ->
     count = scratch.counters[OPEN_NODES]
     start = 0
     if knobs.fit != FIRST_FIT:
-        start = np.searchsorted(scratch.open_nodes[:count], scratch.counters[CURSOR])
+        start = position_of(scratch.spots, count, scratch.counters[CURSOR])
     best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
     for lap in range(2):
-        at = skip(scratch.next_open, start if lap == 0 else 0)
+        at = skip(scratch.spots, start if lap == 0 else 0)
         end = count if lap == 0 else start
         while at < end and found < knobs.window:
-            node = scratch.open_nodes[at]
-            at = skip(scratch.next_open, at + 1)
+            node = scratch.spots[at].node
+            at = skip(scratch.spots, at + 1)
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
@@ -141,18 +164,18 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     if scratch.counters[OPEN_NODES] <= knobs.window:
         return scan(view, scratch, knobs, row, NODE_LOCAL)
     best, best_score, found = NO_NODE, 0.0, 0
-    place = view.rows.first_locality[row]
+    place = view.rows[row].first_locality
     while place >= 0 and found < knobs.window:
-        node = view.first_node[view.places.name[place]]
+        node = view.first_node[view.places[place].name]
         while node >= 0:
-            if scratch.node_open[node] and fits(view, scratch, row, node) and level_of(view, row, node) == NODE_LOCAL:
+            if scratch.spots[node].open and fits(view, scratch, row, node) and level_of(view, row, node) == NODE_LOCAL:
                 if is_wanted(view, knobs, row, node):
                     found += 1
                     value = score(view, scratch, knobs, row, node)
                     if best < 0 or value > best_score or (value == best_score and node < best):
                         best, best_score = node, value
-            node = view.nodes.next_same_name[node]
-        place = view.places.next[place]
+            node = view.nodes[node].next_same_name
+        place = view.places[place].next
     return best
 
 
@@ -162,7 +185,7 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
     for memo in range(scratch.counters[MEMO_COUNT]):
         larger = True
         for r in range(len(view.counted)):
-            if view.counted[r] and view.rows.capability[row, r] < scratch.memo[memo, r]:
+            if view.counted[r] and view.capability[row, r] < scratch.asks[MEMO + memo, r]:
                 larger = False
                 break
         if larger:
@@ -173,16 +196,16 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
 @njit(cache=True, nogil=True)
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
     """Remember that an ask fits nowhere, if it was only its size that mattered."""
-    pure = view.rows.relax[row] and view.rows.exclusions[row] == 0
-    if pure and view.apps.blacklisted[view.rows.application[row]] == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
-        scratch.memo[scratch.counters[MEMO_COUNT]] = view.rows.capability[row]
+    pure = view.rows[row].relax and view.rows[row].exclusions == 0
+    if pure and view.apps[view.rows[row].application].blacklisted == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
+        scratch.asks[MEMO + scratch.counters[MEMO_COUNT]] = view.capability[row]
         scratch.counters[MEMO_COUNT] += 1
 
 
 @njit(cache=True, nogil=True)
 def missed_opportunities(view: View, knobs: Knobs, row: int) -> int:
     """Return how many nodes would have sent a heartbeat, this one included, since the row first passed one over."""
-    since = view.rows.waiting_since_ms[row]
+    since = view.rows[row].waiting_since_ms
     if since < 0:
         return 1
     return 1 + (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
@@ -193,18 +216,18 @@ def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
     """Return how many opportunities must be missed before a node elsewhere will do (YARN's RegularContainerAllocator)."""
     if knobs.rack_delay >= 0:
         return min(knobs.cluster_nodes, knobs.node_delay + knobs.rack_delay)
-    asks = view.rows.count[row] - view.rows.assumed[row]
-    factor = min(view.rows.localities[row] / knobs.cluster_nodes, 1.0)
+    asks = view.rows[row].count - view.rows[row].assumed
+    factor = min(view.rows[row].localities / knobs.cluster_nodes, 1.0)
     return min(float(knobs.cluster_nodes), asks * factor)
 
 
 @njit(cache=True, nogil=True)
 def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
-    node = view.rows.hold_node[row]
-    if node < 0 or view.nodes.state[node] != 1 or view.nodes.partition[node] != view.rows.partition[row]:
+    node = view.rows[row].hold_node
+    if node < 0 or view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return NO_NODE
-    if view.nodes.cool_until[node] > knobs.decide or not fits(view, scratch, row, node):
+    if view.nodes[node].cool_until > knobs.decide or not fits(view, scratch, row, node):
         return NO_NODE
     if level_of(view, row, node) == NOT_THERE or not is_wanted(view, knobs, row, node):
         return NO_NODE
@@ -220,8 +243,8 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     if node < 0:
         remember_nowhere(view, scratch, row)
         return NO_NODE
-    if view.rows.waiting_since_ms[row] < 0:
-        view.rows.waiting_since_ms[row] = knobs.now_ms
+    if view.rows[row].waiting_since_ms < 0:
+        view.rows[row].waiting_since_ms = knobs.now_ms
     scratch.counters[DELAYED] = 1
     return WAIT
 
@@ -234,7 +257,7 @@ def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
         return NO_NODE
-    if view.rows.localities[row] > 0 and not view.rows.constrained[row]:
+    if view.rows[row].localities > 0 and not view.rows[row].constrained:
         node = scan_local(view, scratch, knobs, row)
         if node >= 0:
             return node
@@ -243,7 +266,7 @@ def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
             node = scan(view, scratch, knobs, row, RACK_LOCAL)
             if node >= 0:
                 return node
-        if not view.rows.relax[row] or missed <= off_switch_delay(view, knobs, row):
+        if not view.rows[row].relax or missed <= off_switch_delay(view, knobs, row):
             return wait(view, scratch, knobs, row)
     node = scan(view, scratch, knobs, row, OFF_SWITCH)
     if node < 0:

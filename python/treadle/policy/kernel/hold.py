@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
+from treadle.model.columns import TOTAL
 from treadle.policy.kernel.fit import NOT_THERE, is_wanted, level_of
 
 if TYPE_CHECKING:
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 @njit(cache=True, nogil=True)
 def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
-    """Return the largest share of the node's own resources that is still missing for the ask; above 1 if it can never fit."""
+    """Return the largest share of the node's own resources that is still missing for the ask; -1 if it can never fit."""
     missing = 0.0
     for r in range(len(view.counted)):
         if view.counted[r]:
-            ask, total = view.rows.capability[row, r], view.nodes.total[node, r]
+            ask, total = view.capability[row, r], view.node_amounts[node, TOTAL, r]
             if ask > total:
-                return 2.0
+                return -1.0
             if total > 0:
                 missing = max(missing, (ask - scratch.available[node, r]) / total)
     return missing
@@ -33,17 +34,17 @@ def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
 
     A node that was held for the row in vain comes last.
     """
-    best, best_missing = -1, 2.0
-    for node in range(len(view.nodes.name)):
-        if view.nodes.state[node] != 1 or view.nodes.partition[node] != view.rows.partition[row]:
+    best, best_missing = -1, 1e18
+    for node in range(len(view.nodes)):
+        if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
             continue
-        if view.nodes.hold_row[node] >= 0 or view.nodes.cool_until[node] > knobs.decide:
+        if view.nodes[node].hold_row >= 0 or view.nodes[node].cool_until > knobs.decide:
             continue
         missing = missing_share(view, scratch, row, node)
-        if missing > 1.0:
+        if missing < 0.0:
             continue
-        if node == view.rows.hold_avoid[row]:
-            missing += 0.999
+        if node == view.rows[row].hold_avoid:
+            missing += 1e9
         if missing >= best_missing:
             continue
         if level_of(view, row, node) != NOT_THERE and is_wanted(view, knobs, row, node):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
+from treadle.model.columns import ASSUMED, USED
 from treadle.model.queues import FAIR
 
 if TYPE_CHECKING:
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 @njit(cache=True, nogil=True)
 def wants(view: View, scratch: Scratch, app: int) -> bool:
     """May the application still get something in this decide?"""
-    return scratch.application_done[app] == 0 and view.apps.pending[app] > view.apps.assumed_count[app]
+    return scratch.apps[app].done == 0 and view.apps[app].pending > view.apps[app].assumed_count
 
 
 @njit(cache=True, nogil=True)
 def fair_key(view: View, app: int, sized: int) -> float:
     """Return memory used, divided by log2(1 + memory asked for) with size-based weight (YARN's FairOrderingPolicy)."""
-    magnitude = float(view.apps.used[app, 0] + view.apps.assumed[app, 0])
+    magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
     if sized and magnitude != 0.0:
-        weight = log1p(max(view.apps.demand[app] - view.apps.assumed[app, 0], 0)) / log(2.0)
+        weight = log1p(max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)) / log(2.0)
         if weight != 0.0:
             magnitude /= weight
     return magnitude
@@ -34,39 +35,41 @@ def fair_key(view: View, app: int, sized: int) -> float:
 @njit(cache=True, nogil=True)
 def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
     """Does fair order put ``a`` before ``b``? The smaller key, then the earlier start, then fifo order."""
-    if scratch.fair_key[a] != scratch.fair_key[b]:
-        return scratch.fair_key[a] < scratch.fair_key[b]
-    if view.apps.start_time_ms[a] != view.apps.start_time_ms[b]:
-        return view.apps.start_time_ms[a] < view.apps.start_time_ms[b]
-    return scratch.rank[a] < scratch.rank[b]
+    if scratch.apps[a].key != scratch.apps[b].key:
+        return scratch.apps[a].key < scratch.apps[b].key
+    if view.apps[a].start_time_ms != view.apps[b].start_time_ms:
+        return view.apps[a].start_time_ms < view.apps[b].start_time_ms
+    return scratch.apps[a].rank < scratch.apps[b].rank
 
 
 @njit(cache=True, nogil=True)
 def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> None:
     """Restore the heap at ``heap[base:base + size]`` below position ``at``."""
-    heap = scratch.heap
+    heap = scratch.list
     while True:
         least = at
         for child in range(2 * at + 1, min(2 * at + 3, size)):
-            if is_before(view, scratch, heap[base + child], heap[base + least]):
+            if is_before(view, scratch, heap[base + child].heap, heap[base + least].heap):
                 least = child
         if least == at:
             return
-        heap[base + at], heap[base + least] = heap[base + least], heap[base + at]
+        lower = heap[base + least].heap
+        heap[base + least].heap = heap[base + at].heap
+        heap[base + at].heap = lower
         at = least
 
 
 @njit(cache=True, nogil=True)
 def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
     """Make a heap of the leaf's applications that want something."""
-    base, size = scratch.leaf_first[leaf], 0
-    for at in range(base, scratch.leaf_first[leaf + 1]):
-        app = scratch.leaf_applications[at]
-        if not view.apps.awaiting_am[app] and wants(view, scratch, app):
-            scratch.fair_key[app] = fair_key(view, app, view.queues.sized[leaf])
-            scratch.heap[base + size] = app
+    base, size = scratch.queues[leaf].first, 0
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            scratch.apps[app].key = fair_key(view, app, view.queues[leaf].sized)
+            scratch.list[base + size].heap = app
             size += 1
-    scratch.heap_size[leaf] = size
+    scratch.queues[leaf].heap_size = size
     for at in range(size // 2 - 1, -1, -1):
         sift_down(view, scratch, base, size, at)
 
@@ -74,51 +77,51 @@ def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
 @njit(cache=True, nogil=True)
 def begin_leaf(scratch: Scratch, leaf: int) -> None:
     """Start at the head of a leaf's applications."""
-    scratch.am_cursor[leaf] = scratch.leaf_first[leaf]
-    scratch.cursor[leaf] = scratch.leaf_first[leaf]
-    scratch.heap_size[leaf] = -1
+    scratch.queues[leaf].am_cursor = scratch.queues[leaf].first
+    scratch.queues[leaf].cursor = scratch.queues[leaf].first
+    scratch.queues[leaf].heap_size = -1
 
 
 @njit(cache=True, nogil=True)
 def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
     """Does the application await an AM container that is not proposed yet?"""
-    return view.apps.awaiting_am[app] == 1 and view.apps.assumed_count[app] == 0 and wants(view, scratch, app)
+    return view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count == 0 and wants(view, scratch, app)
 
 
 @njit(cache=True, nogil=True)
 def next_application(view: View, scratch: Scratch, leaf: int) -> int:
     """Return the application to serve now, or -1 if the leaf has none."""
-    last = scratch.leaf_first[leaf + 1]
-    while scratch.am_cursor[leaf] < last:
-        app = scratch.leaf_applications[scratch.am_cursor[leaf]]
+    last = scratch.queues[leaf + 1].first
+    while scratch.queues[leaf].am_cursor < last:
+        app = scratch.list[scratch.queues[leaf].am_cursor].application
         if awaits_am(view, scratch, app):
             return app
-        scratch.am_cursor[leaf] += 1
-    if scratch.leaf_order[leaf] == FAIR:
+        scratch.queues[leaf].am_cursor += 1
+    if scratch.queues[leaf].order == FAIR:
         return next_fair(view, scratch, leaf)
-    while scratch.cursor[leaf] < last:
-        app = scratch.leaf_applications[scratch.cursor[leaf]]
-        if not view.apps.awaiting_am[app] and wants(view, scratch, app):
+    while scratch.queues[leaf].cursor < last:
+        app = scratch.list[scratch.queues[leaf].cursor].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
             return app
-        scratch.cursor[leaf] += 1
+        scratch.queues[leaf].cursor += 1
     return -1
 
 
 @njit(cache=True, nogil=True)
 def next_fair(view: View, scratch: Scratch, leaf: int) -> int:
     """Return the application with the least key, after putting the one served last where it belongs now."""
-    if scratch.heap_size[leaf] < 0:
+    if scratch.queues[leaf].heap_size < 0:
         build_heap(view, scratch, leaf)
-    base = scratch.leaf_first[leaf]
-    if scratch.heap_size[leaf] > 0:
-        head = scratch.heap[base]
-        scratch.fair_key[head] = fair_key(view, head, view.queues.sized[leaf])
-        sift_down(view, scratch, base, scratch.heap_size[leaf], 0)
-    while scratch.heap_size[leaf] > 0:
-        head = scratch.heap[base]
+    base = scratch.queues[leaf].first
+    if scratch.queues[leaf].heap_size > 0:
+        head = scratch.list[base].heap
+        scratch.apps[head].key = fair_key(view, head, view.queues[leaf].sized)
+        sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
+    while scratch.queues[leaf].heap_size > 0:
+        head = scratch.list[base].heap
         if wants(view, scratch, head):
             return head
-        scratch.heap_size[leaf] -= 1
-        scratch.heap[base] = scratch.heap[base + scratch.heap_size[leaf]]
-        sift_down(view, scratch, base, scratch.heap_size[leaf], 0)
+        scratch.queues[leaf].heap_size -= 1
+        scratch.list[base].heap = scratch.list[base + scratch.queues[leaf].heap_size].heap
+        sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     return -1

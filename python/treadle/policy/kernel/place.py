@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
+from treadle.model.columns import ASSUMED, HEADROOM, LIMIT, TOTAL, USED
 from treadle.model.kernel.assume import assume
 from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
@@ -21,38 +22,50 @@ from treadle.policy.kernel.fit import (
     place_of,
 )
 from treadle.policy.kernel.order import begin_leaf, next_application
-from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, MEMO_COUNT, OPEN_NODES, PLACED
+from treadle.policy.kernel.scratch import (
+    BIG_COUNT,
+    BIG_ROWS,
+    CLUSTER,
+    LARGEST,
+    LEAST,
+    MEMO_COUNT,
+    OPEN_NODES,
+    PARTITION,
+    PLACED,
+    ROOM,
+)
 from treadle.policy.kernel.share import add_live, begin_shares, find_room, pick_leaf, update_shares
 
 if TYPE_CHECKING:
-    from treadle.model.assumed import BatchColumns
     from treadle.model.cluster import View
+    from treadle.model.types import I64, Records
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 
 @njit(cache=True, nogil=True)
 def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> bool:
     """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
-    least, any_ask = scratch.least, False
+    least, any_ask = scratch.asks[LEAST], False
     least[:] = 1 << 62
-    scratch.live[:] = 0
-    for leaf in range(len(view.queues.parent)):
-        if not view.queues.exists[leaf] or not view.queues.leaf[leaf] or not view.limits.known[leaf, partition]:
+    for queue in range(len(scratch.queues)):
+        scratch.queues[queue].live = 0
+    for leaf in range(len(view.queues)):
+        if not view.queues[leaf].exists or not view.queues[leaf].leaf or not view.limit_known[leaf, partition]:
             continue
         live = False
-        for at in range(scratch.leaf_first[leaf], scratch.leaf_first[leaf + 1]):
-            app = scratch.leaf_applications[at]
-            scratch.application_done[app] = 1
-            if view.apps.pending[app] <= view.apps.assumed_count[app] or view.apps.cool_until[app] > knobs.decide:
+        for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
+            app = scratch.list[at].application
+            scratch.apps[app].done = 1
+            if view.apps[app].pending <= view.apps[app].assumed_count or view.apps[app].cool_until > knobs.decide:
                 continue
-            row = view.apps.first_row[app]
+            row = view.apps[app].first_row
             while row >= 0:
-                if view.rows.partition[row] == partition and may_ask(view, scratch, knobs, row):
-                    scratch.application_done[app] = 0
+                if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+                    scratch.apps[app].done = 0
                     live = True
                     for r in range(len(least)):
-                        least[r] = min(least[r], view.rows.capability[row, r])
-                row = view.rows.next[row]
+                        least[r] = min(least[r], view.capability[row, r])
+                row = view.rows[row].next
         if live:
             begin_leaf(scratch, leaf)
             add_live(view, scratch, leaf, 1)
@@ -63,40 +76,40 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
 @njit(cache=True, nogil=True)
 def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
     """Has the row an ask that is not assumed, let through by the gate, and not cooling down?"""
-    if scratch.row_done[row] or not scratch.may[row] or view.rows.cool_until[row] > knobs.decide:
+    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > knobs.decide:
         return False
-    return view.rows.count[row] > view.rows.assumed[row]
+    return view.rows[row].count > view.rows[row].assumed
 
 
 @njit(cache=True, nogil=True)
 def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """List the nodes of the partition on which the smallest ask fits; add up what the partition has."""
     resources = len(view.counted)
-    scratch.inverse_total[:] = 0.0
-    scratch.inverse_node[:] = 0.0
+    scratch.rates[PARTITION, :] = 0.0
+    scratch.rates[LARGEST, :] = 0.0
     count = 0
-    for node in range(len(view.nodes.name)):
-        if view.nodes.state[node] == 0 or view.nodes.partition[node] != partition:
+    for node in range(len(view.nodes)):
+        if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
-        fits = view.nodes.state[node] == 1 and view.nodes.hold_row[node] < 0
-        fits = fits and view.nodes.cool_until[node] <= knobs.decide
+        fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
+        fits = fits and view.nodes[node].cool_until <= knobs.decide
         for r in range(resources):
             if view.counted[r]:
-                scratch.inverse_total[r] += view.nodes.total[node, r]
-                scratch.inverse_node[r] = max(scratch.inverse_node[r], float(view.nodes.total[node, r]))
-                fits = fits and scratch.available[node, r] >= scratch.least[r]
-        scratch.node_open[node] = fits
+                scratch.rates[PARTITION, r] += view.node_amounts[node, TOTAL, r]
+                scratch.rates[LARGEST, r] = max(scratch.rates[LARGEST, r], float(view.node_amounts[node, TOTAL, r]))
+                fits = fits and scratch.available[node, r] >= scratch.asks[LEAST, r]
+        scratch.spots[node].open = fits
         if fits:
-            scratch.open_nodes[count] = node
-            scratch.next_open[count] = count
+            scratch.spots[count].node = node
+            scratch.spots[count].next = count
             count += 1
-    scratch.next_open[count] = count
+    scratch.spots[count].next = count
     scratch.counters[OPEN_NODES] = count
     scratch.counters[MEMO_COUNT] = 0
     for r in range(resources):
-        if scratch.inverse_total[r] > 0.0:
-            scratch.inverse_total[r] = 1.0 / scratch.inverse_total[r]
-            scratch.inverse_node[r] = 1.0 / scratch.inverse_node[r]
+        if scratch.rates[PARTITION, r] > 0.0:
+            scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
+            scratch.rates[LARGEST, r] = 1.0 / scratch.rates[LARGEST, r]
 
 
 @njit(cache=True, nogil=True)
@@ -108,12 +121,12 @@ def is_over_limit(view: View, scratch: Scratch, user: int) -> bool:
     over, used_share, limit_share = False, 0.0, 0.0
     for r in range(len(view.counted)):
         if view.counted[r]:
-            used = view.users.used[user, r] + view.users.assumed[user, r]
-            limit = view.users.limit[user, r]
+            used = view.user_amounts[user, USED, r] + view.user_amounts[user, ASSUMED, r]
+            limit = view.user_amounts[user, LIMIT, r]
             over = over or used > limit
-            if scratch.total[r] > 0.0:
-                used_share = max(used_share, used / scratch.total[r])
-                limit_share = max(limit_share, limit / scratch.total[r])
+            if scratch.rates[CLUSTER, r] > 0.0:
+                used_share = max(used_share, used / scratch.rates[CLUSTER, r])
+                limit_share = max(limit_share, limit / scratch.rates[CLUSTER, r])
     return over and used_share >= limit_share
 
 
@@ -123,10 +136,10 @@ def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> boo
     for r in range(len(view.counted)):
         if not view.counted[r]:
             continue
-        if view.rows.capability[row, r] > scratch.room[r]:
+        if view.capability[row, r] > scratch.asks[ROOM, r]:
             return False
-        if user < 0 and view.apps.has_headroom[app]:
-            if view.rows.capability[row, r] + view.apps.assumed[app, r] > view.apps.headroom[app, r]:
+        if user < 0 and view.apps[app].has_headroom:
+            if view.capability[row, r] + view.app_amounts[app, ASSUMED, r] > view.app_amounts[app, HEADROOM, r]:
                 return False
     return True
 
@@ -134,87 +147,87 @@ def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> boo
 @njit(cache=True, nogil=True)
 def note_big(view: View, scratch: Scratch, row: int) -> None:
     """Remember a row that fits no node, and how many proposals there were when that was found."""
-    if view.rows.hold_node[row] < 0 and scratch.counters[BIG_COUNT] < BIG_ROWS:
-        scratch.big_row[scratch.counters[BIG_COUNT]] = row
-        scratch.big_at[scratch.counters[BIG_COUNT]] = scratch.counters[PLACED]
+    if view.rows[row].hold_node < 0 and scratch.counters[BIG_COUNT] < BIG_ROWS:
+        scratch.big[scratch.counters[BIG_COUNT]].row = row
+        scratch.big[scratch.counters[BIG_COUNT]].placed = scratch.counters[PLACED]
         scratch.counters[BIG_COUNT] += 1
 
 
 @njit(cache=True, nogil=True)
 def propose(
-    view: View, scratch: Scratch, knobs: Knobs, out: BatchColumns, app: int, row: int, node: int, user: int
+    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, row: int, node: int, user: int
 ) -> None:
     """Write a proposal and assume it."""
     i = scratch.counters[PLACED]
     scratch.counters[PLACED] += 1
     level = level_of(view, row, node)
-    out.application[i] = app
-    out.key[i] = view.rows.key[row]
-    out.node[i] = node
-    out.row[i] = row
-    out.queue[i] = view.apps.queue[app]
-    out.user[i] = user
-    out.partition[i] = view.rows.partition[row]
-    out.capability[i] = view.rows.capability[row]
-    out.node_place[i] = place_of(view, row, view.nodes.name[node]) if level == NODE_LOCAL else -1
-    out.rack_place[i] = place_of(view, row, view.nodes.rack[node]) if level <= RACK_LOCAL else -1
-    out.open[i] = 1
-    assume(view, out, i, knobs.decide)
+    out[i].application = app
+    out[i].key = view.rows[row].key
+    out[i].node = node
+    out[i].row = row
+    out[i].queue = view.apps[app].queue
+    out[i].user = user
+    out[i].partition = view.rows[row].partition
+    asked[i] = view.capability[row]
+    out[i].node_place = place_of(view, row, view.nodes[node].name) if level == NODE_LOCAL else -1
+    out[i].rack_place = place_of(view, row, view.nodes[node].rack) if level <= RACK_LOCAL else -1
+    out[i].open = 1
+    assume(view, out, asked, i, knobs.decide)
     for r in range(len(view.counted)):
-        scratch.available[node, r] -= view.rows.capability[row, r]
+        scratch.available[node, r] -= view.capability[row, r]
     if level < OFF_SWITCH:
-        view.rows.waiting_since_ms[row] = -1
-    if view.rows.hold_node[row] == node:
-        view.rows.hold_node[row] = -1
-        view.nodes.hold_row[node] = -1
-    elif scratch.node_open[node]:
+        view.rows[row].waiting_since_ms = -1
+    if view.rows[row].hold_node == node:
+        view.rows[row].hold_node = -1
+        view.nodes[node].hold_row = -1
+    elif scratch.spots[node].open:
         close_node(view, scratch, node)
 
 
 @njit(cache=True, nogil=True)
 def serve_application(
-    view: View, scratch: Scratch, knobs: Knobs, out: BatchColumns, app: int, leaf: int, partition: int
+    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
 ) -> bool:
     """Propose one container for the application's first row that fits somewhere; False if there is none.
 
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
     """
-    user = find(view.user_index.keys, view.user_index.values, pair(leaf * MAX_PARTITIONS + partition, view.apps.user[app]))
+    user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
     if user >= 0 and is_over_limit(view, scratch, user):
         return False
-    row = view.apps.first_row[app]
+    row = view.apps[app].first_row
     while row >= 0:
-        if view.rows.partition[row] == partition and may_ask(view, scratch, knobs, row):
+        if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
             if has_room(view, scratch, app, row, user):
                 node = choose_node(view, scratch, knobs, row)
                 if node >= 0:
-                    propose(view, scratch, knobs, out, app, row, node, user)
+                    propose(view, scratch, knobs, out, asked, app, row, node, user)
                     return True
                 if node == WAIT:
                     return False
                 if node == NO_NODE:
                     note_big(view, scratch, row)
-            scratch.row_done[row] = 1
-        row = view.rows.next[row]
+            scratch.rows[row].done = 1
+        row = view.rows[row].next
     return False
 
 
 @njit(cache=True, nogil=True)
-def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: BatchColumns, leaf: int, partition: int) -> bool:
+def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, leaf: int, partition: int) -> bool:
     """Propose one container for the leaf's next application that can be served; False if there is none."""
     find_room(view, scratch, leaf, partition)
     while True:
         app = next_application(view, scratch, leaf)
         if app < 0:
             return False
-        if serve_application(view, scratch, knobs, out, app, leaf, partition):
+        if serve_application(view, scratch, knobs, out, asked, app, leaf, partition):
             update_shares(view, scratch, leaf, partition)
             return True
-        scratch.application_done[app] = 1
+        scratch.apps[app].done = 1
 
 
 @njit(cache=True, nogil=True)
-def place(view: View, scratch: Scratch, knobs: Knobs, out: BatchColumns, partition: int, limit: int) -> int:
+def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, partition: int, limit: int) -> int:
     """Propose containers in a partition until the answer holds ``limit`` or nothing more can be placed; return how many it holds.
 
     What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf, application and
@@ -228,6 +241,6 @@ def place(view: View, scratch: Scratch, knobs: Knobs, out: BatchColumns, partiti
         leaf = pick_leaf(view, scratch, knobs.root)
         if leaf < 0:
             break
-        if not serve_leaf(view, scratch, knobs, out, leaf, partition):
+        if not serve_leaf(view, scratch, knobs, out, asked, leaf, partition):
             add_live(view, scratch, leaf, -1)
     return scratch.counters[PLACED]

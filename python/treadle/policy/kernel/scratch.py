@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, I32, I64, U8
+from treadle.model.columns import ASSUMED, FREE
+from treadle.model.types import F64, I64, Records
 
-BIG_ROWS = 64
+BIG_ROWS: Final = 64
 """At most so many rows that fit no free node are remembered in a decide, as candidates for a held node."""
 
-MEMOS = 8
+MEMOS: Final = 8
 """So many asks that fit nowhere are remembered, to spare larger ones the search."""
 
 # Places in `Scratch.counters`.
-PLACED = 0
-OPEN_NODES = 1
-MEMO_COUNT = 2
-BIG_COUNT = 3
-CURSOR = 4  # the node at which the next search starts; lives from decide to decide
-DELAYED = 5  # 1 if a row waits for a node that it prefers
-COUNTERS = 6
+PLACED: Final = 0
+OPEN_NODES: Final = 1
+MEMO_COUNT: Final = 2
+BIG_COUNT: Final = 3
+CURSOR: Final = 4  # the node at which the next search starts; lives from decide to decide
+DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
+COUNTERS: Final = 6
 
-FIRST_FIT = 0
-PACKING = 1
+# Rows of `Scratch.rates`.
+CLUSTER: Final = 0  # the cluster's resources
+PARTITION: Final = 1  # 1 / the partition's resources, 0 for those not counted
+LARGEST: Final = 2  # 1 / those of the largest node, 0 for those not counted
+
+# Rows of `Scratch.asks`.
+LEAST: Final = 0  # the smallest ask of the partition in each resource
+ROOM: Final = 1  # what the leaf being served may still get
+MEMO: Final = 2  # asks that fit nowhere
+
+FIRST_FIT: Final = 0
+PACKING: Final = 1
 
 
 class Knobs(NamedTuple):
@@ -42,73 +53,66 @@ class Knobs(NamedTuple):
     window: int
 
 
+SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
+"""``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next place whose node
+is still open."""
+
+ROW: Final = np.dtype([("may", "u1"), ("done", "u1")])
+APPLICATION: Final = np.dtype([("key", "f8"), ("rank", "i4"), ("done", "u1")], align=True)
+QUEUE: Final = np.dtype(
+    [
+        ("used_share", "f8"),
+        ("guaranteed_share", "f8"),
+        ("live", "i4"),  # leaves below (or itself) that may still get something
+        ("first", "i4"),  # its applications in the list; they end where those of the next queue begin
+        ("am_cursor", "i4"),
+        ("cursor", "i4"),
+        ("heap_size", "i4"),
+        ("order", "u1"),
+    ],
+    align=True,
+)
+LISTED: Final = np.dtype([("application", "i4"), ("heap", "i4")])
+BIG: Final = np.dtype([("placed", "i8"), ("row", "i4")], align=True)
+
+
 class Scratch(NamedTuple):
-    """Arrays that the loop uses; nothing but the cursor outlives a decide."""
+    """Arrays that the loop uses; nothing but the cursor among the counters outlives a decide."""
 
     counters: I64
     available: I64  # node, resource: free and not assumed
-    node_open: U8  # 1: in the list of nodes to look at
-    open_nodes: I32
-    next_open: I32
-    total: F64  # the cluster's resources
-    inverse_total: F64  # 1 / the partition's resources, 0 for those not counted
-    inverse_node: F64  # 1 / those of the largest node, 0 for those not counted
-    least: I64  # the smallest ask of the partition in each resource
-    memo: I64
-    room: I64  # what the leaf being served may still get
-    may: U8  # row: the gate's answer
-    row_done: U8
-    application_done: U8
-    leaf_order: U8
-    leaf_first: I32
-    leaf_applications: I32
-    rank: I32
-    am_cursor: I32
-    cursor: I32
-    heap: I32
-    heap_size: I32
-    fair_key: F64
-    live: I32  # leaves below a queue that may still get something
-    used_share: F64
-    guaranteed_share: F64
-    big_row: I32
-    big_at: I64  # proposals made when the row was found too big
+    rates: F64  # CLUSTER, PARTITION, LARGEST
+    asks: I64  # LEAST, ROOM, MEMO...
+    spots: Records
+    rows: Records
+    apps: Records
+    queues: Records
+    list: Records  # the applications of each leaf, in fifo order, and the leaf's heap in fair order
+    big: Records  # rows that fit no node, and how many proposals had been made then
 
 
 def scratch_for(cluster: Cluster, old: Scratch | None) -> Scratch:
     """Return arrays large enough for the cluster, cleared where the loop expects it; the cursor is kept from ``old``."""
-    nodes, apps, rows = cluster.nodes.columns, cluster.apps, cluster.requests.columns
-    resources, queues = nodes.free.shape[1], len(cluster.queues.columns.parent)
+    nodes, apps = cluster.nodes, cluster.apps
+    resources = nodes.amounts.shape[2]
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
     counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = 0
-    applications = len(apps.columns.queue)
+    queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
+    queues["first"] = len(apps.leaf_applications)
+    queues["first"][: len(apps.leaf_first)] = apps.leaf_first
+    marks = np.zeros(len(apps.at), APPLICATION)
+    marks["rank"][: len(apps.rank)] = apps.rank
+    listed = np.zeros(len(apps.leaf_applications), LISTED)
+    listed["application"] = apps.leaf_applications
     return Scratch(
         counters=counters,
-        available=nodes.free - nodes.assumed,
-        node_open=np.zeros(len(nodes.name), np.uint8),
-        open_nodes=np.empty(len(nodes.name), np.int32),
-        next_open=np.empty(len(nodes.name) + 1, np.int32),
-        total=np.zeros(resources),
-        inverse_total=np.zeros(resources),
-        inverse_node=np.zeros(resources),
-        least=np.zeros(resources, np.int64),
-        memo=np.zeros((MEMOS, resources), np.int64),
-        room=np.zeros(resources, np.int64),
-        may=np.zeros(len(rows.key), np.uint8),
-        row_done=np.zeros(len(rows.key), np.uint8),
-        application_done=np.zeros(applications, np.uint8),
-        leaf_order=np.zeros(queues, np.uint8),
-        leaf_first=apps.leaf_first,
-        leaf_applications=apps.leaf_applications,
-        rank=apps.rank,
-        am_cursor=np.zeros(queues, np.int32),
-        cursor=np.zeros(queues, np.int32),
-        heap=np.empty(len(apps.leaf_applications), np.int32),
-        heap_size=np.zeros(queues, np.int32),
-        fair_key=np.zeros(applications),
-        live=np.zeros(queues, np.int32),
-        used_share=np.zeros(queues),
-        guaranteed_share=np.zeros(queues),
-        big_row=np.zeros(BIG_ROWS, np.int32),
-        big_at=np.zeros(BIG_ROWS, np.int64),
+        available=nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED],
+        rates=np.zeros((3, resources)),
+        asks=np.zeros((MEMO + MEMOS, resources), np.int64),
+        spots=np.zeros(len(nodes.at) + 1, SPOT),
+        rows=np.zeros(len(cluster.requests.at), ROW),
+        apps=marks,
+        queues=queues,
+        list=listed,
+        big=np.zeros(BIG_ROWS, BIG),
     )

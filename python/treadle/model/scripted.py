@@ -1,0 +1,106 @@
+"""Events written by hand: for warming up, tests and benchmarks.
+
+>>> texts = Texts()
+>>> event = rows(events.Nodes, texts, [{"node": 0, "name_name": "n0", "state": 1, "total": [8, 4], "free": [8, 4]}])
+>>> texts.drain()
+Names(texts=('', 'n0'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from treadle import events
+
+E = TypeVar("E")
+
+_TYPES = {"U8": np.uint8, "I32": np.int32, "I64": np.int64}
+
+
+class Texts:
+    """Gives indices to texts, and the `Names` event with those that are new."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {"": 0}
+        self._sent = 0
+
+    def index(self, text: str) -> int:
+        """Return the index of a text."""
+        return self._index.setdefault(text, len(self._index))
+
+    def drain(self) -> events.Names:
+        """Return the texts that are new since the last call."""
+        new = tuple(self._index)[self._sent :]
+        self._sent = len(self._index)
+        return events.Names(new)
+
+    def again(self) -> None:
+        """Start anew, as after a snapshot: `drain` returns all texts."""
+        self._sent = 0
+
+
+def rows(kind: type[E], texts: Texts, given: Iterable[Mapping[str, Any]]) -> E:
+    """Return an event of a kind with these rows; a column that a row lacks is 0, columns of names take texts."""
+    listed = list(given)
+    columns = []
+    for field in fields(kind):  # type: ignore[arg-type]
+        values: list[Any] = [row.get(field.name, 0) for row in listed]
+        if field.name.endswith("_name"):
+            values = [texts.index(value or "") for value in values]
+        columns.append(np.array(values, _TYPES[str(field.type)]))
+    return kind(*columns)
+
+
+def resource_types(names: Sequence[str], counted: Sequence[int]) -> events.ResourceTypes:
+    """Return resource types with no bounds to speak of."""
+    ones = np.ones(len(names), np.int64)
+    return events.ResourceTypes(
+        tuple(names), tuple("" for _ in names), np.array(counted, np.uint8), 0 * ones, ones << 40
+    )
+
+
+def request(application: int, key: int, count: int, capability: Sequence[int], **columns: Any) -> dict[str, Any]:
+    """Return a row of `Requests` for any node, unless ``columns`` say otherwise."""
+    row = {"application": application, "key": key, "count": count, "relax_locality": 1, "capability": list(capability)}
+    return row | columns
+
+
+def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counted: Sequence[int] = (1, 1)) -> list[Any]:
+    """Return a snapshot: nodes of 16 GB and 8 vcores on racks of 4, equal leaves under root, applications asking for 8 x 1 GB."""
+    texts = Texts()
+    whole = np.array([16384, 8]) * nodes
+    queues = [{"queue": 0, "parent": -1, "path_name": "root", "state": 1}]
+    names = [f"root.q{leaf}" for leaf in range(leaves)]
+    queues += [
+        {"queue": at + 1, "parent": 0, "path_name": name, "state": 1, "leaf": 1, "ordering_policy_name": "fifo"}
+        for at, name in enumerate(names)
+    ]
+    none, share = whole * 0, whole // max(leaves, 1)
+    spare = {"used": none, "pending": none, "am_limit": whole, "am_used": none, "maximum": whole}
+    limits = [{"queue": 0, "guaranteed": whole} | spare]
+    limits += [{"queue": leaf + 1, "guaranteed": share} | spare for leaf in range(leaves)]
+    amounts = {"total": [16384, 8], "free": [16384, 8]}
+    machines = [
+        {"node": at, "name_name": f"n{at}", "rack_name": f"/r{at // 4}", "state": 1} | amounts for at in range(nodes)
+    ]
+    apps = [
+        {"application": at, "cluster_timestamp": 1, "id": at, "attempt": 1, "user_name": "u", "queue": at % leaves + 1}
+        | {"state": 1, "start_time_ms": at, "submit_time_ms": at, "name_name": f"job {at}"}
+        for at in range(applications)
+    ]
+    users = [{"queue": leaf + 1, "user_name": "u", "limit": whole, "used": none} for leaf in range(leaves)]
+    told = [
+        rows(events.Queues, texts, queues),
+        rows(events.QueueLimits, texts, limits),
+        rows(events.Users, texts, users),
+        rows(events.Nodes, texts, machines),
+        rows(events.Applications, texts, apps),
+        rows(events.Requests, texts, [request(at, 0, 8, [1024, 1]) for at in range(applications)]),
+    ]
+    settings = events.Settings({"node-locality-delay": "2", "nm-heartbeat-ms": "1000"})
+    head: list[Any] = [events.Snapshot(1), texts.drain(), resource_types(("memory-mb", "vcores"), counted), settings]
+    return head + told

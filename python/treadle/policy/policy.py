@@ -1,0 +1,83 @@
+"""A policy: the five parts put together over the inner loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.config.settings import Settings
+from treadle.model.assumed import PROPOSAL, Batch
+from treadle.model.cluster import Cluster, View
+from treadle.model.columns import TOTAL
+from treadle.policy.holds import Holds
+from treadle.policy.kernel.place import place
+from treadle.policy.kernel.scratch import CLUSTER, DELAYED, PLACED, Knobs, Scratch, scratch_for
+from treadle.policy.parts import Estimate, Fit, Gate, Order, Share
+
+NODE_LOCALITY_DELAY = 40
+"""YARN's default of yarn.scheduler.capacity.node-locality-delay."""
+
+HEARTBEAT_MS = 1000
+"""YARN's default of yarn.resourcemanager.nodemanagers.heartbeat-interval-ms."""
+
+
+def integer(settings: dict[str, str], key: str, default: int) -> int:
+    """Return a setting of the RM as an integer; what is none counts as not set."""
+    try:
+        return int(settings.get(key, default))
+    except ValueError:
+        return default
+
+
+class Policy:
+    """Answers who gets what where, for one cluster model."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._scratch: Scratch | None = None
+        self.holds = Holds()
+        self.waiting = False
+        """Does a row wait for a nearer node? Then time alone may change the next answer."""
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Use other parts from now on; what is held stays held."""
+        self._settings = settings
+        parts = settings.policy
+        self._gate: Gate = parts.gate.make()
+        self._share: Share = parts.share.make()
+        self._order: Order = parts.order.make()
+        self._fit: Fit = parts.fit.make()
+        self._estimate: Estimate = parts.estimate.make()
+
+    def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int) -> Batch:
+        """Return at most ``limit`` proposals, which are assumed in the columns already."""
+        cluster.apps.sort()
+        scratch = scratch_for(cluster, self._scratch)
+        self._scratch = scratch
+        self._gate.open(cluster, scratch.rows["may"])
+        self._order.orders(cluster, scratch.queues["order"][:-1])
+        knobs = self._knobs(cluster, view, scratch, now_ms)
+        out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
+        if knobs.root >= 0:
+            for partition in range(len(cluster.names.partitions)):
+                place(view, scratch, knobs, out, asked, partition, limit)
+            self.holds.choose(view, scratch, knobs, self._settings.hold)
+        self.waiting = bool(scratch.counters[DELAYED])
+        placed = int(scratch.counters[PLACED])
+        return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
+
+    def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
+        settings = cluster.settings
+        here = view.nodes["state"] > 0
+        scratch.rates[CLUSTER] = view.node_amounts[here, TOTAL].sum(axis=0)
+        roots = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] < 0))
+        return Knobs(
+            now_ms=now_ms,
+            decide=cluster.decide,
+            root=int(roots[0]) if len(roots) else -1,
+            cluster_nodes=max(int(np.count_nonzero(here)), 1),
+            heartbeat_ms=max(integer(settings, "nm-heartbeat-ms", HEARTBEAT_MS), 1),
+            node_delay=max(integer(settings, "node-locality-delay", NODE_LOCALITY_DELAY), 0),
+            rack_delay=max(integer(settings, "rack-locality-additional-delay", -1), -1),
+            fit=self._fit.rule,
+            window=self._fit.window,
+        )
