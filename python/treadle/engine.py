@@ -1,4 +1,4 @@
-"""The decision engine: events in, proposals out. No sockets, files or clocks; equal inputs give equal outputs, to the byte."""
+"""The decision engine: events in, proposals out; no sockets, files or clocks. Equal inputs give equal outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Engine:
     def apply(self, events: Sequence[Event]) -> None:
         """Take in what a frame, or a part of one, says.
 
-        Rows are absolute and tell the state after the commits whose fates are among the same events. Columns are copied.
+        Rows are absolute and tell the state after the commits whose fates are among the same events. Columns are
+        copied.
 
         Raises:
             ModelError: the events contradict the contract; a new snapshot is the remedy.

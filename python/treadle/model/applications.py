@@ -12,7 +12,6 @@ from treadle.model.columns import HEADROOM, USED, Table
 from treadle.model.names import Names
 from treadle.model.types import I32
 
-
 APPLICATION: Final = np.dtype(
     [
         ("cluster_timestamp", "i8"),
@@ -92,10 +91,11 @@ class ApplicationTable(Table):
         self.leaf_first = np.zeros(queues + 1, np.int32)
 
     def sort(self) -> None:
-        """List the active applications of each leaf, highest priority first, then by application id (YARN's fifo order).
+        """List the active applications of each leaf, highest priority first, then by application id (YARN's fifo).
 
-        The applications of queue q are ``leaf_applications[leaf_first[q]:leaf_first[q + 1]]``; ``rank`` is the place of an
-        application in the whole list. Sorts only if an application came, went, or changed its queue or priority.
+        The applications of queue q are ``leaf_applications[leaf_first[q]:leaf_first[q + 1]]``; ``rank`` is the place
+        of an application in the whole list. Sorts only if an application came, went, or changed its queue or
+        priority.
         """
         if not self._order_is_old:
             return

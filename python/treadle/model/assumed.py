@@ -1,8 +1,9 @@
 """Assumed allocations: proposals whose fate is not known yet.
 
-Between a proposal and its fate the node's free space, the use of queues, user and application, and the outstanding asks all count
-it as if it were there. The RM's rows are absolute and tell the state after the commits whose fates come in the same frame, so what is
-assumed stands in columns of its own, and a fate takes it off there whatever came before it in the frame: nothing counts twice.
+Between a proposal and its fate the node's free space, the use of queues, user and application, and the outstanding
+asks all count it as if it were there. The RM's rows are absolute and tell the state after the commits whose fates
+come in the same frame, so what is assumed stands in columns of its own, and a fate takes it off there whatever came
+before it in the frame: nothing counts twice.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Assumed:
         self._batches[sequence] = batch
 
     def resolve(self, view: View, sequence: int, positions: I32, fates: U8) -> Records | None:
-        """Take off the proposals at ``positions`` of the answer to frame ``sequence``; return it, None if it is not known."""
+        """Take off proposals of the answer to frame ``sequence``; return the answer, None if it is not known."""
         batch = self._batches.get(sequence)
         if batch is None:
             return None

@@ -1,8 +1,9 @@
 """Tables: records and amounts of resources, in numpy arrays that grow together.
 
-A table has one structured array with a record a row, and, where there are amounts, an array (row, kind, resource). Kernels take whole
-tables: few arrays with many fields compile several times faster than many arrays, and the fields of a row lie together. Rows are
-found by the index that the shim gave out; a row that was never told has its fields' defaults.
+A table has one structured array with a record a row, and, where there are amounts, an array (row, kind, resource).
+Kernels take whole tables: few arrays with many fields compile several times faster than many arrays, and the fields
+of a row lie together. Rows are found by the index that the shim gave out; a row that was never told has its fields'
+defaults.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ AM_LIMIT: Final = 5
 AM_USED: Final = 6
 
 MAX_ROWS: Final = 1 << 22
-"""The largest index that a table takes. The shim's indices start at 0 after each snapshot, so more is a sign of damage."""
+"""The largest index that a table takes. Indices start at 0 after each snapshot, so more is a sign of damage."""
 
 
 class ModelError(ValueError):
@@ -45,7 +46,7 @@ def grown(column: npt.NDArray[Any], rows: int, fill: Any) -> npt.NDArray[Any]:
 
 
 def largest(index: I32, what: str) -> int:
-    """Return the largest of ``index`` (-1 if empty) after checking that all of them are indices that a table may have."""
+    """Return the largest of ``index`` (-1 if empty) after checking that a table may have all of them."""
     if len(index) == 0:
         return -1
     low, high = int(index.min()), int(index.max())
@@ -55,7 +56,7 @@ def largest(index: I32, what: str) -> int:
 
 
 def own(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a copy that kernels take: columns of decoded frames may be read-only and unaligned, and numba compiles for each."""
+    """Return a copy that kernels take: decoded columns may be read-only and unaligned, and numba compiles for each."""
     return np.array(column, order="C")
 
 

@@ -11,7 +11,6 @@ from treadle.model.columns import FREE, TOTAL, Table
 from treadle.model.names import Names
 from treadle.model.types import I32
 
-
 NODE: Final = np.dtype(
     [
         ("name", "i4"),

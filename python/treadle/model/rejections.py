@@ -1,8 +1,8 @@
 """What a rejection teaches: who is left alone, and for how many decides.
 
-The RM's reason says whose mistake it was: the pair of request row and node (another node may do), the node, or the row. That one is
-not proposed again for a number of decides that doubles with each rejection in a row, up to `LONGEST`. Counts of decides, not
-clocks: the same events give the same proposals.
+The RM's reason says whose mistake it was: the pair of request row and node (another node may do), the node, or the
+row. That one is not proposed again for a number of decides that doubles with each rejection in a row, up to
+`LONGEST`. Counts of decides, not clocks: the same events give the same proposals.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Rejections:
                 rows["cool_until"][row] = until
 
     def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
-        """Keep ``row`` off ``node``. When there are too many pairs all are forgotten: the cool-downs are only shorter then."""
+        """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends cool-downs early."""
         if self._pairs >= MAX_PAIRS:
             self.excluded = PairMap()
             self._pairs = 0

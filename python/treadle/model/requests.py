@@ -1,4 +1,4 @@
-"""Request rows: one for each (application, request key), however many containers it asks for; and where they would run."""
+"""Request rows: one for each (application, request key), however many containers it asks for, and their localities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from treadle.model.kernel import requests as kernel
 from treadle.model.names import Names
 from treadle.model.pairs import PairMap
 from treadle.model.types import I32, I64
-
 
 REQUEST: Final = np.dtype(
     [

@@ -70,7 +70,7 @@ def request(application: int, key: int, count: int, capability: Sequence[int], *
 
 
 def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counted: Sequence[int] = (1, 1)) -> list[Any]:
-    """Return a snapshot: nodes of 16 GB and 8 vcores on racks of 4, equal leaves under root, applications asking for 8 x 1 GB."""
+    """Return a snapshot: nodes of 16 GB and 8 vcores, 4 a rack; equal leaves; applications that want 8 x 1 GB."""
     texts = Texts()
     whole = np.array([16384, 8]) * nodes
     queues = [{"queue": 0, "parent": -1, "path_name": "root", "state": 1}]

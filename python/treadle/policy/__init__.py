@@ -1,4 +1,4 @@
-"""Policies: five kinds of parts, and the loop that puts them together. Importing this package registers Treadle's own parts."""
+"""Policies: five kinds of parts and the loop that puts them together. Importing it registers Treadle's own parts."""
 
 from treadle.policy import (  # noqa: F401 (a part registers itself when it is imported)
     estimate_none,

@@ -1,9 +1,9 @@
 """Nodes held for asks that are too big for any node's free space.
 
-An ask that some node could take if it were empty, but none has room for now, would starve if smaller asks took every gap. So when a
-smaller ask was placed after a big one had been found to fit nowhere, the node that lacks least is held: nothing else goes there,
-until the big ask fits, is no longer asked for, or the time is over. Then a node is chosen again, another one if what was missing on
-the first has not become less.
+An ask that some node could take if it were empty, but none has room for now, would starve if smaller asks took every
+gap. So when a smaller ask was placed after a big one had been found to fit nowhere, the node that lacks least is
+held: nothing else goes there, until the big ask fits, is no longer asked for, or the time is over. Then a node is
+chosen again, another one if what was missing on the first has not become less.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from treadle.model.types import U8
 
 @PARTS.register("order", "queue")
 class QueueOrder:
-    """Applications come in the order of their leaf's own ordering-policy: fifo, or fair with or without size-based weight."""
+    """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 
     def __init__(self, parameters: NoParameters) -> None:
         pass

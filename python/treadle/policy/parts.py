@@ -1,7 +1,8 @@
 """What each kind of part must do. A part fills columns or picks a compiled rule; the inner loop reads them.
 
-A new part is a class with one of these interfaces in a file of its own, registered by the line above it; see `share_capacity`
-for the shortest example. A rule that must look at every step of the loop is a function in `treadle.policy.kernel`.
+A new part is a class with one of these interfaces in a file of its own, registered by the line above it; see
+`share_capacity` for the shortest example. A rule that must look at every step of the loop is a function in
+`treadle.policy.kernel`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from pathlib import Path
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.config.writer import default_yaml
+from treadle.engine import Engine
 from treadle.sidecar.session import Session
-from treadle.sidecar.stub_engine import StubEngine
 
 
 def read_live_settings(config: Path | None) -> Settings:
@@ -32,4 +32,4 @@ def live_session(read: Callable[[], Settings], reply_max_bytes: int, clock_ns: C
     Raises:
         ConfigError: there are no settings to start with.
     """
-    return Session(StubEngine, read, reply_max_bytes=reply_max_bytes, clock_ns=clock_ns)
+    return Session(Engine, read, reply_max_bytes=reply_max_bytes, clock_ns=clock_ns)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @njit(cache=True, nogil=True)
 def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> None:
-    """Add (sign 1) or take off (-1) what proposal ``i`` assumes: on node, queues up to the root, user, application, row."""
+    """Add (sign 1) or take off (-1) what proposal ``i`` assumes: on node, queues, user, application, row."""
     app, row, node = batch[i].application, batch[i].row, batch[i].node
     user, partition = batch[i].user, batch[i].partition
     view.apps[app].assumed_count += sign
@@ -34,7 +34,7 @@ def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> Non
 
 @njit(cache=True, nogil=True)
 def shift_locality(places: Records, place: int, decide: int, sign: int, committed: bool) -> None:
-    """The same for a count at a node or rack. The RM does not send these again after a commit, so the model takes one off."""
+    """Do the same to a count at a node or rack, which the RM does not send again after a commit."""
     if place < 0 or places[place].born > decide:
         return
     places[place].assumed += sign

@@ -18,14 +18,14 @@ PAIR: Final = np.dtype([("key", "i8"), ("value", "i4")], align=True)
 @njit(cache=True, nogil=True)
 def pair(first: int, second: int) -> int:
     """Return the key of two indices below 2**31."""
-    return (np.int64(first) << 32) | np.int64(second)
+    return int((np.int64(first) << 32) | np.int64(second))
 
 
 @njit(cache=True, nogil=True)
 def start_of(key: int, mask: int) -> int:
     """Return where the search for ``key`` starts (Fibonacci hashing: the high bits of a product)."""
     mixed = np.uint64(key) * np.uint64(11400714819323198485)
-    return np.int64((mixed >> np.uint64(32)) & np.uint64(mask))
+    return int(np.int64((mixed >> np.uint64(32)) & np.uint64(mask)))
 
 
 @njit(cache=True, nogil=True)
@@ -35,7 +35,7 @@ def find(pairs: Records, key: int) -> int:
     at = start_of(key, mask)
     while pairs[at].key != EMPTY:
         if pairs[at].key == key:
-            return np.int64(pairs[at].value)
+            return int(pairs[at].value)
         at = (at + 1) & mask
     return -1
 
@@ -61,13 +61,13 @@ def put(pairs: Records, key: int, value: int) -> None:
 
 @njit(cache=True, nogil=True)
 def remove(pairs: Records, key: int) -> int:
-    """Forget ``key``; return its value, or -1 if it was not there. Its slot stays in use until the map is made larger."""
+    """Forget ``key``; return its value, or -1 if it was not there. Its slot stays in use until the map grows."""
     mask = len(pairs) - 1
     at = start_of(key, mask)
     while pairs[at].key != EMPTY:
         if pairs[at].key == key:
             pairs[at].key = GONE
-            return np.int64(pairs[at].value)
+            return int(pairs[at].value)
         at = (at + 1) & mask
     return -1
 

@@ -1,10 +1,9 @@
-"""Which node for an ask: those it prefers first, then a window of the others; among them the best by the fit's score."""
+"""Which node for an ask: those it prefers first, then a window of the others; the best by the fit's score."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from numba import njit
 
 from treadle.model.kernel.pairs import find, pair
@@ -55,7 +54,7 @@ def place_of(view: View, row: int, name: int) -> int:
 
 @njit(cache=True, nogil=True)
 def level_of(view: View, row: int, node: int) -> int:
-    """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out (as in the RM's commit)."""
+    """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out."""
     if view.rows[row].localities > 0 and not view.rows[row].constrained:
         rack = place_of(view, row, view.nodes[node].rack)
         if rack >= 0:
@@ -99,7 +98,7 @@ def skip(spots: Records, at: int) -> int:
     while spots[at].next != at:
         spots[at].next = spots[spots[at].next].next
         at = spots[at].next
-    return np.int64(at)
+    return int(at)
 
 
 @njit(cache=True, nogil=True)
@@ -168,12 +167,12 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     while place >= 0 and found < knobs.window:
         node = view.first_node[view.places[place].name]
         while node >= 0:
-            if scratch.spots[node].open and fits(view, scratch, row, node) and level_of(view, row, node) == NODE_LOCAL:
-                if is_wanted(view, knobs, row, node):
-                    found += 1
-                    value = score(view, scratch, knobs, row, node)
-                    if best < 0 or value > best_score or (value == best_score and node < best):
-                        best, best_score = node, value
+            good = scratch.spots[node].open and fits(view, scratch, row, node)
+            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, knobs, row, node):
+                found += 1
+                value = score(view, scratch, knobs, row, node)
+                if best < 0 or value > best_score or (value == best_score and node < best):
+                    best, best_score = node, value
             node = view.nodes[node].next_same_name
         place = view.places[place].next
     return best
@@ -213,7 +212,7 @@ def missed_opportunities(view: View, knobs: Knobs, row: int) -> int:
 
 @njit(cache=True, nogil=True)
 def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
-    """Return how many opportunities must be missed before a node elsewhere will do (YARN's RegularContainerAllocator)."""
+    """Return how many opportunities must be missed before a node elsewhere will do (as in YARN)."""
     if knobs.rack_delay >= 0:
         return min(knobs.cluster_nodes, knobs.node_delay + knobs.rack_delay)
     asks = view.rows[row].count - view.rows[row].assumed
@@ -251,7 +250,7 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
 
 @njit(cache=True, nogil=True)
 def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
-    """Return the node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one."""
+    """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one."""
     node = held_node(view, scratch, knobs, row)
     if node >= 0:
         return node

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @njit(cache=True, nogil=True)
 def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
-    """Return the largest share of the node's own resources that is still missing for the ask; -1 if it can never fit."""
+    """Return the largest share of the node's resources that is still missing for the ask; -1 if it can never fit."""
     missing = 0.0
     for r in range(len(view.counted)):
         if view.counted[r]:

@@ -1,4 +1,4 @@
-"""Which application of a leaf comes next: those that await their AM first, then fifo or fair as the leaf is configured."""
+"""Which application of a leaf comes next: those that await their AM first, then fifo or fair, as configured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fair_key(view: View, app: int, sized: int) -> float:
 
 @njit(cache=True, nogil=True)
 def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Does fair order put ``a`` before ``b``? The smaller key, then the earlier start, then fifo order."""
+    """Say whether fair order puts ``a`` before ``b``: the smaller key, then the earlier start, then fifo order."""
     if scratch.apps[a].key != scratch.apps[b].key:
         return scratch.apps[a].key < scratch.apps[b].key
     if view.apps[a].start_time_ms != view.apps[b].start_time_ms:
@@ -84,7 +84,7 @@ def begin_leaf(scratch: Scratch, leaf: int) -> None:
 
 @njit(cache=True, nogil=True)
 def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
-    """Does the application await an AM container that is not proposed yet?"""
+    """Say whether the application awaits an AM container that is not proposed yet."""
     return view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count == 0 and wants(view, scratch, app)
 
 

@@ -114,7 +114,7 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
 
 @njit(cache=True, nogil=True)
 def is_over_limit(view: View, scratch: Scratch, user: int) -> bool:
-    """Does the user already use more than the limit? Compared by the dominant share of the cluster, as the RM does.
+    """Say whether the user is over the limit already, by the dominant share of the cluster as the RM does.
 
     One container over the limit is allowed, as in YARN: else an ask larger than what is left would never be served.
     """
@@ -132,15 +132,16 @@ def is_over_limit(view: View, scratch: Scratch, user: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> bool:
-    """Does the ask stay within the queues' maxima, and, if nothing is known of the user, within the headroom?"""
+    """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom."""
     for r in range(len(view.counted)):
         if not view.counted[r]:
             continue
-        if view.capability[row, r] > scratch.asks[ROOM, r]:
+        ask = view.capability[row, r]
+        if ask > scratch.asks[ROOM, r]:
             return False
-        if user < 0 and view.apps[app].has_headroom:
-            if view.capability[row, r] + view.app_amounts[app, ASSUMED, r] > view.app_amounts[app, HEADROOM, r]:
-                return False
+        headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
+        if user < 0 and view.apps[app].has_headroom and ask > headroom:
+            return False
     return True
 
 
@@ -228,10 +229,10 @@ def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: 
 
 @njit(cache=True, nogil=True)
 def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, partition: int, limit: int) -> int:
-    """Propose containers in a partition until the answer holds ``limit`` or nothing more can be placed; return how many it holds.
+    """Propose containers in a partition until there are ``limit`` or nothing more fits; return how many there are.
 
-    What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf, application and
-    row is given up at most once, which bounds the loop.
+    What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf,
+    application and row is given up at most once, which bounds the loop.
     """
     if not survey_asks(view, scratch, knobs, partition):
         return scratch.counters[PLACED]

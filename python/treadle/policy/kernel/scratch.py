@@ -54,8 +54,8 @@ class Knobs(NamedTuple):
 
 
 SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
-"""``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next place whose node
-is still open."""
+"""``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next
+place whose node is still open."""
 
 ROW: Final = np.dtype([("may", "u1"), ("done", "u1")])
 APPLICATION: Final = np.dtype([("key", "f8"), ("rank", "i4"), ("done", "u1")], align=True)
@@ -92,7 +92,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(cluster: Cluster, old: Scratch | None) -> Scratch:
-    """Return arrays large enough for the cluster, cleared where the loop expects it; the cursor is kept from ``old``."""
+    """Return arrays large enough for the cluster, cleared where the loop expects it; keep the cursor of ``old``."""
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)

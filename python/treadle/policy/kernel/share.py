@@ -52,8 +52,9 @@ def update_shares(view: View, scratch: Scratch, leaf: int, partition: int) -> No
 def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
     """Is queue ``a`` served before its sibling ``b``?
 
-    Queues with a guarantee come before queues without. Among those that are both under, or both at or over, their guarantee
-    the higher priority wins; else the smaller used / guaranteed; then the larger guarantee; then the smaller index.
+    Queues with a guarantee come before queues without. Among those that are both under, or both at or over, their
+    guarantee the higher priority wins; else the smaller used / guaranteed; then the larger guarantee; then the
+    smaller index.
     """
     guaranteed_a, guaranteed_b = scratch.queues[a].guaranteed_share, scratch.queues[b].guaranteed_share
     if (guaranteed_a > 0.0) != (guaranteed_b > 0.0):
