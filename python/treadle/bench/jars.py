@@ -8,7 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from rich.console import Console
+
 from treadle.bench.errors import BenchError
+from treadle.minicluster.runtime import gather
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 """The checkout; the benchmark is run from one."""
@@ -39,7 +42,7 @@ def class_path(runtime: Path | None) -> list[Path]:
 
 
 def _gathered_runtime() -> Path:
-    raise BenchError("--runtime is needed: a folder of Hadoop's jars")
+    return gather(Console(stderr=True).print)
 
 
 def _own_jars() -> list[Path]:

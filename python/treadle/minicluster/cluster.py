@@ -19,12 +19,13 @@ from treadle.minicluster import processes, readiness
 from treadle.minicluster.configuration import remove_folder, write_configuration
 from treadle.minicluster.errors import ClusterError
 from treadle.minicluster.layout import Layout
-from treadle.minicluster.locations import build_folder, shim_jar
+from treadle.minicluster.locations import build_folder
 from treadle.minicluster.processes import JavaProgram
 from treadle.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle.minicluster.runtime import gather
 from treadle.minicluster.settings import ClusterSettings, Scheduler
 from treadle.minicluster.site import FRUGAL
+from treadle.shim_jar import shim_jar
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 NM_MAIN = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
@@ -54,7 +55,7 @@ class MiniCluster:
 
     @classmethod
     def attach(cls, folder: Path) -> MiniCluster | None:
-        """The running cluster in `folder`, or None.
+        """Return the running cluster in `folder`, or None.
 
         Its `settings` are the defaults: no more is known of it than what its processes tell.
         """
@@ -174,11 +175,11 @@ class MiniCluster:
         self.wait_ready()
 
     def rm_pid(self) -> int:
-        """The RM's process id."""
+        """Return the RM's process id."""
         return self._process(RM).pid
 
     def sidecar_pids(self) -> list[int]:
-        """The live sidecars of this cluster: the RM's own child, and any that outlived its RM."""
+        """Return the live sidecars of this cluster: the RM's own child, and any that outlived its RM."""
         return sorted(
             process.pid
             for process in processes.members(self.layout)
@@ -186,7 +187,7 @@ class MiniCluster:
         )
 
     def sidecar_pid(self) -> int:
-        """The one sidecar's process id.
+        """Return the one sidecar's process id.
 
         Raises:
             ClusterError: there is none, or more than one.
@@ -224,11 +225,11 @@ class MiniCluster:
         return allocated_containers(self.layout.audit_log)
 
     def environment(self) -> dict[str, str]:
-        """The environment in which Hadoop, Tez and Spark clients find this cluster."""
+        """Return the environment in which Hadoop, Tez and Spark clients find this cluster."""
         return processes.environment(self.layout)
 
     def java(self, main: str, *arguments: str, heap_mb: int = 256) -> list[str]:
-        """The command line of a Java client program."""
+        """Return the command line of a Java client program."""
         classpath = (str(self.layout.conf), f"{self.lib}/*")
         return JavaProgram("client", main, classpath, heap_mb, tuple(FRUGAL.split())).command(self.layout, arguments)
 
@@ -279,7 +280,7 @@ class MiniCluster:
     # --- inside ---
 
     def died(self) -> str:
-        """The name of a daemon that should run and does not, or the empty string."""
+        """Return the name of a daemon that should run and does not, or the empty string."""
         for entry in self.layout.processes:
             child = self._children.get(entry.name)
             if child is not None and child.poll() is not None:

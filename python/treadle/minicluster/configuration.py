@@ -83,7 +83,7 @@ def write_queues(layout: Layout, settings: ClusterSettings) -> None:
 
 
 def read_site(file: Path) -> dict[str, str]:
-    """The entries of a Hadoop configuration file.
+    """Return the entries of a Hadoop configuration file.
 
     Raises:
         ClusterError: it is not one.

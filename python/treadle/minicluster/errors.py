@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from treadle.errors import UserError
 
-class ClusterError(Exception):
+
+class ClusterError(UserError):
     """A mini cluster cannot do what was asked; the text says why and what to do about it."""

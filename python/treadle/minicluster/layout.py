@@ -66,7 +66,7 @@ class Layout:
         return f"http://{LOOPBACK}:{self.rm_ports[4]}"
 
     def node_folder(self, number: int) -> Path:
-        """The folder of node `number` (from 1)."""
+        """Return the folder of node `number` (from 1)."""
         return self.folder / f"nm{number}"
 
     def node_id(self, number: int) -> str:
@@ -87,7 +87,7 @@ class Layout:
 
     @classmethod
     def load(cls, folder: Path) -> Layout | None:
-        """What `save` wrote, or None if there is no cluster in `folder`.
+        """Return what `save` wrote, or None if there is no cluster in `folder`.
 
         Raises:
             ClusterError: the file is not one that `save` wrote.

@@ -7,14 +7,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from treadle import __version__
 from treadle.minicluster.errors import ClusterError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def checkout() -> Path | None:
-    """The source checkout that this package runs from, or None if it was installed from a wheel."""
+    """Return the source checkout that this package runs from, or None if it was installed from a wheel."""
     root = PACKAGE.parents[1]
     return root if (root / "java-shim" / "pom.xml").is_file() else None
 
@@ -29,30 +28,13 @@ def build_folder() -> Path:
 
 
 def runtime_pom() -> Path:
-    """The Maven file that lists the Hadoop runtime: in a checkout under java-shim, in a wheel beside the shim's jar."""
+    """Return the Maven file that lists the Hadoop runtime; a wheel carries it beside the shim's jar."""
     root = checkout()
     return root / "java-shim" / "runtime" / "pom.xml" if root else PACKAGE / "java" / "runtime-pom.xml"
 
 
-def shim_jar() -> Path:
-    """The shim's jar of this version.
-
-    Raises:
-        ClusterError: it has not been built.
-    """
-    name = f"treadle-shim-{__version__}.jar"
-    root = checkout()
-    candidates = [PACKAGE / "java" / name]
-    if root is not None:
-        candidates.insert(0, root / "java-shim" / "shim" / "target" / name)
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    raise ClusterError(f"the shim's jar {name} is missing (looked for {candidates[0]}); build it with `make build`")
-
-
 def java_home() -> Path:
-    """The JDK or JRE to run Hadoop with: JAVA_HOME, else that of the `java` on the PATH.
+    """Return the JDK or JRE to run Hadoop with: JAVA_HOME, else that of the `java` on the PATH.
 
     Raises:
         ClusterError: there is none.
@@ -71,7 +53,7 @@ def java_home() -> Path:
 
 
 def treadle_command() -> Path:
-    """The `treadle` executable that belongs to the running Python, which the RM starts its sidecar with.
+    """Return the `treadle` executable that belongs to the running Python, which the RM starts its sidecar with.
 
     Raises:
         ClusterError: it is not there.

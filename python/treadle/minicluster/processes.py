@@ -40,7 +40,7 @@ class JavaProgram:
     options: tuple[str, ...] = ()
 
     def command(self, layout: Layout, arguments: Iterable[str] = ()) -> list[str]:
-        """The whole command line."""
+        """Return the whole command line."""
         return [
             str(java_home() / "bin" / "java"),
             f"-Xmx{self.heap_mb}m",
@@ -56,7 +56,7 @@ class JavaProgram:
 
 
 def environment(layout: Layout, conf: Path | None = None) -> dict[str, str]:
-    """The environment of the cluster's processes and of its clients.
+    """Return the environment of the cluster's processes and of its clients.
 
     Client programs find the cluster by HADOOP_CONF_DIR; nothing of a Hadoop or Spark that the user has leaks in.
     """
@@ -91,7 +91,7 @@ def launch(
 
 
 def record(name: str, process: subprocess.Popen[bytes]) -> ProcessRecord:
-    """What identifies a process that was just started.
+    """Return what identifies a process that was just started.
 
     Raises:
         ClusterError: it has ended already.
@@ -103,7 +103,7 @@ def record(name: str, process: subprocess.Popen[bytes]) -> ProcessRecord:
 
 
 def find(entry: ProcessRecord) -> psutil.Process | None:
-    """The live process that a record speaks of, or None."""
+    """Return the live process that a record speaks of, or None."""
     try:
         process = psutil.Process(entry.pid)
         same = abs(process.create_time() - entry.created) < 1.0

@@ -33,17 +33,18 @@ def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
     """
     timeout_s = cluster.settings.start_timeout_s
     deadline = time.monotonic() + timeout_s
-    while (missing := _missing(cluster)) is not None:
-        say(missing)
+    while (reason := missing(cluster)) is not None:
+        say(reason)
         dead = cluster.died()
         if dead:
             raise ClusterError(f"{dead} ended before the cluster was ready:\n{_reason(cluster.layout, dead)}")
         if time.monotonic() > deadline:
-            raise ClusterError(f"not ready after {timeout_s:g} s: {missing}; logs are in {cluster.layout.logs}")
+            raise ClusterError(f"not ready after {timeout_s:g} s: {reason}; logs are in {cluster.layout.logs}")
         time.sleep(POLL_S)
 
 
-def _missing(cluster: MiniCluster) -> str | None:
+def missing(cluster: MiniCluster) -> str | None:
+    """Say what the cluster still waits for; None if it is ready."""
     try:
         states = [node["state"] for node in cluster.rm.nodes()]
         running = states.count("RUNNING")
@@ -53,15 +54,15 @@ def _missing(cluster: MiniCluster) -> str | None:
         if cluster.layout.waits_for_lease:
             bean = cluster.rm.treadle()
             if bean.get("LeaseHeld") != 1:
-                reason = bean.get("tag.Refusal") or bean.get("tag.LastError")
-                return "waiting for the engine to hold the lease" + (f" ({reason})" if reason else "")
+                trouble = bean.get("tag.Refusal") or bean.get("tag.LastError")
+                return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
     except requests.RequestException:
         return "waiting for the ResourceManager"
     return None
 
 
 def _reason(layout: Layout, name: str) -> str:
-    """The last lines of a daemon's output that say why it ended."""
+    """Return the last lines of a daemon's output that say why it ended."""
     lines = _tail(layout.logs / f"{name}.out") + _tail(layout.logs / f"{name}.log")
     marked = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
     return "\n".join((marked or lines)[:5]) + f"\n(all of it: {layout.logs}/{name}.log)"
@@ -90,7 +91,7 @@ def put_labels(rm: ResourceManagerClient, layout: Layout, settings: ClusterSetti
 
 
 def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSettings:
-    """The same cluster under another scheduler."""
+    """Return the same cluster under another scheduler."""
     return dataclasses.replace(settings, scheduler=scheduler)
 
 
@@ -102,6 +103,18 @@ def uninterrupted() -> Iterator[None]:
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does: by an exception, so that a cluster is stopped on the way."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ class ResourceManagerClient:
         self._session.close()
 
     def get(self, path: str, **parameters: str) -> Any:
-        """The JSON behind a path below the RM's address."""
+        """Return the JSON behind a path below the RM's address."""
         answer = self._session.get(
             self.url + path, params=parameters, timeout=self._timeout_s, headers={"Accept": "application/json"}
         )
@@ -56,7 +56,7 @@ class ResourceManagerClient:
         return dict(self.get(f"/ws/v1/cluster/apps/{application_id}")["app"])
 
     def bean(self, name: str) -> dict[str, Any]:
-        """A JMX bean's attributes; empty if there is no such bean."""
+        """Return a JMX bean's attributes; empty if there is no such bean."""
         beans = self.get("/jmx", qry=name)["beans"]
         return dict(beans[0]) if beans else {}
 
@@ -70,7 +70,7 @@ class ResourceManagerClient:
         return dict(json.loads(text))
 
     def metrics(self) -> dict[str, Any]:
-        """The cluster's metrics."""
+        """Return the cluster's metrics."""
         return dict(self.get("/ws/v1/cluster/metrics")["clusterMetrics"])
 
 

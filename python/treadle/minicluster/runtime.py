@@ -31,7 +31,7 @@ def runtime_folder(pom: Path | None = None, cache: Path | None = None) -> Path:
 
 
 def gather(say: Callable[[str], None] = lambda _: None, pom: Path | None = None, cache: Path | None = None) -> Path:
-    """The folder with the runtime's jars; Maven fetches them if they are not there yet.
+    """Return the folder with the runtime's jars; Maven fetches them if they are not there yet.
 
     An interrupted or failed attempt leaves nothing that a later one could mistake for a runtime, and two at a time do
     not disturb each other.

@@ -87,7 +87,7 @@ def yarn_site(layout: Layout, settings: ClusterSettings, lib: Path) -> Entries:
 
 
 def treadle_entries(layout: Layout, settings: ClusterSettings) -> Entries:
-    """The lines that an administrator would add for Treadle."""
+    """Return the lines that an administrator would add for Treadle."""
     entries = {
         "yarn.scheduler.treadle.mode": settings.mode,
         "yarn.scheduler.treadle.python.command": str(treadle_command()),
@@ -99,7 +99,7 @@ def treadle_entries(layout: Layout, settings: ClusterSettings) -> Entries:
 
 
 def node_site(layout: Layout, settings: ClusterSettings, number: int) -> Entries:
-    """What node `number` (from 1) adds to yarn-site.xml."""
+    """Return what node `number` (from 1) adds to yarn-site.xml."""
     folder = layout.node_folder(number)
     host = [f"{LOOPBACK}:{port}" for port in layout.nm_ports[number - 1]]
     return {
@@ -180,7 +180,7 @@ def default_queues(settings: ClusterSettings) -> Entries:
 
 
 def asynchronous() -> Entries:
-    """What turns the stock scheduler's own thread on."""
+    """Return what turns the stock scheduler's own thread on."""
     return {f"{CS}schedule-asynchronously.enable": "true"}
 
 
@@ -195,7 +195,7 @@ def node_resources(settings: ClusterSettings) -> Entries:
 
 
 def hosts(layout: Layout) -> str:
-    """A hosts file for every JVM: this machine's own name is loopback, and no name server is asked."""
+    """Return a hosts file for every JVM: this machine's own name is loopback, and no name server is asked."""
     names = dict.fromkeys(["localhost", socket.gethostname(), socket.gethostname().split(".")[0]])
     return f"{LOOPBACK} {' '.join(names)}\n"
 

@@ -1,0 +1,213 @@
+"""`treadle minicluster`: a real YARN cluster on this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, NodeLabel, Scheduler, processes, readiness
+from treadle.minicluster.layout import Layout
+from treadle.minicluster.locations import build_folder
+from treadle.minicluster.progress import saying
+from treadle.minicluster.settings import parse_assignments, parse_resources
+
+app = typer.Typer(
+    help="A real YARN cluster on this machine: one ResourceManager and some NodeManagers on loopback.",
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path | None, typer.Option("--folder", help="The cluster's folder; default: build/minicluster.")]
+Nodes = Annotated[int, typer.Option(help="NodeManagers.")]
+Memory = Annotated[int, typer.Option("--memory-mb", help="Memory that each NodeManager offers, MB.")]
+Vcores = Annotated[int, typer.Option(help="Virtual cores that each NodeManager offers.")]
+Resources = Annotated[
+    list[str] | None, typer.Option("--resource", help="NAME=AMOUNT: a further resource type that each node offers.")
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="NAME=NODE[,NODE...]: a partition; NAME:shared=... lends its idle nodes to others."),
+]
+Queues = Annotated[Path | None, typer.Option(help="A capacity-scheduler.xml; default: one queue `default`.")]
+SchedulerName = Annotated[Scheduler, typer.Option(help="Who schedules.")]
+Mode = Annotated[str, typer.Option(help="Treadle's mode: enforce, observe_only or off.")]
+Policy = Annotated[Path | None, typer.Option(help="A treadle.yaml.")]
+Overrides = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE: an entry of yarn-site.xml.")]
+Recovery = Annotated[bool, typer.Option("--recovery", help="Keep the RM's state, so that it survives a restart.")]
+
+
+@app.callback()
+def minicluster() -> None:
+    """Manage a real YARN cluster on this machine."""
+
+
+@app.command()
+def start(
+    folder: Folder = None,
+    nodes: Nodes = 3,
+    memory: Memory = 8192,
+    vcores: Vcores = 8,
+    resource: Resources = None,
+    label: Labels = None,
+    queues: Queues = None,
+    scheduler: SchedulerName = Scheduler.TREADLE,
+    mode: Mode = "enforce",
+    policy: Policy = None,
+    set_: Overrides = None,
+    recovery: Recovery = False,
+) -> None:
+    """Start a cluster and leave it running."""
+    settings = _settings(
+        nodes, memory, vcores, resource, label, queues, scheduler, mode, policy, set_, recovery=recovery
+    )
+    cluster = _start(settings, folder)
+    typer.echo(f"export HADOOP_CONF_DIR={cluster.layout.conf}")
+
+
+@app.command()
+def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """Show what runs."""
+    cluster = _attached(folder)
+    layout = cluster.layout
+    entries = [(entry, processes.find(entry)) for entry in layout.processes]
+    running = {entry.name: process.pid for entry, process in entries if process is not None}
+    missing = readiness.missing(cluster)
+    if as_json:
+        facts = {
+            "folder": str(layout.folder),
+            "conf": str(layout.conf),
+            "rm": layout.rm_url,
+            "scheduler": layout.scheduler,
+            "ready": missing is None,
+            "pids": running,
+            "sidecars": cluster.sidecar_pids(),
+        }
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    table = Table("process", "pid", "address")
+    addresses = {"rm": layout.rm_url} | {
+        f"nm{number}": layout.node_id(number) for number in range(1, len(layout.nm_ports) + 1)
+    }
+    for entry, _ in entries:
+        table.add_row(entry.name, str(running.get(entry.name, "ended")), addresses[entry.name])
+    for pid in cluster.sidecar_pids():
+        table.add_row("sidecar", str(pid), "")
+    console = Console()
+    console.print(table)
+    console.print(f"scheduler {layout.scheduler}; {missing or 'ready'}", highlight=False)
+    console.print(f"export HADOOP_CONF_DIR={layout.conf}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def stop(folder: Folder = None) -> None:
+    """Stop a cluster and all that it runs; its logs stay."""
+    layout = Layout.load(_folder(folder))
+    if layout is None:
+        typer.echo(f"no cluster is running in {_folder(folder)}", err=True)
+        return
+    with saying(Console(stderr=True)) as say, readiness.uninterrupted():
+        say("stopping")
+        processes.end(layout)
+        layout.state_file.unlink(missing_ok=True)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    command: Annotated[list[str], typer.Argument(help="A command, after --, with its arguments.", metavar="CMD...")],
+    folder: Folder = None,
+    nodes: Nodes = 3,
+    memory: Memory = 8192,
+    vcores: Vcores = 8,
+    resource: Resources = None,
+    label: Labels = None,
+    queues: Queues = None,
+    scheduler: SchedulerName = Scheduler.TREADLE,
+    mode: Mode = "enforce",
+    policy: Policy = None,
+    set_: Overrides = None,
+    recovery: Recovery = False,
+) -> None:
+    """Start a cluster, run CMD with its HADOOP_CONF_DIR, stop the cluster and exit as CMD did."""
+    settings = _settings(
+        nodes, memory, vcores, resource, label, queues, scheduler, mode, policy, set_, recovery=recovery
+    )
+    with readiness.terminable():
+        cluster = _start(settings, folder)
+        try:
+            code = _run(cluster, command)
+        finally:
+            cluster.stop()
+    sys.exit(code)
+
+
+def _settings(
+    nodes: int,
+    memory: int,
+    vcores: int,
+    resource: list[str] | None,
+    label: list[str] | None,
+    queues: Path | None,
+    scheduler: Scheduler,
+    mode: str,
+    policy: Path | None,
+    overrides: list[str] | None,
+    *,
+    recovery: bool,
+) -> ClusterSettings:
+    return ClusterSettings(
+        nodes=nodes,
+        memory_mb=memory,
+        vcores=vcores,
+        resources=parse_resources(resource or []),
+        labels=tuple(NodeLabel.parse(text) for text in label or []),
+        queues=queues,
+        scheduler=scheduler,
+        mode=mode,
+        policy=policy,
+        overrides=parse_assignments(overrides or [], "--set"),
+        recovery=recovery,
+    )
+
+
+def _folder(folder: Path | None) -> Path:
+    return (folder or build_folder() / "minicluster").resolve()
+
+
+def _start(settings: ClusterSettings, folder: Path | None) -> MiniCluster:
+    console = Console(stderr=True)
+    with saying(console) as say, readiness.terminable():
+        cluster = MiniCluster(settings, _folder(folder), say)
+        cluster.start()
+    console.print(f"ready: {settings.nodes} NodeManagers, {cluster.layout.rm_url}", highlight=False, soft_wrap=True)
+    return cluster
+
+
+def _attached(folder: Path | None) -> MiniCluster:
+    cluster = MiniCluster.attach(_folder(folder))
+    if cluster is None:
+        raise ClusterError(f"no cluster is running in {_folder(folder)}; start one: treadle minicluster start")
+    return cluster
+
+
+def _run(cluster: MiniCluster, command: list[str]) -> int:
+    """Run a user's command in the foreground; an interrupt reaches it too, and it has a moment to end."""
+    try:
+        child = subprocess.Popen(command, env=cluster.environment())
+    except OSError as error:
+        raise ClusterError(f"{command[0]}: {error.strerror}") from error
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        child.terminate()
+        try:
+            child.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        raise
