@@ -27,6 +27,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 final class MeasurementWriter {
   private static final long SAMPLE_MS = 100;
   private static final int SAMPLES_PER_WRITE = 10;
+  /** Looking for deadlocks stops all threads for a moment. */
+  private static final int SAMPLES_PER_DEADLOCK_CHECK = 100;
   private static final int MAX_SAMPLES = 72_000;
   /** The scheduler's own rule of thumb for a node that has gone quiet: twice the heartbeat interval. */
   private static final long STALE_MS = 2_000;
@@ -43,6 +45,7 @@ final class MeasurementWriter {
   private Map<String, Object> shimAtStart;
   private boolean finished;
   private String failure;
+  private String deadlock;
   private int ticks;
 
   MeasurementWriter(SlsMeasurements measurements, String output, int jobs) throws IOException {
@@ -69,7 +72,11 @@ final class MeasurementWriter {
   private void tick() {
     try {
       sample();
-      if (ticks++ % SAMPLES_PER_WRITE == 0) {
+      ticks++;
+      if (ticks % SAMPLES_PER_DEADLOCK_CHECK == 0) {
+        deadlock = ThreadCpu.deadlock();
+      }
+      if (ticks % SAMPLES_PER_WRITE == 0) {
         write();
       }
     } catch (RuntimeException e) {
@@ -150,7 +157,7 @@ final class MeasurementWriter {
     report.put("sample_columns",
         new String[] {"elapsed_ms", "running", "pending", "apps_running", "apps_pending", "reserved", "stale_nodes"});
     report.put("samples", samples);
-    report.put("deadlock", ThreadCpu.deadlock());
+    report.put("deadlock", deadlock);
     report.put("failure", failure);
     return report;
   }
