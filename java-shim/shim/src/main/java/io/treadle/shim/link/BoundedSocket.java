@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import java.io.BufferedOutputStream;
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InterruptedIOException;
@@ -64,10 +65,12 @@ final class BoundedSocket extends Socket {
       await(SelectionKey.OP_READ);
       read = channel.read(buffer);
     }
-    if (read > 0) {
-      limits.received(read);
-      limits.remainingMs();
+    if (read < 0) {
+      // not as the end of a stream, which readLine() would take for the end of a line
+      throw new EOFException("the sidecar closed the connection");
     }
+    limits.received(read);
+    limits.remainingMs();
     return read;
   }
 
@@ -87,7 +90,8 @@ final class BoundedSocket extends Socket {
 
       @Override
       public int read() throws IOException {
-        return receive(one, 0, 1) < 0 ? -1 : one[0] & 0xff;
+        receive(one, 0, 1);
+        return one[0] & 0xff;
       }
 
       @Override

@@ -1,0 +1,126 @@
+package io.treadle.shim.config;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class ShimConfigTest {
+  private final Configuration conf = new Configuration(false);
+
+  @Test
+  void defaultsNeedNoFile() throws BadSettingException {
+    ShimConfig config = ShimConfig.read(conf);
+    assertEquals(Mode.OBSERVE_ONLY, config.mode());
+    assertEquals(2000, config.leaseMs());
+    assertEquals(10, config.tickMs());
+    assertEquals(SidecarKind.MANAGED, config.sidecar().kind());
+    assertEquals("treadle", config.sidecar().pythonCommand());
+    assertEquals("", config.sidecar().configFile());
+    assertEquals(120_000, config.sidecar().startTimeoutMs());
+    assertEquals(8_388_608, config.frameMaxBytes());
+    assertEquals(8_388_608, config.replyMaxBytes());
+    assertEquals(4096, config.proposalsMax());
+    assertEquals(48, config.batchSize());
+    assertEquals("", config.engineClass());
+    assertEquals("treadle-sidecar.log", config.sidecar().logFile().getName());
+  }
+
+  @Test
+  void takesWhatIsSet() throws BadSettingException {
+    conf.set(ShimConfig.MODE, " enforce ");
+    conf.set(ShimConfig.LEASE_MS, "5000");
+    conf.set(ShimConfig.TICK_MS, "20");
+    conf.set(ShimConfig.SIDECAR, "external");
+    conf.set(ShimConfig.CONNECTION_FILE, "/run/treadle.json");
+    conf.set(ShimConfig.SIDECAR_LOG_FILE, "/var/log/sidecar.log");
+    conf.set(ShimConfig.NODE_STALE_MS, "7000");
+    ShimConfig config = ShimConfig.read(conf);
+    assertEquals(Mode.ENFORCE, config.mode());
+    assertEquals(5000, config.leaseMs());
+    assertEquals(20, config.tickMs());
+    assertEquals(SidecarKind.EXTERNAL, config.sidecar().kind());
+    assertEquals("/run/treadle.json", config.sidecar().connectionFile());
+    assertEquals(new File("/var/log/sidecar.log"), config.sidecar().logFile());
+    assertEquals(7000, config.nodeStaleMs(conf));
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+      "mode, enforced, enforce",
+      "mode, ENFORCE, observe_only",
+      "lease-ms, soon, 100",
+      "lease-ms, 2s, 600000",
+      "lease-ms, 99, 100",
+      "lease-ms, 99999999999999999999, 600000",
+      "tick-ms, 0, 500",
+      "tick-ms, 501, lease-ms",
+      "sidecar, remote, external",
+      "sidecar.start-timeout-ms, -1, 100",
+      "frame.max-bytes, 10, 65536",
+      "reply.max-bytes, 8MB, 65536",
+      "proposals.max, 0, 1000000",
+      "batch.size, 5000, 4096",
+      "node-stale-ms, -5, 0"})
+  void saysKeyValueAndWhatIsAllowed(String key, String value, String allowed) {
+    conf.set(ShimConfig.PREFIX + key, value);
+    String message = assertThrows(BadSettingException.class, () -> ShimConfig.read(conf)).getMessage();
+    assertTrue(message.contains(ShimConfig.PREFIX + key), message);
+    assertTrue(message.contains("'" + value + "'"), message);
+    assertTrue(message.contains(allowed), message);
+    assertTrue(message.contains("yarn-site.xml"), message);
+  }
+
+  @Test
+  void anExternalSidecarNeedsAConnectionFile() {
+    conf.set(ShimConfig.SIDECAR, "external");
+    String message = assertThrows(BadSettingException.class, () -> ShimConfig.read(conf)).getMessage();
+    assertTrue(message.contains(ShimConfig.CONNECTION_FILE), message);
+  }
+
+  @Test
+  void aRefreshTakesModeLeaseAndTickOnly() throws BadSettingException {
+    ShimConfig before = ShimConfig.read(conf);
+    conf.set(ShimConfig.MODE, "enforce");
+    conf.set(ShimConfig.LEASE_MS, "3000");
+    conf.set(ShimConfig.TICK_MS, "30");
+    conf.set(ShimConfig.PROPOSALS_MAX, "7");
+    conf.set(ShimConfig.SIDECAR, "neither");
+    ShimConfig after = before.refreshed(conf);
+    assertEquals(Mode.ENFORCE, after.mode());
+    assertEquals(3000, after.leaseMs());
+    assertEquals(30, after.tickMs());
+    assertEquals(4096, after.proposalsMax());
+    assertEquals(SidecarKind.MANAGED, after.sidecar().kind());
+  }
+
+  @Test
+  void aShortLeaseShortensTheDefaultTick() throws BadSettingException {
+    conf.set(ShimConfig.LEASE_MS, "100");
+    assertEquals(10, ShimConfig.read(conf).tickMs());
+    conf.set(ShimConfig.TICK_MS, "26");
+    assertThrows(BadSettingException.class, () -> ShimConfig.read(conf));
+  }
+
+  @Test
+  void staleNodesAreJudgedAsTheStockSchedulerDoes() throws BadSettingException {
+    ShimConfig config = ShimConfig.read(conf);
+    assertEquals(2000, config.nodeStaleMs(conf));
+    conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", "3000");
+    assertEquals(6000, config.nodeStaleMs(conf));
+    conf.set("yarn.scheduler.skip.node.multiplier", "4");
+    assertEquals(12_000, config.nodeStaleMs(conf));
+    conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", "100");
+    assertEquals(2000, config.nodeStaleMs(conf));
+  }
+
+  @Test
+  void offIsOff() {
+    assertEquals(Mode.OFF, ShimConfig.off().mode());
+  }
+}

@@ -1,0 +1,194 @@
+package io.treadle.shim.link;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.util.Arrays;
+import java.util.Random;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+@Timeout(60)
+class Py4jEngineTest {
+  private static final int PATIENT_MS = 20_000;
+  private static final int IMPATIENT_MS = 200;
+  private static final int REPLY_BYTES = 1 << 20;
+
+  private static String failure(FakeSidecar.Behaviour behaviour, int timeoutMs, byte[] frame) throws IOException {
+    try (FakeSidecar sidecar = new FakeSidecar(behaviour);
+        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), timeoutMs, REPLY_BYTES)) {
+      IOException thrown = assertThrows(IOException.class, () -> engine.decide(frame));
+      assertTrue(thrown.getMessage().length() < 1000, "the frame must not be in the message");
+      return thrown.getMessage();
+    }
+  }
+
+  @Test
+  void carriesBytesBothWays() throws IOException {
+    byte[] frame = new byte[1 << 20];
+    new Random(1).nextBytes(frame);
+    try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> FakeSidecar.reply(out, asked));
+        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), PATIENT_MS, REPLY_BYTES)) {
+      for (int length : new int[] {0, 1, 2, 3, 1000, frame.length}) {
+        byte[] part = Arrays.copyOf(frame, length);
+        assertArrayEquals(part, engine.decide(part));
+      }
+    }
+  }
+
+  @Test
+  void aLongerReplyThanAllowedIsRefused() throws IOException {
+    String reason = failure((asked, out) -> FakeSidecar.reply(out, new byte[REPLY_BYTES + 100]), PATIENT_MS, new byte[10]);
+    assertTrue(reason.contains("more than"), reason);
+  }
+
+  @Test
+  void anEndlessReplyIsCutOff() throws IOException {
+    byte[] letters = new byte[1 << 16];
+    Arrays.fill(letters, (byte) 'A');
+    String reason = failure((asked, out) -> {
+      while (true) {
+        out.write(letters);
+      }
+    }, PATIENT_MS, new byte[10]);
+    assertTrue(reason.contains("more than"), reason);
+  }
+
+  @Test
+  void aReplyThatDripsIsCutOff() throws IOException {
+    CountDownLatch over = new CountDownLatch(1);
+    String reason = failure((asked, out) -> {
+      FakeSidecar.write(out, "!yj");
+      while (over.getCount() > 0) {
+        FakeSidecar.write(out, "A");
+        over.await(5, TimeUnit.MILLISECONDS);
+      }
+    }, IMPATIENT_MS, new byte[10]);
+    over.countDown();
+    assertTrue(reason.contains("no answer within"), reason);
+  }
+
+  @Test
+  void silenceIsATimeOut() throws IOException {
+    String reason = failure((asked, out) -> { }, IMPATIENT_MS, new byte[10]);
+    assertTrue(reason.contains("no answer within"), reason);
+  }
+
+  @Test
+  void aSidecarThatDoesNotReadIsATimeOut() throws IOException {
+    // nobody accepts: the kernel takes the connection, and as much of the frame as fits its buffers
+    try (ServerSocket deaf = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
+        Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(deaf.getInetAddress(), deaf.getLocalPort(), "x"), IMPATIENT_MS,
+            REPLY_BYTES)) {
+      IOException thrown = assertThrows(IOException.class, () -> engine.decide(new byte[1]));
+      assertTrue(thrown.getMessage().contains("no answer within"), thrown.getMessage());
+    }
+    CountDownLatch over = new CountDownLatch(1);
+    byte[] frame = new byte[64 << 20];
+    AtomicReference<String> first = new AtomicReference<>();
+    try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> {
+      FakeSidecar.reply(out, asked);
+      over.await();
+    }); Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), 1000, REPLY_BYTES)) {
+      assertArrayEquals(new byte[3], engine.decide(new byte[3]));
+      first.set(assertThrows(IOException.class, () -> engine.decide(frame)).getMessage());
+    } finally {
+      over.countDown();
+    }
+    assertTrue(first.get().contains("no answer within"), first.get());
+  }
+
+  @Test
+  void halfAReplyIsNone() throws IOException {
+    String reason = failure((asked, out) -> {
+      FakeSidecar.write(out, "!yjAAAA");
+      throw new IOException("and away");
+    }, PATIENT_MS, new byte[10]);
+    assertEquals("the sidecar closed the connection", reason);
+  }
+
+  @Test
+  void aClosedConnectionIsAFailure() throws IOException {
+    String reason = failure((asked, out) -> {
+      throw new IOException("away");
+    }, PATIENT_MS, new byte[10]);
+    assertEquals("the sidecar closed the connection", reason);
+  }
+
+  @Test
+  void theWrongTokenIsAFailure() throws IOException {
+    try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> FakeSidecar.reply(out, asked));
+        Py4jEngine engine = new Py4jEngine(sidecar.endpoint("fedcba9876543210"), PATIENT_MS, REPLY_BYTES)) {
+      IOException thrown = assertThrows(IOException.class, () -> engine.decide(new byte[10]));
+      assertTrue(thrown.getMessage().contains("Authentication"), thrown.getMessage());
+    }
+  }
+
+  @Test
+  void nobodyThereIsAFailure() throws IOException {
+    int port;
+    try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      port = closed.getLocalPort();
+    }
+    try (Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getLoopbackAddress(), port, "x"), PATIENT_MS,
+        REPLY_BYTES)) {
+      assertThrows(IOException.class, () -> engine.decide(new byte[10]));
+    }
+  }
+
+  @Test
+  void anExceptionOfTheEnginesIsToldInOneLine() throws IOException {
+    String reason = failure((asked, out) ->
+        FakeSidecar.write(out, "!xsTraceback (most recent call last):\\n  File x, line 3\\nValueError: no such policy\\n\n"),
+        PATIENT_MS, new byte[10]);
+    assertEquals("the engine failed: ValueError: no such policy", reason);
+  }
+
+  @Test
+  void whatIsNoBytesIsAFailure() throws IOException {
+    for (String reply : new String[] {"!yv\n", "!ysabc\n", "\n", "!\n", "!yjäöü\n", "!yj=\n", "!yj====\n", "!yj\u0000\n"}) {
+      failure((asked, out) -> FakeSidecar.write(out, reply), PATIENT_MS, new byte[10]);
+    }
+  }
+
+  @Test
+  void anInterruptEndsTheWait() throws Exception {
+    CountDownLatch asked = new CountDownLatch(1);
+    AtomicReference<Throwable> thrown = new AtomicReference<>();
+    try (FakeSidecar sidecar = new FakeSidecar((frame, out) -> asked.countDown());
+        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), PATIENT_MS, REPLY_BYTES)) {
+      Thread thread = new Thread(() -> {
+        try {
+          engine.decide(new byte[10]);
+        } catch (Throwable t) {
+          thrown.set(t);
+        }
+      });
+      thread.start();
+      asked.await();
+      thread.interrupt();
+      thread.join();
+    }
+    assertTrue(thrown.get() instanceof IOException, String.valueOf(thrown.get()));
+  }
+
+  @Test
+  void py4jDoesNotLogFrames() throws IOException {
+    try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> FakeSidecar.reply(out, asked));
+        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), PATIENT_MS, REPLY_BYTES)) {
+      engine.decide(new byte[1]);
+      assertTrue(!Logger.getLogger("py4j.CallbackConnection").isLoggable(Level.INFO));
+      assertTrue(!Logger.getLogger("py4j.CallbackClient").isLoggable(Level.SEVERE));
+    }
+  }
+}
