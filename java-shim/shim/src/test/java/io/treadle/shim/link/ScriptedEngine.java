@@ -1,0 +1,130 @@
+package io.treadle.shim.link;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * An engine in this JVM that does what a test says. A link makes its engines by the name of their class, so the script is static: one
+ * test at a time.
+ */
+public final class ScriptedEngine implements Engine {
+  /** What is answered to a frame. */
+  public interface Script {
+    byte[] answer(Frame frame) throws IOException;
+  }
+
+  /** The header of a frame. */
+  public static final class Frame {
+    private final ByteBuffer bytes;
+
+    Frame(byte[] bytes) {
+      this.bytes = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    public boolean snapshot() {
+      return (bytes.getShort(6) & 1) != 0;
+    }
+
+    public boolean observe() {
+      return (bytes.getShort(6) & 4) != 0;
+    }
+
+    public long epoch() {
+      return bytes.getLong(8);
+    }
+
+    public long sequence() {
+      return bytes.getLong(16);
+    }
+
+    public int configuration() {
+      return bytes.getInt(32);
+    }
+
+    public int limit() {
+      return bytes.getInt(36);
+    }
+
+    /** An answer to this frame; proposals as triples of application, key and node. */
+    public byte[] answer(int... proposals) {
+      return ScriptedEngine.answer(epoch(), sequence(), 0, "", proposals);
+    }
+  }
+
+  private static final AtomicInteger MADE = new AtomicInteger();
+  private static final AtomicInteger CLOSED = new AtomicInteger();
+  private static final List<Frame> FRAMES = new CopyOnWriteArrayList<>();
+  private static volatile Script script = Frame::answer;
+
+  /** Made by the link. */
+  public ScriptedEngine() {
+    MADE.incrementAndGet();
+  }
+
+  /** Begins a test. */
+  public static void reset(Script first) {
+    script = first;
+    MADE.set(0);
+    CLOSED.set(0);
+    FRAMES.clear();
+  }
+
+  /** From now on. */
+  public static void script(Script next) {
+    script = next;
+  }
+
+  /** How many engines are open. */
+  public static int open() {
+    return MADE.get() - CLOSED.get();
+  }
+
+  /** The headers of all frames since {@link #reset}. */
+  public static List<Frame> frames() {
+    return FRAMES;
+  }
+
+  /** Everything that could be proposed with small indices, to one node: most of it is turned down, what is asked for is placed. */
+  public static byte[] proposeAll(Frame frame) {
+    int[] triples = new int[3 * 16];
+    for (int i = 0; i < 16; i++) {
+      triples[3 * i] = i / 4;
+      triples[3 * i + 1] = i % 4;
+    }
+    return frame.limit() < 16 ? frame.answer() : frame.answer(triples);
+  }
+
+  /** A proposal frame. */
+  public static byte[] answer(long epoch, long sequence, int flags, String status, int... proposals) {
+    int rows = proposals.length / 3;
+    byte[] text = status.getBytes(StandardCharsets.UTF_8);
+    ByteBuffer bytes = ByteBuffer.allocate(40 + 12 * rows + text.length).order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put((byte) 'T').put((byte) 'R').put((byte) 'D').put((byte) 'P').putShort((short) 1).putShort((short) flags);
+    bytes.putLong(epoch).putLong(sequence).putLong(1).putInt(rows).putInt(text.length);
+    for (int column = 0; column < 3; column++) {
+      for (int row = 0; row < rows; row++) {
+        bytes.putInt(proposals[3 * row + column]);
+      }
+    }
+    return bytes.put(text).array();
+  }
+
+  @Override
+  public byte[] decide(byte[] frame) throws IOException {
+    Frame header = new Frame(frame);
+    if (FRAMES.size() < 10_000) {
+      FRAMES.add(header);
+    }
+    return script.answer(header);
+  }
+
+  @Override
+  public void close() {
+    CLOSED.incrementAndGet();
+  }
+}

@@ -1,0 +1,283 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.Await;
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.ScriptedEngine;
+import io.treadle.shim.link.ScriptedEngine.Frame;
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** A real ResourceManager, its scheduler's link, and an engine that answers as a test says. */
+@Timeout(300)
+class LinkInRmTest {
+  private final YarnConfiguration conf = TestRms.configuration("enforce");
+  private MockRM rm;
+  private MockNM node;
+
+  @BeforeEach
+  void settings() {
+    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
+    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
+  }
+
+  @AfterEach
+  void stop() {
+    rm.stop();
+    assertEquals(0, ScriptedEngine.open(), "engines left open");
+    assertEquals(0, scheduler().shim().escapes());
+  }
+
+  private void start(ScriptedEngine.Script script) throws Exception {
+    ScriptedEngine.reset(script);
+    rm = new MockRM(conf);
+    rm.start();
+    node = rm.registerNode("h1:1234", 16_384);
+  }
+
+  private TreadleScheduler scheduler() {
+    return TestRms.scheduler(rm);
+  }
+
+  private long number(String name) {
+    return scheduler().shim().metrics().numbers().get(name);
+  }
+
+  private void awaitLease(long held) throws Exception {
+    Await.until("LeaseHeld is " + held, () -> number("LeaseHeld") == held);
+  }
+
+  private void frames(int more) throws Exception {
+    int before = ScriptedEngine.frames().size();
+    Await.until(more + " more frames", () -> {
+      node.nodeHeartbeat(true);
+      return ScriptedEngine.frames().size() >= before + more;
+    });
+  }
+
+  @Test
+  void everyContainerIsPlacedByTheEngine() throws Exception {
+    start(ScriptedEngine::proposeAll);
+    awaitLease(1);
+    RMApp app = TestRms.submit(rm, 1024);
+    MockAM am = TestRms.launch(rm, app, node);
+    am.allocate("*", 1024, 3, Collections.emptyList());
+    Await.until("3 containers and the AM are there", () -> {
+      node.nodeHeartbeat(true);
+      return scheduler().getNode(node.getNodeId()).getNumContainers() == 4;
+    });
+    assertEquals(3, am.allocate(Collections.emptyList(), Collections.emptyList()).getAllocatedContainers().size());
+    assertEquals(4, number("Committed"));
+    assertEquals(0, number("PlacedNatively"));
+    assertEquals("{\"" + app.getApplicationId() + "\":{\"treadle\":4,\"native\":0}}",
+        scheduler().shim().metrics().placements().getPlacements());
+    assertEquals(1, number("LeaseFlips"));
+    assertEquals(0, number("LinkFailures"));
+  }
+
+  @Test
+  void theGateIsClosedWhileTheEngineHoldsTheLease() throws Exception {
+    start(Frame::answer);
+    awaitLease(1);
+    RMApp app = TestRms.submit(rm, 1024);
+    for (int i = 0; i < 10; i++) {
+      node.nodeHeartbeat(true);
+      rm.drainEvents();
+    }
+    assertEquals(0, scheduler().getNode(node.getNodeId()).getNumContainers());
+    ScriptedEngine.script(frame -> {
+      throw new IOException("gone");
+    });
+    awaitLease(0);
+    TestRms.launch(rm, app, node);
+    assertEquals(1, number("PlacedNatively"));
+    assertEquals("gone", scheduler().shim().metrics().texts().get("LastError"));
+  }
+
+  @Test
+  void theGateOpensByItselfWhenTheEngineHangs() throws Exception {
+    conf.set(ShimConfig.LEASE_MS, "200");
+    start(Frame::answer);
+    awaitLease(1);
+    CountDownLatch over = new CountDownLatch(1);
+    ScriptedEngine.script(frame -> {
+      try {
+        over.await();
+      } catch (InterruptedException e) {
+        throw new IOException(e);
+      }
+      return frame.answer();
+    });
+    try {
+      awaitLease(0);
+      // the link still waits: nobody but the clock has opened the gate
+      assertEquals(0, number("LinkFailures"));
+      TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+      assertEquals(1, number("PlacedNatively"));
+    } finally {
+      over.countDown();
+    }
+    Await.until("the late answer counts as a failure", () -> number("LinkFailures") >= 1);
+    awaitLease(1);
+    assertTrue(ScriptedEngine.frames().stream().filter(Frame::snapshot).count() >= 2);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"empty", "null", "garbage", "epoch", "sequence", "too many", "half", "exception", "error", "status"})
+  void aBadAnswerCostsTheLeaseUntilAGoodOneToASnapshot(String kind) throws Exception {
+    start(Frame::answer);
+    awaitLease(1);
+    frames(2);
+    long epoch = ScriptedEngine.frames().get(0).epoch();
+    ScriptedEngine.script(frame -> bad(kind, frame));
+    Await.until("three conversations have failed", () -> number("LinkFailures") >= 3);
+    awaitLease(0);
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    assertEquals(1, number("PlacedNatively"));
+    assertFalse(scheduler().shim().metrics().texts().get("LastError").isEmpty());
+    int before = ScriptedEngine.frames().size();
+    ScriptedEngine.script(Frame::answer);
+    awaitLease(1);
+    List<Frame> frames = ScriptedEngine.frames();
+    Frame first = frames.subList(before - 1, frames.size()).stream().filter(Frame::snapshot).findFirst().get();
+    assertTrue(first.epoch() > epoch);
+    assertEquals(1, first.sequence());
+  }
+
+  private static byte[] bad(String kind, Frame frame) throws IOException {
+    switch (kind) {
+      case "empty":
+        return new byte[0];
+      case "null":
+        return null;
+      case "garbage":
+        return new byte[1000];
+      case "epoch":
+        return ScriptedEngine.answer(frame.epoch() - 1, frame.sequence(), 0, "");
+      case "sequence":
+        return ScriptedEngine.answer(frame.epoch(), frame.sequence() + 1, 0, "");
+      case "too many":
+        return frame.answer(new int[3 * (frame.limit() + 1)]);
+      case "half":
+        return Arrays.copyOf(frame.answer(0, 0, 0), 47);
+      case "exception":
+        throw new IllegalStateException("on purpose");
+      case "error":
+        throw new StackOverflowError("on purpose");
+      default:
+        return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0, "[1, 2");
+    }
+  }
+
+  @Test
+  void anEngineThatLostTrackGetsASnapshotInTheSameEpoch() throws Exception {
+    start(Frame::answer);
+    awaitLease(1);
+    frames(1);
+    ScriptedEngine.script(frame -> {
+      ScriptedEngine.script(Frame::answer);
+      return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, "");
+    });
+    Await.until("a second snapshot was sent", () -> ScriptedEngine.frames().stream().filter(Frame::snapshot).count() == 2);
+    awaitLease(1);
+    assertEquals(1, ScriptedEngine.frames().stream().map(Frame::epoch).distinct().count());
+    assertEquals(0, number("LinkFailures"));
+    assertEquals(1, number("LeaseFlips"));
+  }
+
+  @Test
+  void anEngineThatNeverUnderstandsIsAFailure() throws Exception {
+    start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, ""));
+    Await.until("the conversation has failed", () -> number("LinkFailures") >= 1);
+    assertEquals(0, number("LeaseFlips"));
+    assertTrue(scheduler().shim().metrics().texts().get("LastError").contains("in a row"));
+  }
+
+  @Test
+  void observingCommitsNothingAndLeavesTheGateOpen() throws Exception {
+    conf.set(ShimConfig.MODE, "observe_only");
+    start(ScriptedEngine::proposeAll);
+    awaitLease(1);
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    frames(2);
+    assertEquals(1, number("PlacedNatively"));
+    assertEquals(0, number("Committed"));
+    assertTrue(ScriptedEngine.frames().stream().allMatch(Frame::observe));
+  }
+
+  @Test
+  void modesFollowARefresh() throws Exception {
+    start(ScriptedEngine::proposeAll);
+    awaitLease(1);
+    conf.set(ShimConfig.MODE, "off");
+    TestRms.refresh(rm, conf);
+    awaitLease(0);
+    Await.until("the engine is closed", () -> ScriptedEngine.open() == 0);
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    assertEquals(1, number("PlacedNatively"));
+    conf.set(ShimConfig.MODE, "observe_only");
+    TestRms.refresh(rm, conf);
+    awaitLease(1);
+    frames(1);
+    List<Frame> frames = ScriptedEngine.frames();
+    assertTrue(frames.get(frames.size() - 1).observe());
+    assertEquals(2, frames.get(frames.size() - 1).configuration());
+    conf.set(ShimConfig.MODE, "enforce");
+    TestRms.refresh(rm, conf);
+    Await.until("frames are for committing", () -> !frames.get(frames.size() - 1).observe());
+    awaitLease(1);
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    assertEquals(1, number("PlacedNatively"));
+    assertEquals(1, number("Committed"));
+  }
+
+  @Test
+  void theStatusOfTheEngineIsShown() throws Exception {
+    start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0,
+        "{\"policy\": \"capacity\", \"configuration\": 0, \"error\": \"line 3: no\", \"warnings\": [\"w\"]}"));
+    awaitLease(1);
+    assertEquals("capacity", scheduler().shim().metrics().texts().get("Policy"));
+    assertEquals("line 3: no", scheduler().shim().metrics().texts().get("LastError"));
+  }
+
+  @Test
+  void aWrongEngineClassIsSaidAndStockSchedules() throws Exception {
+    conf.set(ShimConfig.ENGINE_CLASS, "no.such.Engine");
+    start(Frame::answer);
+    Await.until("the error is shown", () -> scheduler().shim().metrics().texts().get("LastError").contains("no.such.Engine"));
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    assertEquals(1, number("PlacedNatively"));
+  }
+
+  @Test
+  void asynchronousSchedulingPassesTheGateToo() throws Exception {
+    conf.setBoolean("yarn.scheduler.capacity.schedule-asynchronously.enable", true);
+    conf.setInt("yarn.scheduler.capacity.schedule-asynchronously.maximum-threads", 2);
+    start(ScriptedEngine::proposeAll);
+    awaitLease(1);
+    RMApp app = TestRms.submit(rm, 1024);
+    MockAM am = TestRms.launch(rm, app, node);
+    am.allocate("*", 1024, 3, Collections.<ContainerId>emptyList());
+    Await.until("all are placed", () -> scheduler().getNode(node.getNodeId()).getNumContainers() == 4);
+    assertEquals(4, number("Committed"));
+    assertEquals(0, number("PlacedNatively"));
+  }
+}
