@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
-
 from treadle.model.columns import ASSUMED
+from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.types import I32, I64, U8, Records
 
 if TYPE_CHECKING:
     from treadle.model.cluster import View
 
 
-@njit(cache=True, nogil=True)
+@inner
 def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> None:
     """Add (sign 1) or take off (-1) what proposal ``i`` assumes: on node, queues, user, application, row."""
     app, row, node = batch[i].application, batch[i].row, batch[i].node
@@ -32,7 +31,7 @@ def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> Non
             queue = view.queues[queue].parent
 
 
-@njit(cache=True, nogil=True)
+@inner
 def shift_locality(places: Records, place: int, decide: int, sign: int, committed: bool) -> None:
     """Do the same to a count at a node or rack, which the RM does not send again after a commit."""
     if place < 0 or places[place].born > decide:
@@ -42,7 +41,7 @@ def shift_locality(places: Records, place: int, decide: int, sign: int, committe
         places[place].count -= 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> None:
     """Assume proposal ``i``."""
     shift(view, batch, capability, i, 1)
@@ -50,7 +49,7 @@ def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> 
     shift_locality(view.places, batch[i].rack_place, decide, 1, False)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def resolve(view: View, batch: Records, capability: I64, decide: int, positions: I32, fates: U8) -> int:
     """Take off what the proposals at ``positions`` assumed; return how many were still open. Fate 0 is a commit."""
     resolved = 0

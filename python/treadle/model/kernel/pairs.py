@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.types import Records
 
 EMPTY: Final = -1
@@ -15,20 +15,20 @@ GONE: Final = -2
 PAIR: Final = np.dtype([("key", "i8"), ("value", "i4")], align=True)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def pair(first: int, second: int) -> int:
     """Return the key of two indices below 2**31."""
     return int((np.int64(first) << 32) | np.int64(second))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def start_of(key: int, mask: int) -> int:
     """Return where the search for ``key`` starts (Fibonacci hashing: the high bits of a product)."""
     mixed = np.uint64(key) * np.uint64(11400714819323198485)
     return int(np.int64((mixed >> np.uint64(32)) & np.uint64(mask)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find(pairs: Records, key: int) -> int:
     """Return the value of ``key``, or -1."""
     mask = len(pairs) - 1
@@ -40,7 +40,7 @@ def find(pairs: Records, key: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put(pairs: Records, key: int, value: int) -> None:
     """Set ``key`` to ``value``. There must be an empty slot."""
     mask = len(pairs) - 1
@@ -59,7 +59,7 @@ def put(pairs: Records, key: int, value: int) -> None:
     pairs[at].value = value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove(pairs: Records, key: int) -> int:
     """Forget ``key``; return its value, or -1 if it was not there. Its slot stays in use until the map grows."""
     mask = len(pairs) - 1
@@ -72,7 +72,7 @@ def remove(pairs: Records, key: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_live(pairs: Records, bigger: Records) -> int:
     """Copy what is there into an empty map; return how many pairs there were."""
     live = 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair, put, remove
 from treadle.model.types import I32, I64, U8, Records
 
 
-@njit(cache=True, nogil=True)
+@inner
 def take_from(free: I32, next_unused: I64) -> int:
     """Return a free row: one given back (``free[0]`` of them, a stack from 1 on), or the next that was never used."""
     if free[0] > 0:
@@ -19,7 +18,7 @@ def take_from(free: I32, next_unused: I64) -> int:
     return next_unused[0] - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -> None:
     """Set what is outstanding of a row at ANY, and its application's sums."""
     app = rows[row].application
@@ -28,7 +27,7 @@ def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -
     rows[row].count = count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def link(apps: Records, rows: Records, row: int) -> None:
     """Put a row into its application's list: by priority, allocation request id, key."""
     app = rows[row].application
@@ -52,7 +51,7 @@ def link(apps: Records, rows: Records, row: int) -> None:
         rows[before].next = row
 
 
-@njit(cache=True, nogil=True)
+@inner
 def unlink(apps: Records, rows: Records, row: int) -> None:
     """Take a row out of its application's list."""
     app = rows[row].application
@@ -65,7 +64,7 @@ def unlink(apps: Records, rows: Records, row: int) -> None:
     rows[at].next = rows[row].next
 
 
-@njit(cache=True, nogil=True)
+@inner
 def start_row(rows: Records, row: int, app: int, key: int) -> None:
     """Make a row that nothing has happened to."""
     rows[row].application = app
@@ -82,7 +81,7 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].hold_avoid = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def apply_requests(
     apps: Records,
     rows: Records,
@@ -123,7 +122,8 @@ def apply_requests(
             rows[row].relax = relax[i]
             rows[row].constrained = constrained[i]
             rows[row].partition = partition[i]
-            capabilities[row] = capability[i]
+            for r in range(capability.shape[1]):
+                capabilities[row, r] = capability[i, r]
             if moved or fresh:
                 link(apps, rows, row)
             set_count(apps, rows, row, capabilities[row, 0], count[i])
@@ -133,7 +133,7 @@ def apply_requests(
     return empty
 
 
-@njit(cache=True, nogil=True)
+@inner
 def clear_localities(rows: Records, row: int, places: Records, index: Records, free: I32) -> None:
     """Forget where a row would like to be."""
     at = rows[row].first_locality
@@ -146,7 +146,7 @@ def clear_localities(rows: Records, row: int, places: Records, index: Records, f
     rows[row].localities = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def drop_asks(
     apps: Records,
     app: int,
@@ -169,7 +169,7 @@ def drop_asks(
     return empty
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_rows(apps: Records, app: int, rows: Records) -> int:
     """Return how many rows an application has."""
     count = 0
@@ -180,7 +180,7 @@ def count_rows(apps: Records, app: int, rows: Records) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def apply_localities(
     rows: Records,
     row_index: Records,
@@ -218,7 +218,7 @@ def apply_localities(
         places[at].told = generation
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def free_row(
     apps: Records,
     rows: Records,

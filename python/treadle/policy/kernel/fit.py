@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
-
+from treadle.model.kernel.compiled import inner
 from treadle.model.kernel.pairs import find, pair
 from treadle.policy.kernel.scratch import (
     CURSOR,
@@ -34,7 +33,7 @@ NO_NODE = -1
 WAIT = -2
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
     """Is there room on the node, in every counted resource?"""
     for r in range(len(view.counted)):
@@ -43,7 +42,7 @@ def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def place_of(view: View, row: int, name: int) -> int:
     """Return the locality row at which ``row`` still has an ask for this name, or -1."""
     place = find(view.place_index, pair(row, name))
@@ -52,7 +51,7 @@ def place_of(view: View, row: int, name: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def level_of(view: View, row: int, node: int) -> int:
     """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out."""
     if view.rows[row].localities > 0 and not view.rows[row].constrained:
@@ -67,7 +66,7 @@ def level_of(view: View, row: int, node: int) -> int:
     return NOT_THERE
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
     """Is the node neither blacklisted by the application nor one that the row was rejected on of late?"""
     app = view.rows[row].application
@@ -81,7 +80,7 @@ def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> float:
     """Return the dot product of ask and free space, each as a share of the largest node (Tetris; 0 for first fit)."""
     value = 0.0
@@ -92,7 +91,7 @@ def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> fl
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def skip(spots: Records, at: int) -> int:
     """Return the first place at or after ``at`` whose node is still open (with path halving)."""
     while spots[at].next != at:
@@ -101,7 +100,7 @@ def skip(spots: Records, at: int) -> int:
     return int(at)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def position_of(spots: Records, count: int, node: int) -> int:
     """Return the place of the first node that is not before ``node`` in the list, by bisection."""
     low, high = 0, count
@@ -114,7 +113,7 @@ def position_of(spots: Records, count: int, node: int) -> int:
     return low
 
 
-@njit(cache=True, nogil=True)
+@inner
 def close_node(view: View, scratch: Scratch, node: int) -> None:
     """Take a node off the list if not even the smallest ask fits any more."""
     for r in range(len(view.counted)):
@@ -125,7 +124,7 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
             return
 
 
-@njit(cache=True, nogil=True)
+@inner
 def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: int) -> int:
     """Return the best node no farther than ``farthest``: nearest first, then by score; `NO_NODE` if none fits.
 
@@ -157,7 +156,7 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: int) ->
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return the best node that the row names, or `NO_NODE`."""
     if scratch.counters[OPEN_NODES] <= knobs.window:
@@ -178,7 +177,7 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
     """Has an ask that is no larger in any resource been found to fit nowhere?"""
     for memo in range(scratch.counters[MEMO_COUNT]):
@@ -192,16 +191,17 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
     """Remember that an ask fits nowhere, if it was only its size that mattered."""
     pure = view.rows[row].relax and view.rows[row].exclusions == 0
     if pure and view.apps[view.rows[row].application].blacklisted == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
-        scratch.asks[MEMO + scratch.counters[MEMO_COUNT]] = view.capability[row]
+        for r in range(len(view.counted)):
+            scratch.asks[MEMO + scratch.counters[MEMO_COUNT], r] = view.capability[row, r]
         scratch.counters[MEMO_COUNT] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def missed_opportunities(view: View, knobs: Knobs, row: int) -> int:
     """Return how many nodes would have sent a heartbeat, this one included, since the row first passed one over."""
     since = view.rows[row].waiting_since_ms
@@ -210,7 +210,7 @@ def missed_opportunities(view: View, knobs: Knobs, row: int) -> int:
     return 1 + (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
 
 
-@njit(cache=True, nogil=True)
+@inner
 def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
     """Return how many opportunities must be missed before a node elsewhere will do (as in YARN)."""
     if knobs.rack_delay >= 0:
@@ -220,7 +220,7 @@ def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
     return min(float(knobs.cluster_nodes), asks * factor)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
     node = view.rows[row].hold_node
@@ -233,7 +233,7 @@ def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@inner
 def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Begin or go on to wait for a nearer node, if there is a farther one that would do; else `NO_NODE`."""
     cursor = scratch.counters[CURSOR]
@@ -248,7 +248,7 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     return WAIT
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one."""
     node = held_node(view, scratch, knobs, row)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
-
 from treadle.model.columns import TOTAL
+from treadle.model.kernel.compiled import kernel
 from treadle.policy.kernel.fit import NOT_THERE, is_wanted, level_of
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
     """Return the largest share of the node's resources that is still missing for the ask; -1 if it can never fit."""
     missing = 0.0
@@ -28,7 +27,7 @@ def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
     return missing
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return the node with the least missing on which the ask would fit if it were empty, or -1.
 

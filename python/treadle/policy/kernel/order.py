@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import log, log1p
 from typing import TYPE_CHECKING
 
-from numba import njit
-
 from treadle.model.columns import ASSUMED, USED
+from treadle.model.kernel.compiled import inner
 from treadle.model.queues import FAIR
 
 if TYPE_CHECKING:
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
     from treadle.policy.kernel.scratch import Scratch
 
 
-@njit(cache=True, nogil=True)
+@inner
 def wants(view: View, scratch: Scratch, app: int) -> bool:
     """May the application still get something in this decide?"""
     return scratch.apps[app].done == 0 and view.apps[app].pending > view.apps[app].assumed_count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def fair_key(view: View, app: int, sized: int) -> float:
     """Return memory used, divided by log2(1 + memory asked for) with size-based weight (YARN's FairOrderingPolicy)."""
     magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
@@ -32,7 +31,7 @@ def fair_key(view: View, app: int, sized: int) -> float:
     return magnitude
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
     """Say whether fair order puts ``a`` before ``b``: the smaller key, then the earlier start, then fifo order."""
     if scratch.apps[a].key != scratch.apps[b].key:
@@ -42,7 +41,7 @@ def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
     return scratch.apps[a].rank < scratch.apps[b].rank
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> None:
     """Restore the heap at ``heap[base:base + size]`` below position ``at``."""
     heap = scratch.list
@@ -59,7 +58,7 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
         at = least
 
 
-@njit(cache=True, nogil=True)
+@inner
 def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
     """Make a heap of the leaf's applications that want something."""
     base, size = scratch.queues[leaf].first, 0
@@ -74,7 +73,7 @@ def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
         sift_down(view, scratch, base, size, at)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def begin_leaf(scratch: Scratch, leaf: int) -> None:
     """Start at the head of a leaf's applications."""
     scratch.queues[leaf].am_cursor = scratch.queues[leaf].first
@@ -82,13 +81,13 @@ def begin_leaf(scratch: Scratch, leaf: int) -> None:
     scratch.queues[leaf].heap_size = -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
     """Say whether the application awaits an AM container that is not proposed yet."""
     return view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count == 0 and wants(view, scratch, app)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def next_application(view: View, scratch: Scratch, leaf: int) -> int:
     """Return the application to serve now, or -1 if the leaf has none."""
     last = scratch.queues[leaf + 1].first
@@ -107,7 +106,7 @@ def next_application(view: View, scratch: Scratch, leaf: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def next_fair(view: View, scratch: Scratch, leaf: int) -> int:
     """Return the application with the least key, after putting the one served last where it belongs now."""
     if scratch.queues[leaf].heap_size < 0:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
-
 from treadle.model.columns import ASSUMED, HEADROOM, LIMIT, TOTAL, USED
 from treadle.model.kernel.assume import assume
+from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.fit import (
@@ -42,11 +41,12 @@ if TYPE_CHECKING:
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 
-@njit(cache=True, nogil=True)
+@inner
 def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> bool:
     """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
     least, any_ask = scratch.asks[LEAST], False
-    least[:] = 1 << 62
+    for r in range(len(least)):
+        least[r] = 1 << 62
     for queue in range(len(scratch.queues)):
         scratch.queues[queue].live = 0
     for leaf in range(len(view.queues)):
@@ -73,7 +73,7 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
     return any_ask
 
 
-@njit(cache=True, nogil=True)
+@inner
 def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
     """Has the row an ask that is not assumed, let through by the gate, and not cooling down?"""
     if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > knobs.decide:
@@ -81,12 +81,12 @@ def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
     return view.rows[row].count > view.rows[row].assumed
 
 
-@njit(cache=True, nogil=True)
+@inner
 def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """List the nodes of the partition on which the smallest ask fits; add up what the partition has."""
     resources = len(view.counted)
-    scratch.rates[PARTITION, :] = 0.0
-    scratch.rates[LARGEST, :] = 0.0
+    for r in range(resources):
+        scratch.rates[PARTITION, r] = scratch.rates[LARGEST, r] = 0.0
     count = 0
     for node in range(len(view.nodes)):
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
@@ -112,7 +112,7 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
             scratch.rates[LARGEST, r] = 1.0 / scratch.rates[LARGEST, r]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_over_limit(view: View, scratch: Scratch, user: int) -> bool:
     """Say whether the user is over the limit already, by the dominant share of the cluster as the RM does.
 
@@ -130,7 +130,7 @@ def is_over_limit(view: View, scratch: Scratch, user: int) -> bool:
     return over and used_share >= limit_share
 
 
-@njit(cache=True, nogil=True)
+@inner
 def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> bool:
     """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom."""
     for r in range(len(view.counted)):
@@ -145,7 +145,7 @@ def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> boo
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def note_big(view: View, scratch: Scratch, row: int) -> None:
     """Remember a row that fits no node, and how many proposals there were when that was found."""
     if view.rows[row].hold_node < 0 and scratch.counters[BIG_COUNT] < BIG_ROWS:
@@ -154,7 +154,7 @@ def note_big(view: View, scratch: Scratch, row: int) -> None:
         scratch.counters[BIG_COUNT] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def propose(
     view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, row: int, node: int, user: int
 ) -> None:
@@ -169,13 +169,14 @@ def propose(
     out[i].queue = view.apps[app].queue
     out[i].user = user
     out[i].partition = view.rows[row].partition
-    asked[i] = view.capability[row]
     out[i].node_place = place_of(view, row, view.nodes[node].name) if level == NODE_LOCAL else -1
     out[i].rack_place = place_of(view, row, view.nodes[node].rack) if level <= RACK_LOCAL else -1
     out[i].open = 1
+    for r in range(len(view.counted)):
+        asked[i, r] = view.capability[row, r]
     assume(view, out, asked, i, knobs.decide)
     for r in range(len(view.counted)):
-        scratch.available[node, r] -= view.capability[row, r]
+        scratch.available[node, r] -= asked[i, r]
     if level < OFF_SWITCH:
         view.rows[row].waiting_since_ms = -1
     if view.rows[row].hold_node == node:
@@ -185,7 +186,7 @@ def propose(
         close_node(view, scratch, node)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def serve_application(
     view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
 ) -> bool:
@@ -213,7 +214,7 @@ def serve_application(
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, leaf: int, partition: int) -> bool:
     """Propose one container for the leaf's next application that can be served; False if there is none."""
     find_room(view, scratch, leaf, partition)
@@ -227,7 +228,7 @@ def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: 
         scratch.apps[app].done = 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, partition: int, limit: int) -> int:
     """Propose containers in a partition until there are ``limit`` or nothing more fits; return how many there are.
 

@@ -4,51 +4,49 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
-
 from treadle.model.columns import ASSUMED, GUARANTEED, MAXIMUM, USED
+from treadle.model.kernel.compiled import inner
 from treadle.policy.kernel.scratch import PARTITION, ROOM
 
 if TYPE_CHECKING:
     from treadle.model.cluster import View
-    from treadle.model.types import F64, I64
     from treadle.policy.kernel.scratch import Scratch
 
 CAPACITY = 0
 """The only rule so far."""
 
 
-@njit(cache=True, nogil=True)
-def dominant(amounts: I64, assumed: I64, inverse: F64) -> float:
-    """Return the largest share of any counted resource; ``inverse`` is 1 / total, 0 for those not counted."""
+@inner
+def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kind: int) -> float:
+    """Return the largest share of the partition that an amount of the queue is; with what is assumed, if USED."""
     share = 0.0
-    for r in range(len(inverse)):
-        share = max(share, (amounts[r] + assumed[r]) * inverse[r])
+    for r in range(len(view.counted)):
+        amount = view.limit_amounts[queue, partition, kind, r]
+        if kind == USED:
+            amount += view.limit_amounts[queue, partition, ASSUMED, r]
+        share = max(share, amount * scratch.rates[PARTITION, r])
     return share
 
 
-@njit(cache=True, nogil=True)
+@inner
 def begin_shares(view: View, scratch: Scratch, partition: int) -> None:
     """Work out what every queue has been guaranteed and uses in the partition."""
     for queue in range(len(view.queues)):
         if view.queues[queue].exists:
-            used, assumed = view.limit_amounts[queue, partition, USED], view.limit_amounts[queue, partition, ASSUMED]
-            scratch.queues[queue].used_share = dominant(used, assumed, scratch.rates[PARTITION])
-            guaranteed = view.limit_amounts[queue, partition, GUARANTEED]
-            scratch.queues[queue].guaranteed_share = dominant(guaranteed, 0 * guaranteed, scratch.rates[PARTITION])
+            scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
+            scratch.queues[queue].guaranteed_share = dominant_share(view, scratch, queue, partition, GUARANTEED)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def update_shares(view: View, scratch: Scratch, leaf: int, partition: int) -> None:
     """Follow an allocation up from its leaf."""
     queue = leaf
     while queue >= 0:
-        used, assumed = view.limit_amounts[queue, partition, USED], view.limit_amounts[queue, partition, ASSUMED]
-        scratch.queues[queue].used_share = dominant(used, assumed, scratch.rates[PARTITION])
+        scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
         queue = view.queues[queue].parent
 
 
-@njit(cache=True, nogil=True)
+@inner
 def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
     """Is queue ``a`` served before its sibling ``b``?
 
@@ -72,7 +70,7 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
     return a < b
 
 
-@njit(cache=True, nogil=True)
+@inner
 def pick_leaf(view: View, scratch: Scratch, root: int) -> int:
     """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
     queue = root
@@ -89,7 +87,7 @@ def pick_leaf(view: View, scratch: Scratch, root: int) -> int:
     return queue
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
     """Count a leaf as live (1) or not any more (-1), at itself and above."""
     queue = leaf
@@ -98,11 +96,12 @@ def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
         queue = view.queues[queue].parent
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find_room(view: View, scratch: Scratch, leaf: int, partition: int) -> None:
     """Set ``room`` to the least that any queue from the leaf to the root may still get in the partition."""
     room = scratch.asks[ROOM]
-    room[:] = 1 << 62
+    for r in range(len(room)):
+        room[r] = 1 << 62
     queue = leaf
     while queue >= 0:
         if view.limit_known[queue, partition]:
