@@ -1,0 +1,86 @@
+package io.treadle.shim.mirror;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.treadle.shim.wire.Directory;
+import java.util.List;
+import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
+
+/** A ResourceManager with taps, a mirror, and what an engine would know. Reviews are off: the taps have to suffice. */
+final class Cluster implements AutoCloseable {
+  static final long NEVER_MS = 1L << 40;
+
+  final MockRM rm;
+  final TappedScheduler scheduler;
+  final Mirror mirror;
+  final EngineModel model = new EngineModel();
+  private final Truth truth;
+  private long nowMs = Time.monotonicNow();
+
+  Cluster(YarnConfiguration conf, MirrorSettings settings) {
+    conf.setClass(YarnConfiguration.RM_SCHEDULER, TappedScheduler.class, ResourceScheduler.class);
+    rm = new MockRM(conf);
+    rm.start();
+    scheduler = (TappedScheduler) rm.getResourceScheduler();
+    mirror = new Mirror(scheduler, scheduler.journal, settings);
+    mirror.start(77);
+    truth = new Truth(scheduler);
+  }
+
+  static MirrorSettings settings(int frameMaxBytes) {
+    return MirrorSettings.of(frameMaxBytes, NEVER_MS).withReviews(NEVER_MS, NEVER_MS);
+  }
+
+  /** Two leaves, of which the second is fair and half as big. */
+  static YarnConfiguration conf() {
+    CapacitySchedulerConfiguration queues = new CapacitySchedulerConfiguration(new YarnConfiguration(), false);
+    String prefix = "yarn.scheduler.capacity.";
+    queues.set(prefix + "root.queues", "a,b");
+    queues.set(prefix + "root.a.capacity", "60");
+    queues.set(prefix + "root.b.capacity", "40");
+    queues.set(prefix + "root.a.maximum-capacity", "90");
+    queues.set(prefix + "root.b.ordering-policy", "fair");
+    queues.set(prefix + "root.b.ordering-policy.fair.enable-size-based-weight", "true");
+    queues.set(prefix + "root.b.priority", "3");
+    queues.set(prefix + "maximum-am-resource-percent", "0.5");
+    queues.set(prefix + "schedule-asynchronously.enable", "false");
+    return new YarnConfiguration(queues);
+  }
+
+  FrameOptions options() {
+    return new FrameOptions(false, 1, 100, "enforce", 2000);
+  }
+
+  /** Lets the RM come to rest and hands the engine the next frames. */
+  List<byte[]> tick() {
+    rm.drainEvents();
+    nowMs += 150;
+    List<byte[]> frames = mirror.frames(1_700_000_000_000L + nowMs, nowMs, options());
+    model.apply(frames);
+    return frames;
+  }
+
+  /** Hands over frames and compares everything. */
+  void tickAndCheck() {
+    tick();
+    check();
+  }
+
+  void check() {
+    truth.check(model);
+    assertEquals("[]", scheduler.failures.toString());
+  }
+
+  Directory directory() {
+    return mirror;
+  }
+
+  @Override
+  public void close() {
+    rm.stop();
+  }
+}

@@ -1,0 +1,202 @@
+package io.treadle.shim.mirror;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.wire.Fate;
+import io.treadle.shim.wire.FrameReader;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
+import org.junit.jupiter.api.Test;
+
+class MirrorTest {
+  private static RMApp submit(Cluster cluster, String queue, String user) throws Exception {
+    return MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder.createWithMemory(1024, cluster.rm)
+        .withQueue(queue).withUser(user).withAppName("name of " + user).withAppType("MAPREDUCE")
+        .withApplicationTags(Collections.singleton("nightly")).withUnmanagedAM(false).build());
+  }
+
+  @Test
+  void aSnapshotTellsEverything() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.rm.registerNode("n2:1234", 8 * 1024, 8);
+      MockAM am = MockRM.launchAndRegisterAM(submit(cluster, "a", "alice"), cluster.rm, node);
+      am.allocate(am.createReq(new String[] {"n1", "n2"}, 2048, 7, 5, -1), new ArrayList<ContainerId>());
+      cluster.tickAndCheck();
+      assertEquals(1, cluster.model.snapshots);
+      assertEquals(Arrays.asList("memory-mb 1", "vcores 0"), cluster.model.resourceTypes);
+      assertEquals("40", cluster.model.settings.get("node-locality-delay"));
+      assertEquals("enforce", cluster.model.settings.get("mode"));
+      assertEquals(3, cluster.model.queues.size());
+      assertTrue(cluster.model.queues.containsValue("root.a state=1 leaf=1 policy=fifo weight=0 priority=0"));
+      assertTrue(cluster.model.queues.containsValue("root.b state=1 leaf=1 policy=fair weight=1 priority=3"));
+      EngineModel.Application app = cluster.model.applications.get(0L);
+      assertTrue(app.row.startsWith("name of alice MAPREDUCE alice root.a"), app.row);
+      assertEquals(Collections.singleton("nightly"), app.tags);
+      assertEquals(1, cluster.model.users.size());
+      assertEquals(am.getApplicationAttemptId(), cluster.directory().application(0));
+      assertEquals(7, cluster.directory().requestKey(0, cluster.directory().requestKeys(0) - 1).getPriority()
+          .getPriority());
+    }
+  }
+
+  @Test
+  void deltasFollowAnApplicationThroughItsLife() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      cluster.tickAndCheck();
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      RMApp app = submit(cluster, "b", "bob");
+      cluster.tickAndCheck();
+      assertTrue(cluster.model.applications.get(0L).row.endsWith("awaiting_am=1"));
+      MockAM am = MockRM.launchAndRegisterAM(app, cluster.rm, node);
+      cluster.tickAndCheck();
+      assertTrue(cluster.model.applications.get(0L).row.endsWith("awaiting_am=0"));
+      assertTrue(cluster.model.containers.get(0).endsWith("event=1 exit=0 treadle=1 am=1"),
+          cluster.model.containers.toString());
+      am.allocate(am.createReq(new String[] {"n1"}, 1024, 5, 4, -1), new ArrayList<ContainerId>());
+      cluster.tickAndCheck();
+      assertEquals(1, cluster.model.applications.get(0L).localities.size());
+      node.nodeHeartbeat(true);
+      cluster.tickAndCheck();
+      ContainerId container = ContainerId.newContainerId(am.getApplicationAttemptId(), 2);
+      am.doHeartbeat();
+      node.nodeHeartbeat(am.getApplicationAttemptId(), 2, ContainerState.RUNNING);
+      node.nodeHeartbeat(am.getApplicationAttemptId(), 2, ContainerState.COMPLETE);
+      cluster.tickAndCheck();
+      assertTrue(cluster.model.containers.contains(container.getContainerId() + " event=3 exit=0 treadle=1 am=0"),
+          cluster.model.containers.toString());
+      am.allocate(AllocateRequest.newInstance(0, 0.5f, Collections.emptyList(), Collections.emptyList(),
+          ResourceBlacklistRequest.newInstance(Collections.singletonList("n9"), Collections.emptyList())));
+      cluster.tickAndCheck();
+      assertEquals(Collections.singleton("n9"), cluster.model.applications.get(0L).blacklist);
+      cluster.rm.killApp(app.getApplicationId());
+      cluster.rm.waitForState(app.getApplicationId(), RMAppState.KILLED);
+      cluster.tickAndCheck();
+      assertTrue(cluster.model.applications.isEmpty());
+      assertNull(cluster.directory().application(0));
+      assertEquals(1, cluster.model.snapshots);
+    }
+  }
+
+  @Test
+  void nothingHappensNothingIsSent() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      submit(cluster, "a", "alice");
+      cluster.tick();
+      cluster.tick();
+      List<byte[]> frames = cluster.tick();
+      assertEquals(1, frames.size());
+      assertEquals(48, frames.get(0).length);
+    }
+  }
+
+  @Test
+  void aNodeThatGoesHasItsIndexBackWhenItReturns() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tickAndCheck();
+      assertEquals(node.getNodeId(), cluster.directory().node(0));
+      node.unRegisterNode();
+      cluster.tickAndCheck();
+      assertNull(cluster.directory().node(0));
+      cluster.rm.registerNode("n1:1234", 4 * 1024, 4);
+      cluster.tickAndCheck();
+      assertEquals(1, cluster.directory().nodes());
+      assertNotNull(cluster.directory().node(0));
+    }
+  }
+
+  @Test
+  void aStaleNodeIsNotUsable() throws Exception {
+    MirrorSettings settings = MirrorSettings.of(1 << 20, 10_000).withReviews(0, Cluster.NEVER_MS);
+    try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
+      cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tick();
+      assertTrue(cluster.model.nodes.get(0L).contains("state=1"));
+      long later = Time.monotonicNow() + 60_000;
+      cluster.model.apply(cluster.mirror.frames(0, later, cluster.options()));
+      assertTrue(cluster.model.nodes.get(0L).contains("state=2"), cluster.model.nodes.toString());
+    }
+  }
+
+  @Test
+  void aLongSnapshotIsSplit() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(4096))) {
+      for (int i = 0; i < 150; i++) {
+        cluster.rm.registerNode("a-node-with-a-long-name-" + i + ":1234", 1024 * (i + 1), 16);
+      }
+      List<byte[]> frames = cluster.tick();
+      assertTrue(frames.size() > 2, "" + frames.size());
+      assertTrue(new FrameReader(frames.get(0)).isSnapshot());
+      assertFalse(new FrameReader(frames.get(1)).isSnapshot());
+      assertEquals(frames.size(), cluster.mirror.sequence());
+      cluster.check();
+      assertEquals(150, cluster.directory().nodes());
+      cluster.tickAndCheck();
+    }
+  }
+
+  @Test
+  void anOverflowMakesASnapshot() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      cluster.tickAndCheck();
+      for (int i = 0; i <= 1 << 16; i++) {
+        cluster.scheduler.journal.fate(1, i, Fate.NODE_FULL, null);
+      }
+      assertTrue(cluster.scheduler.journal.isSnapshotNeeded());
+      cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tickAndCheck();
+      assertEquals(2, cluster.model.snapshots);
+      assertEquals(2, cluster.mirror.snapshots());
+      assertTrue(cluster.model.fates.isEmpty());
+    }
+  }
+
+  @Test
+  void indicesAreGivenOutAfreshBeforeTheyAreTooMany() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20).withIndexLimit(40))) {
+      cluster.tickAndCheck();
+      for (int i = 0; i < 60; i++) {
+        MockNM node = cluster.rm.registerNode("n" + i + ":1234", 1024, 1);
+        cluster.tick();
+        node.unRegisterNode();
+        cluster.tickAndCheck();
+      }
+      assertTrue(cluster.model.snapshots >= 2, "" + cluster.model.snapshots);
+      assertTrue(cluster.directory().nodes() < 60, "" + cluster.directory().nodes());
+    }
+  }
+
+  @Test
+  void fatesCrossInOrder() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockAM am = MockRM.launchAndRegisterAM(submit(cluster, "a", "alice"), cluster.rm, node);
+      cluster.tick();
+      ContainerId container = ContainerId.newContainerId(am.getApplicationAttemptId(), 9);
+      cluster.scheduler.journal.fate(1, 0, Fate.COMMITTED, container);
+      cluster.scheduler.journal.fate(1, 1, Fate.USER_LIMIT, null);
+      cluster.tick();
+      assertEquals(Arrays.asList("1 0 0 9", "1 1 18 0"), cluster.model.fates);
+    }
+  }
+}

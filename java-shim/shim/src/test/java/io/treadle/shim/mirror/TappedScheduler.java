@@ -1,0 +1,97 @@
+package io.treadle.shim.mirror;
+
+import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.journal.Journal;
+import io.treadle.shim.journal.Taps;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.locks.Lock;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
+import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
+
+/** The stock scheduler with nothing but taps. */
+public final class TappedScheduler extends CapacityScheduler implements SchedulerPort {
+  final Journal journal = new Journal(1 << 16);
+  final Queue<Throwable> failures = new ConcurrentLinkedQueue<>();
+  private final Taps taps = new Taps(journal, this, failures::add);
+
+  @Override
+  public void handle(SchedulerEvent event) {
+    super.handle(event);
+    taps.handled(event);
+  }
+
+  @Override
+  protected void nodeUpdate(RMNode node) {
+    super.nodeUpdate(node);
+    taps.nodeUpdated(node);
+  }
+
+  @Override
+  public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> ask,
+      List<SchedulingRequest> schedulingRequests, List<ContainerId> release, List<String> blacklistAdditions,
+      List<String> blacklistRemovals, ContainerUpdates updates) {
+    Allocation allocation =
+        super.allocate(attempt, ask, schedulingRequests, release, blacklistAdditions, blacklistRemovals, updates);
+    taps.allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
+    return allocation;
+  }
+
+  @Override
+  protected void containerLaunchedOnNode(ContainerId container, SchedulerNode node) {
+    super.containerLaunchedOnNode(container, node);
+    taps.containerLaunched(container, node);
+  }
+
+  @Override
+  protected void completedContainerInternal(RMContainer container, ContainerStatus status,
+      RMContainerEventType event) {
+    super.completedContainerInternal(container, status, event);
+    taps.containerCompleted(container, status);
+  }
+
+  @Override
+  @SuppressWarnings({"rawtypes", "unchecked"})
+  public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
+    boolean committed = super.tryCommit(cluster, request, updatePending);
+    if (committed) {
+      taps.committed(request, true);
+    }
+    return committed;
+  }
+
+  @Override
+  public CapacityScheduler scheduler() {
+    return this;
+  }
+
+  @Override
+  public RMContext rmContext() {
+    return rmContext;
+  }
+
+  @Override
+  public Lock readLock() {
+    return readLock;
+  }
+
+  @Override
+  public Lock writeLock() {
+    return writeLock;
+  }
+}
