@@ -12,6 +12,7 @@ from treadle.config.parts import DEFAULTS, QUESTIONS, Parameters, PartRegistry
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.writer import default_yaml
+from treadle.sidecar.live import live_defaults
 
 
 class Packed(Parameters):
@@ -136,3 +137,9 @@ def test_a_part_is_registered_once_and_under_a_known_question() -> None:
         registry.register("fit", "a")
     with pytest.raises(ValueError, match="'fot' is not one of"):
         registry.register("fot", "a")
+
+
+def test_the_file_in_conf_says_every_default() -> None:
+    text = (Path(__file__).parents[2] / "conf" / "treadle.yaml").read_text("utf-8")
+    assert text == live_defaults(), "write it again: treadle policy defaults > conf/treadle.yaml"
+    assert parse_settings("conf/treadle.yaml", text) == default_settings()

@@ -1,0 +1,24 @@
+"""Warming up goes all the way: through the wire, the engine and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from treadle.config.settings import default_settings
+from treadle.sidecar.session import Session
+from treadle.sidecar.warm_up import warm_up
+
+
+def test_the_invented_cluster_gets_its_containers() -> None:
+    told: list[str] = []
+    assert warm_up(default_settings(), told.append) == 4
+    assert told == ["compiling kernels"]
+
+
+def test_an_engine_that_fails_on_it_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(session: Session, frame: object) -> None:
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr("treadle.engine.Engine.apply", broken)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: a fault"):
+        warm_up(default_settings(), lambda _: None)
