@@ -27,6 +27,8 @@ log4j.additivity.org.apache.hadoop.yarn.server.resourcemanager.RMAuditLogger=fal
 log4j.logger.org.apache.hadoop.yarn.server.nodemanager=WARN
 log4j.logger.org.apache.hadoop.yarn.server.resourcemanager.rmcontainer=WARN
 """
+# JMX beans are read afresh each second, not each ten
+METRICS = "*.period=1\n"
 CLIENT_LOG4J = """\
 log4j.rootLogger=INFO,CONSOLE
 log4j.appender.CONSOLE=org.apache.log4j.ConsoleAppender
@@ -59,6 +61,7 @@ def write_configuration(layout: Layout, settings: ClusterSettings, lib: Path) ->
     (layout.conf / "hadoop-env.sh").write_text(site.environment_file())
     (layout.folder / "hosts").write_text(site.hosts(layout))
     (layout.folder / "rm" / "log4j.properties").write_text(LOG4J)
+    (layout.folder / "rm" / "hadoop-metrics2.properties").write_text(METRICS)
     write_queues(layout, settings)
     for number in range(1, settings.nodes + 1):
         folder = layout.node_folder(number)

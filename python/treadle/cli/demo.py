@@ -1,0 +1,37 @@
+"""`treadle demo`: MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from treadle.demo.display import Display
+from treadle.demo.jobs import spark_home
+from treadle.demo.run import run_demo
+from treadle.minicluster.locations import build_folder
+from treadle.minicluster.readiness import terminable
+
+app = typer.Typer()
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path | None, typer.Option(help="The cluster's folder; default: build/demo.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where the results go; default: build/demo.json.")
+    ] = None,
+) -> None:
+    """Run unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
+    spark_home()  # better missing now than in a minute
+    target = json_file or build_folder() / "demo.json"
+    console = Console()
+    with terminable(), Display(console) as display:
+        report = run_demo((folder or build_folder() / "demo").resolve(), display.say, display.show)
+    report.write(target)
+    report.show(console)
+    console.print(f"the same in {target}", highlight=False, soft_wrap=True)
+    if report.faults:
+        raise typer.Exit(1)
