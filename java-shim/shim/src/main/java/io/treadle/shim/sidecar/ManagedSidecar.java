@@ -166,6 +166,11 @@ public final class ManagedSidecar implements EngineSource {
     }
   }
 
+  /** For tests: as if the pause, or the rest, were over. */
+  void retryPauseOver() {
+    restarts.pauseOver();
+  }
+
   private static long nowMs() {
     return TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
   }

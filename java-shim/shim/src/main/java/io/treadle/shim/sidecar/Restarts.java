@@ -53,6 +53,11 @@ final class Restarts {
   /** The administrator changed something: begin anew. */
   void reset() {
     ends = 0;
+    pauseOver();
+  }
+
+  /** Another may be started now. */
+  void pauseOver() {
     notBeforeMs = Long.MIN_VALUE;
   }
 }

@@ -1,0 +1,129 @@
+package io.treadle.shim.metrics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.wire.Fate;
+import java.lang.management.ManagementFactory;
+import java.util.Arrays;
+import java.util.List;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
+import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.junit.jupiter.api.Test;
+
+class ShimMetricsTest {
+  private static final List<String> NUMBERS = Arrays.asList("LeaseHeld", "LeaseFlips", "ModeEnforce", "Frames",
+      "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
+      "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
+      "LinkCpuNanos", "FrameNanos", "Snapshots", "SidecarStarts", "LinkFailures", "Escapes");
+  private static final List<String> TEXTS = Arrays.asList("Mode", "LastError", "Policy", "Refusal");
+
+  private final ShimMetrics metrics = new ShimMetrics(() -> true, () -> 3, () -> 2, () -> 1);
+
+  private static ObjectName name(String bean) throws Exception {
+    return new ObjectName("Hadoop:service=ResourceManager,name=" + bean);
+  }
+
+  @Test
+  void countsFatesByReason() {
+    for (Fate fate : Fate.values()) {
+      metrics.fate(fate);
+      metrics.fate(fate);
+    }
+    assertEquals(2L, metrics.numbers().get("Committed"));
+    assertEquals(2L, metrics.numbers().get("Observed"));
+    assertEquals(2L, metrics.numbers().get("RejectedNodeFull"));
+    assertEquals(2L * (Fate.values().length - 2), metrics.numbers().get("Rejected"));
+    assertFalse(metrics.numbers().containsKey("RejectedCommitted"));
+  }
+
+  @Test
+  void hasEveryName() {
+    assertTrue(metrics.numbers().keySet().containsAll(NUMBERS), metrics.numbers().keySet().toString());
+    assertTrue(metrics.texts().keySet().containsAll(TEXTS));
+  }
+
+  @Test
+  void theBeanIsLiveAndGoesAway() throws Exception {
+    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+    MetricsExport export = new MetricsExport(metrics, () -> "{\"a\":1}");
+    export.start();
+    try {
+      metrics.mode("enforce");
+      for (long i = 1; i < 4; i++) {
+        metrics.fate(Fate.COMMITTED);
+        assertEquals(i, server.getAttribute(name("Treadle"), "Committed"));
+      }
+      assertEquals(1L, server.getAttribute(name("Treadle"), "ModeEnforce"));
+      assertEquals("enforce", server.getAttribute(name("Treadle"), "Mode"));
+      assertEquals("enforce", server.getAttribute(name("Treadle"), "tag.Mode"));
+      assertEquals("{}", server.getAttribute(name("TreadlePlacements"), "Placements"));
+      assertEquals("{\"a\":1}", server.getAttribute(name("TreadleObservation"), "Observation"));
+    } finally {
+      export.stop();
+    }
+    for (String bean : Arrays.asList("Treadle", "TreadlePlacements", "TreadleObservation")) {
+      assertFalse(server.isRegistered(name(bean)), bean);
+    }
+  }
+
+  @Test
+  void theSchedulerThatStartedLastIsShown() throws Exception {
+    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+    ShimMetrics other = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
+    MetricsExport first = new MetricsExport(metrics, () -> "{}");
+    MetricsExport second = new MetricsExport(other, () -> "{}");
+    first.start();
+    second.start();
+    assertEquals(0L, server.getAttribute(name("Treadle"), "LeaseHeld"));
+    first.stop();
+    assertEquals(0L, server.getAttribute(name("Treadle"), "LeaseHeld"));
+    second.stop();
+    assertFalse(server.isRegistered(name("Treadle")));
+  }
+
+  @Test
+  void metrics2GetsEverything() {
+    MetricsCollectorImpl collector = new MetricsCollectorImpl();
+    new MetricsExport(metrics, () -> "{}").getMetrics(collector, true);
+    String record = collector.getRecords().get(0).toString();
+    for (String name : NUMBERS) {
+      assertTrue(record.contains("name=" + name), name + " in " + record);
+    }
+    for (String name : TEXTS) {
+      assertTrue(record.contains("name=" + name), name + " in " + record);
+    }
+  }
+
+  @Test
+  void placementsAreThoseOfTheLastApplications() {
+    for (int i = 0; i < Placements.APPLICATIONS + 5; i++) {
+      metrics.placed(ApplicationId.newInstance(1, i), i % 2 == 0);
+    }
+    metrics.placed(ApplicationId.newInstance(1, Placements.APPLICATIONS), true);
+    String text = metrics.placements().getPlacements();
+    assertFalse(text.contains("application_1_0004\""));
+    assertTrue(text.contains("\"application_1_0005\":{\"treadle\":0,\"native\":1}"), text);
+    assertTrue(text.contains("\"application_1_1000\":{\"treadle\":2,\"native\":0}"), text);
+  }
+
+  @Test
+  void quantilesAreOffByLessThanAnEighth() {
+    LatencyHistogram histogram = new LatencyHistogram();
+    assertEquals(0, histogram.quantile(0.5));
+    for (int i = 1; i <= 100_000; i++) {
+      histogram.add(i);
+    }
+    histogram.add(-3);
+    histogram.add(Long.MAX_VALUE);
+    for (double share : new double[] {0.01, 0.5, 0.99}) {
+      double exact = share * 100_000;
+      long value = histogram.quantile(share);
+      assertTrue(value >= exact && value <= exact * 1.13, share + ": " + value);
+    }
+    assertEquals(Long.MAX_VALUE, histogram.quantile(1));
+  }
+}

@@ -1,0 +1,90 @@
+package io.treadle.shim.sidecar;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.config.BadSettingException;
+import io.treadle.shim.config.ShimConfig;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class ExternalSidecarTest {
+  private static final String GOOD = "{\"host\": \"127.0.0.1\", \"port\": 4711, \"token\": \"abc\", \"pid\": 1}";
+
+  @TempDir
+  Path folder;
+  private Path file;
+  private ExternalSidecar sidecar;
+
+  @BeforeEach
+  void make() throws BadSettingException {
+    file = folder.resolve("connection.json");
+    Configuration conf = new Configuration(false);
+    conf.set(ShimConfig.SIDECAR, "external");
+    conf.set(ShimConfig.CONNECTION_FILE, file.toString());
+    sidecar = new ExternalSidecar(ShimConfig.read(conf));
+  }
+
+  private void write(String content, String mode) throws IOException {
+    Files.deleteIfExists(file);
+    Files.write(file, content.getBytes());
+    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString(mode));
+  }
+
+  private void refused(String part) {
+    String message = assertThrows(IOException.class, () -> sidecar.endpoint()).getMessage();
+    assertTrue(message.contains(part), message);
+    assertTrue(message.contains(file.toString()), message);
+  }
+
+  @Test
+  void readsWhereItListensEachTime() throws IOException {
+    write(GOOD, "rw-------");
+    assertEquals("127.0.0.1:4711", sidecar.endpoint().toString());
+    write(GOOD.replace("4711", "4712"), "r--------");
+    assertEquals("127.0.0.1:4712", sidecar.endpoint().toString());
+  }
+
+  @Test
+  void tellsHowToStartOneIfThereIsNone() {
+    refused("treadle sidecar --external --connection-file");
+  }
+
+  @Test
+  void refusesAFileThatOthersMayRead() throws IOException {
+    for (String mode : new String[] {"rw-r-----", "rw----r--", "rw--w----", "rwx------"}) {
+      write(GOOD, mode);
+      refused("0600");
+    }
+  }
+
+  @Test
+  void refusesALink() throws IOException {
+    Path target = folder.resolve("target");
+    Files.write(target, GOOD.getBytes());
+    Files.setPosixFilePermissions(target, PosixFilePermissions.fromString("rw-------"));
+    Files.createSymbolicLink(file, target);
+    refused("no regular file");
+  }
+
+  @Test
+  void refusesWhatIsNoConnectionFile() throws IOException {
+    write("{", "rw-------");
+    refused("no JSON");
+    write("{}", "rw-------");
+    refused("lacks");
+    write(GOOD.replace("4711", "0"), "rw-------");
+    refused("lacks");
+    write(GOOD.replace("127.0.0.1", "192.0.2.1"), "rw-------");
+    refused("loopback");
+    write(new String(new char[70_000]).replace('\0', ' '), "rw-------");
+    refused("longer");
+  }
+}

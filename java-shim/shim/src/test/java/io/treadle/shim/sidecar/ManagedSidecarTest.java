@@ -1,0 +1,212 @@
+package io.treadle.shim.sidecar;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.shim.Await;
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.Engine;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The managed sidecar with small scripts in its place. */
+@Timeout(120)
+class ManagedSidecarTest {
+  private static final String READY = "echo '{\"ready\": true, \"port\": 9, \"pid\": 1, \"version\": \"0\"}'\n";
+
+  @TempDir
+  Path folder;
+  private final Configuration conf = new Configuration(false);
+  private final AtomicInteger starts = new AtomicInteger();
+  private ManagedSidecar sidecar;
+
+  @BeforeEach
+  void logInTheFolder() {
+    conf.set(ShimConfig.SIDECAR_LOG_FILE, folder.resolve("sidecar.log").toString());
+  }
+
+  @AfterEach
+  void stop() {
+    sidecar.stop();
+  }
+
+  /** A script that first notes its process id, in a line of its own for each start. */
+  private void script(String lines) throws Exception {
+    Path file = folder.resolve("fake treadle");
+    Files.write(file, ("#!/bin/sh\necho $$ >> '" + folder + "/pids'\n" + lines).getBytes());
+    Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwx------"));
+    conf.set(ShimConfig.PYTHON_COMMAND, file.toString());
+    sidecar = new ManagedSidecar(ShimConfig.read(conf), starts::incrementAndGet);
+  }
+
+  private String content(String file) throws IOException {
+    return new String(Files.readAllBytes(folder.resolve(file))).trim();
+  }
+
+  private List<String> pids() throws IOException {
+    return Files.readAllLines(folder.resolve("pids"));
+  }
+
+  private static boolean runs(String pid) {
+    return Files.exists(Paths.get("/proc", pid));
+  }
+
+  private Engine engine() throws Exception {
+    Engine[] engine = new Engine[1];
+    Await.until("the sidecar is ready", () -> {
+      engine[0] = sidecar.connect(1000);
+      return engine[0] != null;
+    });
+    return engine[0];
+  }
+
+  /** The next failure. */
+  private String failure() throws Exception {
+    String[] message = new String[1];
+    Await.until("it fails", () -> {
+      try {
+        Engine engine = sidecar.connect(1000);
+        if (engine != null) {
+          engine.close();
+        }
+      } catch (IOException e) {
+        message[0] = e.getMessage();
+      }
+      return message[0] != null;
+    });
+    return message[0];
+  }
+
+  @Test
+  void itsTokenComesThroughItsStandardInput() throws Exception {
+    conf.set(ShimConfig.CONFIG_FILE, "/etc/treadle.yaml");
+    script("echo \"$@\" > '" + folder + "/arguments'; env > '" + folder + "/environment'\n"
+        + "read line; echo \"$line\" > '" + folder + "/greeting'\n" + READY
+        + "cat > /dev/null; echo bye > '" + folder + "/bye'\n");
+    try (Engine engine = engine()) {
+      assertNotNull(engine);
+    }
+    JsonNode greeting = new ObjectMapper().readTree(folder.resolve("greeting").toFile());
+    String token = greeting.path("token").asText();
+    assertTrue(token.matches("[0-9a-f]{64}"), token);
+    assertEquals(8_388_608, greeting.path("reply_max_bytes").asInt());
+    assertEquals(8_388_608, greeting.path("frame_max_bytes").asInt());
+    assertEquals("sidecar --managed --config /etc/treadle.yaml", content("arguments"));
+    assertFalse(content("environment").contains(token));
+    sidecar.stop();
+    assertEquals("bye", content("bye"));
+    assertFalse(runs(pids().get(0)));
+    assertEquals(1, starts.get());
+  }
+
+  @Test
+  void oneThatEndsAtOnceIsStartedAgainAfterAPause() throws Exception {
+    script("echo first >&2; echo 'treadle: no numpy' >&2; exit 3\n");
+    String reason = failure();
+    assertTrue(reason.contains("exit code 3"), reason);
+    assertTrue(reason.contains("treadle: no numpy"), reason);
+    Await.until("it is started again", () -> {
+      try {
+        sidecar.connect(1000);
+      } catch (IOException e) {
+        assertEquals(reason, e.getMessage());
+      }
+      return starts.get() == 3;
+    });
+    assertTrue(content("sidecar.log").startsWith("first\ntreadle: no numpy\nfirst"), content("sidecar.log"));
+  }
+
+  @Test
+  void aCrashLoopEndsInARest() throws Exception {
+    script("exit 3\n");
+    String last = "";
+    int failures = 0;
+    while (!last.contains("trying again in 10 minutes")) {
+      last = failure();
+      failures++;
+      sidecar.retryPauseOver();
+    }
+    assertEquals(Restarts.ENDS, failures);
+    assertEquals(Restarts.ENDS, starts.get());
+  }
+
+  @Test
+  void itsErrorIsTheReason() throws Exception {
+    script("read line; echo '{\"progress\": \"reading\"}'\n"
+        + "echo '{\"error\": \"treadle.yaml, line 3: no such policy\"}'; exit 2\n");
+    String reason = failure();
+    assertTrue(reason.contains("treadle.yaml, line 3: no such policy"), reason);
+  }
+
+  @Test
+  void oneThatIsNeverReadyIsKilled() throws Exception {
+    conf.set(ShimConfig.SIDECAR_START_TIMEOUT_MS, "500");
+    script("kill -STOP $$\n");
+    String reason = failure();
+    assertTrue(reason.contains("not ready after 500 ms"), reason);
+    assertFalse(runs(pids().get(0)));
+  }
+
+  @Test
+  void nonsenseOnStandardOutputDoesNoHarm() throws Exception {
+    script("echo hello; echo '{'; echo '[1]'; echo '{\"ready\": false}'; head -c 300000 /dev/zero; echo\n" + READY
+        + "cat > /dev/null\n");
+    try (Engine engine = engine()) {
+      assertNotNull(engine);
+    }
+  }
+
+  @Test
+  void oneThatHangsIsReplacedByAnotherWhenItIsDead() throws Exception {
+    script(READY + "exec sleep 1000\n");
+    for (int i = 0; i < ManagedSidecar.FAILURES; i++) {
+      engine().close();
+      assertEquals(1, starts.get());
+      sidecar.failed();
+    }
+    assertFalse(runs(pids().get(0)));
+    engine().close();
+    assertEquals(2, starts.get());
+    assertNotEquals(pids().get(0), pids().get(1));
+  }
+
+  @Test
+  void answersBetweenFailuresKeepItAlive() throws Exception {
+    script(READY + "exec sleep 1000\n");
+    for (int i = 0; i < 3 * ManagedSidecar.FAILURES; i++) {
+      engine().close();
+      sidecar.failed();
+      sidecar.answered();
+    }
+    assertEquals(1, starts.get());
+    assertTrue(runs(pids().get(0)));
+    sidecar.stop();
+    assertFalse(runs(pids().get(0)));
+  }
+
+  @Test
+  void aMissingExecutableIsSaidWithItsKey() throws Exception {
+    conf.set(ShimConfig.PYTHON_COMMAND, folder.resolve("nowhere").toString());
+    sidecar = new ManagedSidecar(ShimConfig.read(conf), starts::incrementAndGet);
+    String reason = failure();
+    assertTrue(reason.contains(ShimConfig.PYTHON_COMMAND), reason);
+    assertTrue(reason.contains("nowhere"), reason);
+    assertEquals(0, starts.get());
+  }
+}
