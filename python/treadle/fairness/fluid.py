@@ -9,12 +9,14 @@ reaches the next higher one, another resource becomes a group's dominant one.
 Every node has a clock of its own: a leaf's shows its dominant share; a group's runs with the least weighted share
 among its children that are not blocked (the paper's M). A parent knows the speed of each child's clock, so that an
 event touches one path of the tree and the rest of it is brought up to date only when somebody looks. All numbers are
-fractions: results are exact.
+fractions: results are exact. The one exception are thousands of leaves whose demands have no small common denominator:
+sums of these would have thousands of digits, so the ratios of their demands are rounded up to the next 2^-40.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -25,6 +27,8 @@ __all__ = ["fill"]
 
 ZERO = Fraction(0)
 ONE = Fraction(1)
+GRAIN = 2**40
+MOST_BITS = 2**21
 Vector = list[Fraction]
 
 
@@ -128,6 +132,7 @@ class _Filling:
     def __init__(self, tree: Tree, rule: Rule, held: Mapping[str, Fraction]) -> None:
         self.rule = rule
         self.resources = tree.resources
+        self.coarse = not _is_short(tree)
         self.consumed = [ZERO] * len(self.resources)
         self.saturated = [not amount for amount in tree.capacity.values()]
         self.leaves: list[_Node] = []
@@ -155,6 +160,8 @@ class _Filling:
         else:
             self.idle[node.name] = Fraction(node.tasks or 0)
         state.unit = [amount / dominant for amount in task] if dominant else task
+        if self.coarse:
+            state.unit = [Fraction(math.ceil(amount * GRAIN), GRAIN) for amount in state.unit]
         state.clock = held.get(node.name, ZERO) * dominant
         state.use = [amount * state.clock for amount in state.unit]
         state.use_rate = state.real_rate = state.unit
@@ -374,6 +381,19 @@ class _Filling:
         child.moving = False
         child.speed = ZERO
         child.given = child.real_given = [ZERO] * len(self.resources)
+
+
+def _is_short(tree: Tree) -> bool:
+    """Return whether sums over the leaves' demand ratios have a denominator of a bearable length."""
+    common = 1
+    for leaf in tree.leaves:
+        task = tree.demand_share(leaf)
+        dominant = max(task, default=ZERO)
+        if dominant:
+            common = math.lcm(common, *((amount / dominant).denominator for amount in task))
+        if common.bit_length() * len(tree.leaves) > MOST_BITS:
+            return False
+    return True
 
 
 def _add(total: Vector, addend: Vector) -> None:

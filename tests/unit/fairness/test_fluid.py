@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pytest
@@ -75,6 +76,22 @@ def test_ten_thousand_leaves_exactly() -> None:
     assert all(0 < tasks[x.name] <= (x.tasks or 0) for x in problem.leaves)
     assert used["cpu"] == 40_000
     assert used["gpu"] <= 20_000
+
+
+def test_thousands_of_unlike_demands_to_twelve_digits() -> None:
+    """No pool is exceeded, and what is full is full to twelve digits: see the rounding in `fluid`."""
+    rng = random.Random(7)
+    leaves = [
+        Leaf(f"l{i}", {name: Fraction(str(rng.uniform(0.1, 9))) for name in ("cpu", "gpu")}, ONE * rng.randint(1, 4))
+        for i in range(3000)
+    ]
+    groups = [Group(f"g{g}", tuple(leaves[g::30])) for g in range(30)]
+    problem = tree(*groups, cpu=1000, gpu=2000)
+    tasks = fill(problem, HDRF)
+    cpu = sum(tasks[x.name] * x.demand["cpu"] for x in leaves)
+    gpu = sum(tasks[x.name] * x.demand["gpu"] for x in leaves)
+    assert 1000 * (1 - Fraction(1, 10**10)) <= cpu <= 1000
+    assert gpu <= 2000
 
 
 def test_a_leaf_in_a_fifo_group_waits_for_the_one_before_it() -> None:

@@ -70,10 +70,10 @@ def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_ten_thousand_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    groups = (
-        f"  g{g}: {{children: {{{', '.join(f'l{g}.{i}: {{demand: {{cpu: 1, memory: {1 + i % 8}}}}}' for i in range(100))}}}}}"
-        for g in range(100)
-    )
+    leaves = [
+        ", ".join(f"l{g}.{i}: {{demand: {{cpu: 1, memory: {1 + i % 8}}}}}" for i in range(100)) for g in range(100)
+    ]
+    groups = [f"  g{number}: {{children: {{{inside}}}}}" for number, inside in enumerate(leaves)]
     file = tmp_path / "tree.yaml"
     file.write_text("resources: {cpu: 10000, memory: 40000}\ntree:\n" + "\n".join(groups) + "\n")
     assert share(file, "--json") == 0
