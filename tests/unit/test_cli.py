@@ -26,7 +26,19 @@ TREADLE = {
     "Rejected": 2,
     "RejectedNodeFull": 2,
 }
-OBSERVATION = {"agreement": {"root.a": {"same": 3, "other": 1}}, "rejections": {"NODE_FULL": 2}, "total": 4}
+AGREEMENT = {"agreed": 3, "other_node": 1, "treadle_only": 0, "stock_only": 2}
+OBSERVATION = {
+    "since_ms": 1_700_000_000_000,
+    "window_ms": 10_000,
+    "proposals": 6,
+    "would_commit": 4,
+    "would_reject": {"NODE_FULL": 2},
+    "stock_placements": 6,
+    "forgotten": 0,
+    "total": AGREEMENT,
+    "by_queue": {"root.a": AGREEMENT},
+    "by_framework": {"TEZ": AGREEMENT},
+}
 
 
 class Page(BaseHTTPRequestHandler):
@@ -163,7 +175,7 @@ def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
 def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert run(["observe", "--rm", rm]) == 0
     captured = capsys.readouterr()
-    for text in ("agreement", "root.a", "same", "NODE_FULL", "total"):
+    for text in ("would commit", "root.a", "other node", "NODE_FULL", "TEZ", "by queue"):
         assert text in captured.out
     assert captured.err == ""
     assert run(["observe", "--rm", rm, "--json"]) == 0

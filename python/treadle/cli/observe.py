@@ -33,19 +33,17 @@ def observe(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
     from rich.console import Console
 
     console = Console()
-    for title, value in observation.items():
-        console.print(_table(title, value), markup=False)
+    single = {_words(key): value for key, value in observation.items() if not isinstance(value, dict)}
+    for title, part in {"observed": single, **observation}.items():
+        if isinstance(part, dict) and part:
+            console.print(_table(title, part), markup=False)
 
 
-def _table(title: str, value: Any) -> Any:
-    """Return a table of one part of the observation: a mapping of mappings, a mapping, or a single value."""
+def _table(title: str, value: dict[str, Any]) -> Any:
+    """Return a table of one part of the observation: a row a key, and a column a field where rows are mappings."""
     from rich.table import Table
 
     table = Table(title=_words(title), title_justify="left")
-    if not isinstance(value, dict):
-        table.add_column()
-        table.add_row(str(value))
-        return table
     nested = {key: row for key, row in value.items() if isinstance(row, dict)}
     columns = list(dict.fromkeys(column for row in nested.values() for column in row))
     table.add_column("")

@@ -21,6 +21,7 @@ from typing import IO, Final
 from treadle import __version__
 from treadle.config.errors import ConfigError
 from treadle.sidecar.handshake import ConnectionFile, Greeting, HandshakeError, new_token, read_greeting, say
+from treadle.sidecar.kernel_cache import KernelCache
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +37,11 @@ def run_managed(config: Path | None) -> int:
     """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
     _log_to_stderr()
     stdin, out = sys.stdin.buffer, _take_stdout()
+    cache = KernelCache()
     try:
         greeting = read_greeting(stdin)
         # From here on: the end of standard input is the end of the process, however busy it is.
-        Thread(target=_end_with, args=(stdin.fileno(),), name="stdin", daemon=True).start()
+        Thread(target=_end_with, args=(stdin.fileno(), cache), name="stdin", daemon=True).start()
         server = _start(greeting, config, lambda text: say(out, progress=text))
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
     except (HandshakeError, ConfigError) as error:
@@ -51,7 +53,10 @@ def run_managed(config: Path | None) -> int:
         _log.exception("the sidecar cannot start")
         say(out, error=f"the sidecar cannot start: {type(error).__name__}: {error}".partition("\n")[0])
         return EXIT_FAILED
-    return server.wait()
+    else:
+        return server.wait()
+    finally:
+        cache.remove()
 
 
 def run_external(connection_file: Path, config: Path | None) -> int:
@@ -63,16 +68,17 @@ def run_external(connection_file: Path, config: Path | None) -> int:
     """
     _log_to_stderr()
     token = new_token()
-    file = ConnectionFile(connection_file)
-    server = _start(Greeting(token=token), config, lambda text: _log.info("%s", text))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: server.end(0))
-    file.write(server.port(), token)
-    _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
+    file, cache = ConnectionFile(connection_file), KernelCache()
     try:
+        server = _start(Greeting(token=token), config, lambda text: _log.info("%s", text))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: server.end(0))
+        file.write(server.port(), token)
+        _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
         return server.wait()
     finally:
         file.remove()
+        cache.remove()
 
 
 def run_warm_up(config: Path | None) -> int:
@@ -143,12 +149,13 @@ def _take_stdout() -> IO[str]:
     return out
 
 
-def _end_with(stdin: int) -> None:
+def _end_with(stdin: int, cache: KernelCache) -> None:
     # Nothing is said on it after the greeting. Read from the descriptor: a thread that waits in a buffered reader
     # holds its lock, and with that Python cannot exit for another reason.
     while os.read(stdin, 4096):
         continue
     _log.info("the ResourceManager is gone")
+    cache.remove()
     logging.shutdown()
     os._exit(0)
 

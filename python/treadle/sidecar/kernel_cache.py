@@ -1,0 +1,45 @@
+"""Where compiled kernels are kept.
+
+numba keeps them next to the package, or under the user's home. An administrator installs the package as one user and
+runs the ResourceManager as another, perhaps with no home: then numba refuses to work, unless it is told of a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Final
+
+_VARIABLE: Final = "NUMBA_CACHE_DIR"
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+
+
+class KernelCache:
+    """A folder of this process's own for compiled kernels, if numba would find none that it may write to."""
+
+    def __init__(self, package: Path = _PACKAGE, environment: MutableMapping[str, str] = os.environ) -> None:
+        """Make the folder if there must be one; numba must not have been imported yet."""
+        self._folder: str | None = None
+        home = environment.get("XDG_CACHE_HOME") or environment.get("HOME") or ""
+        if _VARIABLE in environment or _writable(package) or _writable(Path(home)):
+            return
+        # Not a fixed name: whatever others put there would be run.
+        self._folder = tempfile.mkdtemp(prefix="treadle-kernels-")
+        environment[_VARIABLE] = self._folder
+
+    @property
+    def folder(self) -> str | None:
+        """The folder, None where numba finds one by itself."""
+        return self._folder
+
+    def remove(self) -> None:
+        """Remove the folder and what is in it."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _writable(folder: Path) -> bool:
+    return folder.is_absolute() and folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
