@@ -1,0 +1,323 @@
+"""A small ResourceManager in Python: it keeps the truth, tells it as the shim does, and checks every proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treadle import events
+from treadle.events import ApplicationState, Event, Fate, NodeState, Replaces
+from treadle.model.scripted import Texts, resource_types, rows
+from treadle.proposals import Proposals
+
+Amounts = tuple[int, ...]
+
+
+def add(a: Amounts, b: Amounts, sign: int = 1) -> Amounts:
+    return tuple(x + sign * y for x, y in zip(a, b, strict=True))
+
+
+@dataclass
+class Node:
+    name: str
+    rack: str
+    total: Amounts
+    free: Amounts
+    partition: str = ""
+    state: NodeState = NodeState.USABLE
+
+
+@dataclass
+class Queue:
+    parent: int
+    guaranteed: Amounts
+    maximum: Amounts
+    order: str = "fifo"
+    sized: int = 0
+    priority: int = 0
+    used: dict[str, Amounts] = field(default_factory=dict)
+
+
+@dataclass
+class Ask:
+    count: int
+    capability: Amounts
+    priority: int = 0
+    partition: str = ""
+    relax: bool = True
+    constrained: bool = False
+    places: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """Name of a node or rack -> outstanding count, relaxLocality."""
+
+
+@dataclass
+class Application:
+    queue: int
+    user: str = "u"
+    priority: int = 0
+    start_ms: int = 0
+    awaiting_am: bool = False
+    state: ApplicationState = ApplicationState.ACTIVE
+    asks: dict[int, Ask] = field(default_factory=dict)
+    blacklist: list[str] = field(default_factory=list)
+    used: Amounts = (0, 0)
+    containers: int = 0
+
+
+class FakeRM:
+    """The truth. ``counted`` says which resources the calculator looks at; there are two."""
+
+    def __init__(self, counted: Amounts = (1, 1), settings: dict[str, str] | None = None) -> None:
+        self.counted = counted
+        self.settings = {"node-locality-delay": "0", "nm-heartbeat-ms": "1000"} | (settings or {})
+        self.nodes: list[Node] = []
+        self.queues: list[Queue] = []
+        self.applications: list[Application] = []
+        self.user_limit: dict[str, Amounts] = {}
+        self.user_used: dict[tuple[int, str, str], Amounts] = {}
+        self.containers: list[tuple[int, int, Amounts, str]] = []
+        self.sequence = 0
+        self._texts = Texts()
+        self._told = False
+        self._changed: set[int] = set()
+        self._fates: list[dict[str, int]] = []
+
+    def node(self, name: str, total: Amounts, rack: str = "/r", partition: str = "") -> int:
+        self.nodes.append(Node(name, rack, total, total, partition))
+        return len(self.nodes) - 1
+
+    def queue(self, parent: int, guaranteed: Amounts, maximum: Amounts | None = None, **more: Any) -> int:
+        self.queues.append(Queue(parent, guaranteed, maximum or (1 << 40, 1 << 40), **more))
+        return len(self.queues) - 1
+
+    def application(self, queue: int, **more: Any) -> int:
+        self.applications.append(Application(queue, **more))
+        self._changed.add(len(self.applications) - 1)
+        return len(self.applications) - 1
+
+    def ask(self, application: int, key: int, count: int, capability: Amounts, **more: Any) -> None:
+        self.applications[application].asks[key] = Ask(count, capability, **more)
+        self._changed.add(application)
+
+    def change(self, application: int) -> None:
+        """Tell everything of an application again."""
+        self._changed.add(application)
+
+    def complete(self, container: int) -> None:
+        """End a running container, by its place in `containers`."""
+        application, node, capability, partition = self.containers.pop(container)
+        self._use(application, node, capability, partition, -1)
+
+    def partitions(self) -> list[str]:
+        return sorted({node.partition for node in self.nodes} | {""})
+
+    def path(self, queue: int) -> list[int]:
+        found = []
+        while queue >= 0:
+            found.append(queue)
+            queue = self.queues[queue].parent
+        return found
+
+    def _use(self, application: int, node: int, capability: Amounts, partition: str, sign: int) -> None:
+        app = self.applications[application]
+        app.used = add(app.used, capability, sign)
+        app.containers += sign
+        self.nodes[node].free = add(self.nodes[node].free, capability, -sign)
+        for queue in self.path(app.queue):
+            used = self.queues[queue].used
+            used[partition] = add(used.get(partition, (0, 0)), capability, sign)
+        key = (app.queue, app.user, partition)
+        self.user_used[key] = add(self.user_used.get(key, (0, 0)), capability, sign)
+
+    # What the shim would send.
+
+    def frame(self) -> list[Event]:
+        """Return the events of the next frame: the snapshot, or what may have changed, then the fates."""
+        body = self._body()
+        head: list[Event] = []
+        if not self._told:
+            self._texts.again()
+            head.append(events.Snapshot(1))
+        head.append(self._texts.drain())
+        if not self._told:
+            head += [resource_types(("memory-mb", "vcores"), self.counted), events.Settings(self.settings)]
+        self._told = True
+        self._changed.clear()
+        self._fates.clear()
+        self.sequence += 1
+        return head + body
+
+    def snapshot_next(self) -> None:
+        """Let the next frame be a snapshot."""
+        self._told = False
+        self._fates.clear()
+
+    def _body(self) -> list[Event]:
+        everyone = range(len(self.applications))
+        changed = sorted(self._changed) if self._told else list(everyone)
+        told: list[Any] = (
+            [] if self._told else [rows(events.Queues, self._texts, map(self._queue_row, range(len(self.queues))))]
+        )
+        told += [
+            rows(events.QueueLimits, self._texts, self._limit_rows()),
+            rows(events.Users, self._texts, self._user_rows()),
+            rows(events.Nodes, self._texts, map(self._node_row, range(len(self.nodes)))),
+            rows(events.Applications, self._texts, (self._application_row(at, at in changed) for at in everyone)),
+            rows(events.ApplicationUsage, self._texts, map(self._usage_row, everyone)),
+            rows(events.Blacklist, self._texts, self._blacklist_rows(changed)),
+            rows(events.Requests, self._texts, [row for at in everyone for row in self._request_rows(at)]),
+            rows(events.Localities, self._texts, [row for at in changed for row in self._locality_rows(at)]),
+            rows(events.Fates, self._texts, self._fates),
+        ]
+        return [event for event in told if len(getattr(event, event.__slots__[0]))]
+
+    def _queue_row(self, at: int) -> dict[str, Any]:
+        queue = self.queues[at]
+        leaf = all(other.parent != at for other in self.queues)
+        row = {"queue": at, "parent": queue.parent, "path_name": f"q{at}", "state": 1, "leaf": leaf}
+        return row | {"ordering_policy_name": queue.order, "size_based_weight": queue.sized, "priority": queue.priority}
+
+    def _limit_rows(self) -> list[dict[str, Any]]:
+        none = (0, 0)
+        return [
+            {"queue": at, "partition_name": partition, "guaranteed": queue.guaranteed, "maximum": queue.maximum}
+            | {"used": queue.used.get(partition, none), "pending": none, "am_limit": none, "am_used": none}
+            for at, queue in enumerate(self.queues)
+            for partition in self.partitions()
+        ]
+
+    def _user_rows(self) -> list[dict[str, Any]]:
+        leaves = sorted({(app.queue, app.user) for app in self.applications if app.user in self.user_limit})
+        return [
+            {"queue": queue, "user_name": user, "partition_name": partition, "limit": self.user_limit[user]}
+            | {"used": self.user_used.get((queue, user, partition), (0, 0))}
+            for queue, user in leaves
+            for partition in self.partitions()
+        ]
+
+    def _node_row(self, at: int) -> dict[str, Any]:
+        node = self.nodes[at]
+        row = {"node": at, "name_name": node.name, "rack_name": node.rack, "partition_name": node.partition}
+        return row | {"state": int(node.state), "total": node.total, "free": node.free}
+
+    def _application_row(self, at: int, changed: bool) -> dict[str, Any]:
+        app = self.applications[at]
+        row = {"application": at, "id": at + 1, "attempt": 1, "user_name": app.user, "queue": app.queue}
+        row |= {"priority": app.priority, "start_time_ms": app.start_ms, "state": int(app.state)}
+        replaces = int(Replaces.REQUESTS | Replaces.BLACKLIST) if changed else 0
+        return row | {"awaiting_am": app.awaiting_am, "replaces": replaces}
+
+    def _usage_row(self, at: int) -> dict[str, Any]:
+        app = self.applications[at]
+        return {"application": at, "containers": app.containers, "used": app.used, "headroom": (1 << 40, 1 << 40)}
+
+    def _blacklist_rows(self, changed: list[int]) -> list[dict[str, Any]]:
+        return [{"application": at, "name_name": name} for at in changed for name in self.applications[at].blacklist]
+
+    def _request_rows(self, at: int) -> list[dict[str, Any]]:
+        if self.applications[at].state == ApplicationState.GONE:
+            return []
+        return [
+            {"application": at, "key": key, "priority": ask.priority, "count": ask.count, "relax_locality": ask.relax}
+            | {"constrained": ask.constrained, "partition_name": ask.partition, "capability": ask.capability}
+            for key, ask in self.applications[at].asks.items()
+        ]
+
+    def _locality_rows(self, at: int) -> list[dict[str, Any]]:
+        return [
+            {"application": at, "key": key, "name_name": name, "count": count, "relax_locality": relax}
+            for key, ask in self.applications[at].asks.items()
+            for name, (count, relax) in ask.places.items()
+        ]
+
+    # What becomes of proposals.
+
+    def commit(self, made: Proposals, reject: Callable[[int], Fate] = lambda position: Fate.COMMITTED) -> list[Fate]:
+        """Check each proposal against the truth, commit those that ``reject`` does not turn down; return the fates."""
+        fates = []
+        for position, (app, key, node) in enumerate(
+            zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True)
+        ):
+            self.check(app, key, node)
+            fate = reject(position)
+            if fate == Fate.COMMITTED:
+                self._commit(app, key, node)
+            fates.append(fate)
+            row = {"sequence": self.sequence, "position": position, "fate": int(fate)}
+            self._fates.append(row | {"container": len(fates) if fate == Fate.COMMITTED else 0})
+        return fates
+
+    def why_not(self, application: int, key: int, node: int) -> str:
+        """Return why a container may not be placed now, or nothing."""
+        app, machine = self.applications[application], self.nodes[node]
+        ask = app.asks.get(key)
+        if app.state != ApplicationState.ACTIVE or ask is None or ask.count <= 0:
+            return "nothing is asked for"
+        if machine.state != NodeState.USABLE:
+            return "node not usable"
+        if machine.partition != ask.partition:
+            return "wrong partition"
+        if machine.name in app.blacklist or machine.rack in app.blacklist:
+            return "blacklisted"
+        if not self._near_enough(ask, machine):
+            return "relaxLocality"
+        over = [r for r in (0, 1) if self.counted[r] and ask.capability[r] > machine.free[r]]
+        if over:
+            return "node full"
+        for queue in self.path(app.queue):
+            used = self.queues[queue].used.get(ask.partition, (0, 0))
+            after = add(used, ask.capability)
+            if any(self.counted[r] and after[r] > self.queues[queue].maximum[r] for r in (0, 1)):
+                return "queue maximum"
+        used = self.user_used.get((app.queue, app.user, ask.partition), (0, 0))
+        limit = self.user_limit.get(app.user, (1 << 60, 1 << 60))
+        return "user limit" if self._dominant(used) > self._dominant(limit) else ""
+
+    def _dominant(self, amounts: Amounts) -> float:
+        total = [sum(node.total[r] for node in self.nodes if node.state != NodeState.GONE) for r in (0, 1)]
+        return max((amounts[r] / total[r] for r in (0, 1) if self.counted[r] and total[r]), default=0.0)
+
+    def check(self, application: int, key: int, node: int) -> None:
+        """Fail if a container may not be placed now."""
+        reason = self.why_not(application, key, node)
+        assert not reason, f"application {application} key {key} on node {node}: {reason}"
+
+    @staticmethod
+    def _near_enough(ask: Ask, node: Node) -> bool:
+        rack_count, rack_relax = ask.places.get(node.rack, (0, False))
+        node_count, _ = ask.places.get(node.name, (0, False))
+        return ask.relax or ask.constrained or (rack_count > 0 and (node_count > 0 or rack_relax))
+
+    def _commit(self, application: int, key: int, node: int) -> None:
+        app, machine = self.applications[application], self.nodes[node]
+        ask = app.asks[key]
+        rack = ask.places.get(machine.rack, (0, False))
+        near = ask.places.get(machine.name, (0, False))
+        if rack[0] > 0 and not ask.constrained:
+            if near[0] > 0:
+                ask.places[machine.name] = (near[0] - 1, near[1])
+                ask.places[machine.rack] = (rack[0] - 1, rack[1])
+            elif rack[1]:
+                ask.places[machine.rack] = (rack[0] - 1, rack[1])
+        ask.count -= 1
+        app.awaiting_am = False
+        self._use(application, node, ask.capability, ask.partition, 1)
+        self.containers.append((application, node, ask.capability, ask.partition))
+
+
+def flat(rm: FakeRM, leaves: int, guaranteed: Amounts, **more: Any) -> list[int]:
+    """Add a root with equal leaves; return the leaves."""
+    root = rm.queue(-1, tuple(leaves * amount for amount in guaranteed))
+    return [rm.queue(root, guaranteed, **more) for _ in range(leaves)]
+
+
+def none_assumed(engine: Any) -> bool:
+    """Say whether the engine assumes nothing, in any of its columns."""
+    view = engine._cluster.view()
+    amounts = (view.node_amounts, view.app_amounts, view.user_amounts)
+    counts = (view.rows["assumed"], view.apps["assumed_count"], view.places["assumed"])
+    zero = all(not np.any(each[:, 0]) for each in amounts) and not np.any(view.limit_amounts[:, :, 0])
+    return bool(zero and not any(np.any(each) for each in counts) and engine.assumed() == 0)

@@ -1,0 +1,191 @@
+"""On which node: locality and its delay, labels, blacklists, rejections, asks too big for any node's free space."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.test_engine_order import placed
+
+from treadle.config.parts import PARTS, Part
+from treadle.config.settings import Hold, default_settings
+from treadle.engine import Engine
+from treadle.events import Fate, NodeState
+from treadle.model.columns import ModelError
+from treadle.model.scripted import small_cluster
+
+
+def nodes(made: list[Any]) -> list[int]:
+    return [node for _, _, node in made]
+
+
+def racks(delay: str, **ask: Any) -> FakeRM:
+    """Return two nodes on rack /a, two on /b, and an application that wants node n0 or its rack."""
+    rm = FakeRM(settings={"node-locality-delay": delay, "rack-locality-additional-delay": "2"})
+    for name, rack in (("n0", "/a"), ("n1", "/a"), ("n2", "/b"), ("n3", "/b")):
+        rm.node(name, (4, 4), rack=rack)
+    (leaf,) = flat(rm, 1, (16, 16))
+    rm.ask(rm.application(leaf), 0, 2, (4, 4), places={"n0": (2, True), "/a": (2, True)}, **ask)
+    return rm
+
+
+def test_preferred_node_then_after_a_delay_its_rack_then_anywhere() -> None:
+    rm = racks("2")
+    rm.applications[0].asks[0].count = 3
+    rm.applications[0].asks[0].places = {"n0": (3, True), "/a": (3, True)}
+    engine = Engine(default_settings())
+    assert nodes(placed(rm, 10, engine, now_ms=0)) == [0]
+    assert nodes(placed(rm, 10, engine, now_ms=400)) == []  # four nodes a second: one and a half opportunities
+    assert nodes(placed(rm, 10, engine, now_ms=800)) == [1]
+    assert nodes(placed(rm, 10, engine, now_ms=1000)) == []  # the rack-local container began the count anew
+    assert nodes(placed(rm, 10, engine, now_ms=2800)) == [2]
+
+
+def test_without_relax_locality_nothing_goes_elsewhere() -> None:
+    rm = racks("0", relax=False)
+    rm.applications[0].asks[0].places["/a"] = (2, False)
+    engine = Engine(default_settings())
+    assert nodes(placed(rm, 10, engine)) == [0]
+    assert nodes(placed(rm, 10, engine, now_ms=100_000)) == []
+
+
+def test_counts_at_nodes_go_down_with_each_commit() -> None:
+    rm = racks("0")
+    rm.applications[0].asks[0] = replace(
+        rm.applications[0].asks[0], capability=(1, 1), count=3, places={"n0": (1, True), "/a": (1, True)}
+    )
+    engine = Engine(default_settings())
+    assert nodes(placed(rm, 1, engine)) == [0]
+    placed(rm, 10, engine)
+    row = engine._cluster.requests  # type: ignore[union-attr]
+    assert int(row.localities.at["count"].sum()) == 0
+
+
+def test_labelled_nodes_are_for_asks_with_that_label() -> None:
+    rm = FakeRM()
+    rm.node("n0", (4, 4), partition="gpu")
+    rm.node("n1", (4, 4))
+    (leaf,) = flat(rm, 1, (8, 8))
+    app = rm.application(leaf)
+    rm.ask(app, 0, 9, (1, 1))
+    rm.ask(app, 1, 1, (1, 1), partition="gpu")
+    made = placed(rm, 20)
+    assert sorted(node for _, key, node in made if key == 0) == [1] * 4
+    assert [node for _, key, node in made if key == 1] == [0]
+
+
+def test_blacklisted_nodes_and_racks_are_left_alone() -> None:
+    rm = FakeRM()
+    for name, rack in (("n0", "/a"), ("n1", "/b"), ("n2", "/c")):
+        rm.node(name, (4, 4), rack=rack)
+    (leaf,) = flat(rm, 1, (12, 12))
+    app = rm.application(leaf)
+    rm.applications[app].blacklist = ["n0", "/b"]
+    rm.ask(app, 0, 9, (1, 1))
+    assert set(nodes(placed(rm, 20))) == {2}
+
+
+def test_a_node_that_may_not_be_used_gets_nothing() -> None:
+    rm = FakeRM()
+    rm.node("n0", (4, 4))
+    (leaf,) = flat(rm, 1, (4, 4))
+    rm.ask(rm.application(leaf), 0, 1, (1, 1))
+    rm.nodes[0].state = NodeState.UNUSABLE
+    engine = Engine(default_settings())
+    assert placed(rm, 1, engine) == []
+    rm.nodes[0].state = NodeState.USABLE
+    assert len(placed(rm, 1, engine)) == 1
+
+
+def test_after_a_rejection_another_node_is_tried_and_later_the_first_again() -> None:
+    rm = FakeRM()
+    rm.node("n0", (4, 4))
+    rm.node("n1", (4, 4))
+    (leaf,) = flat(rm, 1, (8, 8))
+    rm.ask(rm.application(leaf), 0, 1, (1, 1), constrained=True)
+    engine = Engine(default_settings())
+    tried = []
+    for tick in range(12):
+        engine.apply(rm.frame())
+        made = engine.decide(tick * 10, 10, sequence=rm.sequence)
+        rm.commit(made, lambda position: Fate.CONSTRAINT)
+        tried += made.node.tolist()
+    assert tried[:2] in ([0, 1], [1, 0])
+    assert 2 < len(tried) < 8
+
+
+def test_packing_prefers_the_node_whose_free_space_is_most_like_the_ask() -> None:
+    rm = FakeRM()
+    rm.node("much memory", (32, 2))
+    rm.node("many cores", (4, 16))
+    (leaf,) = flat(rm, 1, (36, 18))
+    app = rm.application(leaf)
+    rm.ask(app, 0, 1, (1, 2), priority=1)
+    rm.ask(app, 1, 1, (4, 1), priority=2)
+    assert nodes(placed(rm, 2)) == [1, 0]
+
+
+def test_first_fit_fills_nodes_in_their_order() -> None:
+    settings = default_settings()
+    kind = PARTS.kinds("fit")["first_fit"]
+    engine = Engine(replace(settings, policy=replace(settings.policy, fit=Part(kind, kind.parameters()))))
+    engine.apply(small_cluster(nodes=3, leaves=1, applications=2))
+    assert engine.decide(0, 12, sequence=1).node.tolist() == [0] * 8 + [1] * 4
+
+
+def big_and_small(hold: Hold) -> tuple[FakeRM, Engine]:
+    """Return two full nodes, an older application that wants a whole node and a younger one that takes every gap."""
+    rm = FakeRM()
+    rm.node("n0", (4, 4))
+    rm.node("n1", (4, 4))
+    (leaf,) = flat(rm, 1, (8, 8))
+    big, small = rm.application(leaf), rm.application(leaf)
+    rm.ask(small, 0, 1000, (1, 1))
+    engine = Engine(replace(default_settings(), hold=hold))
+    placed(rm, 100, engine)
+    rm.ask(big, 0, 1, (4, 4))
+    return rm, engine
+
+
+def ticks_until_big(rm: FakeRM, engine: Engine, most: int) -> int:
+    """Let the oldest container end at each tick of a second; return when the big ask was placed, or ``most``."""
+    for tick in range(most):
+        rm.complete(0)
+        if any(app == 0 for app, _, _ in placed(rm, 100, engine, now_ms=2000 + 1000 * tick)):
+            return tick
+    return most
+
+
+def test_a_big_ask_gets_a_held_node_while_small_ones_go_around_it() -> None:
+    rm, engine = big_and_small(Hold(nodes_max=1, duration_ms=30_000))
+    assert ticks_until_big(rm, engine, 30) < 20
+    rm, engine = big_and_small(Hold(nodes_max=0))
+    assert ticks_until_big(rm, engine, 30) == 30
+
+
+def test_a_hold_ends_with_its_time_and_small_asks_get_the_node() -> None:
+    rm, engine = big_and_small(Hold(nodes_max=1, duration_ms=5_000))
+    rm.complete(0)
+    assert len(placed(rm, 100, engine, now_ms=2000)) == 1  # passed over: now a node is held
+    rm.complete(0)
+    held = engine._policy.holds
+    assert len(held) == 1
+    rm.applications[0].asks[0].capability = (64, 64)  # too big for any node from now on
+    engine.apply(rm.frame())
+    engine.decide(7000, 100, sequence=rm.sequence)
+    assert len(held) == 0
+
+
+def test_proposals_without_a_fate_are_given_up_after_a_time() -> None:
+    engine = Engine(default_settings())
+    engine.apply(small_cluster())
+    first = engine.decide(0, 1000, sequence=1)
+    assert len(engine.decide(9_999, 1000, sequence=2)) == 0
+    assert len(engine.decide(10_000, 1000, sequence=3)) == len(first)
+
+
+def test_events_before_a_snapshot_are_refused() -> None:
+    with pytest.raises(ModelError, match="snapshot"):
+        Engine(default_settings()).apply(small_cluster()[3:])
