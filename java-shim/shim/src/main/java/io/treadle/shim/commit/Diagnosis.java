@@ -13,9 +13,9 @@ import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * Finds out why the RM turned a placement down. Only looks: what may be committed is decided by {@code tryCommit} alone,
- * and this runs after it said no, in the order of its checks. In observe_only, where nothing is committed, it is asked
- * instead of {@code tryCommit}. The caller holds a lock of the scheduler.
+ * Finds out why the RM turned a placement down. Only looks: what may be committed is decided by {@code tryCommit}
+ * alone, and this runs after it said no, in the order of its checks. In observe_only, where nothing is committed, it is
+ * asked instead of {@code tryCommit}. The caller holds a lock of the scheduler.
  */
 final class Diagnosis {
   private final CapacityScheduler scheduler;
@@ -83,7 +83,8 @@ final class Diagnosis {
     }
     Resource limit = LeafQueues.activeUserLimit(placement.leaf, name, cluster, partition, placement.mode);
     Resource used = plus(user.getUsed(partition), assumptions.used(user, partition));
-    // ">" of what is used before this container: a user may pass the limit by one container, as under the stock scheduler
+    // ">" of what is used before this container: a user may pass the limit by one container, as under the stock
+    // scheduler
     return Resources.greaterThan(scheduler.getResourceCalculator(), cluster, used, limit);
   }
 

@@ -5,6 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.util.Collection;
 import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
@@ -16,6 +17,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPo
  * They are looked up by name once, because a reference to either class would not resolve on both lines.
  */
 public final class LeafQueues {
+  /** From Hadoop 3.4 on, false makes queues compute their limits in another way. */
+  static final String LEGACY_QUEUE_MODE = "yarn.scheduler.capacity.legacy-queue-mode.enabled";
+
   private static final String PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
   private static final Class<?> LEAF = leafClass();
   private static final MethodHandle ORDERING_POLICY =
@@ -24,6 +28,7 @@ public final class LeafQueues {
       MethodType.methodType(Resource.class, String.class, Resource.class, String.class, SchedulingMode.class));
   private static final MethodHandle USER =
       find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
+  private static final MethodHandle REFRESH = findRefresh();
 
   private LeafQueues() { }
 
@@ -64,6 +69,35 @@ public final class LeafQueues {
       return (UsersManager.User) USER.invoke(leaf, user);
     } catch (Throwable e) {
       throw rethrown(e);
+    }
+  }
+
+  /**
+   * Sets what a leaf takes as its limit when it computes headroom, and computes it afresh for its applications.
+   *
+   * @param limits the limit; the leaf lowers it to its own maximum
+   * @param legacy whether the queues work as before Hadoop 3.4 ({@link #LEGACY_QUEUE_MODE})
+   */
+  static void setLimitForHeadroom(CSQueue leaf, Resource cluster, ResourceLimits limits, boolean legacy) {
+    if (legacy || REFRESH == null) {
+      leaf.updateClusterResource(cluster, limits);
+      return;
+    }
+    try {
+      // updateClusterResource would start from the parent here, and with it take off what siblings use
+      REFRESH.invoke(leaf, cluster, limits);
+    } catch (Throwable e) {
+      throw rethrown(e);
+    }
+  }
+
+  /** Null before Hadoop 3.4. */
+  private static MethodHandle findRefresh() {
+    try {
+      return MethodHandles.publicLookup().findVirtual(CSQueue.class, "refreshAfterResourceCalculation",
+          MethodType.methodType(void.class, Resource.class, ResourceLimits.class));
+    } catch (ReflectiveOperationException e) {
+      return null;
     }
   }
 

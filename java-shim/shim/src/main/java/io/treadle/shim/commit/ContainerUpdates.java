@@ -1,0 +1,200 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.SchedulerPort;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.locks.Lock;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+
+/**
+ * Increases and promotions of containers. To the RM they are asks with a key that names the container; the only node
+ * that can serve one is the container's own, so there is nothing for an engine to decide and the shim commits them by
+ * itself. Decreases and demotions need no allocation and never come here.
+ */
+public final class ContainerUpdates {
+  private static final int MOST_MARKS = 10_000;
+
+  private final SchedulerPort port;
+  private final CommitSettings settings;
+  private final CommitListener listener;
+  private final FailureLog failures = new FailureLog();
+  private final Set<ApplicationAttemptId> marked = new LinkedHashSet<>();
+  private final Checks checks;
+  private final Placement placement = new Placement();
+
+  /** Updates of one scheduler's containers. */
+  public ContainerUpdates(SchedulerPort port, CommitSettings settings, CommitListener listener) {
+    this.port = port;
+    this.settings = settings;
+    this.listener = listener;
+    this.checks = new Checks(port.scheduler(), settings);
+  }
+
+  /**
+   * Notes that an AM asked for an increase or a promotion. Called after the scheduler's {@code allocate}, on any
+   * thread, in every mode. Bounded: of too many applications the one noted longest ago is found again by {@link
+   * #markAll}.
+   */
+  public void mark(ApplicationAttemptId attempt) {
+    synchronized (marked) {
+      if (marked.size() >= MOST_MARKS && !marked.contains(attempt)) {
+        marked.remove(marked.iterator().next());
+      }
+      marked.add(attempt);
+    }
+  }
+
+  /** Looks through all applications for updates that wait. Called when an engine takes over. */
+  public void markAll() {
+    Map<?, SchedulerApplication<FiCaSchedulerApp>> all = port.scheduler().getSchedulerApplications();
+    for (SchedulerApplication<FiCaSchedulerApp> application : all.values()) {
+      FiCaSchedulerApp attempt = application.getCurrentAppAttempt();
+      if (attempt != null && !waiting(attempt).isEmpty()) {
+        mark(attempt.getApplicationAttemptId());
+      }
+    }
+  }
+
+  /**
+   * Commits updates that wait and fit, before an answer's proposals. Looks at a bounded number of applications, the one
+   * looked at longest ago first; takes the scheduler's write lock only if an update waits.
+   *
+   * @param mayCommit asked with the lock held; nothing is committed once it is false
+   * @return how many were committed
+   */
+  public int place(BooleanSupplier mayCommit) {
+    int placed = 0;
+    int budget = settings.updatesPerTick();
+    for (ApplicationAttemptId attempt : next(budget)) {
+      FiCaSchedulerApp app = current(attempt);
+      List<SchedulerRequestKey> keys = app == null ? Collections.emptyList() : waiting(app);
+      if (keys.isEmpty()) {
+        continue;
+      }
+      mark(attempt);
+      if (budget > 0) {
+        keys = keys.subList(0, Math.min(budget, keys.size()));
+        budget -= keys.size();
+        placed += placeLocked(app, keys, mayCommit);
+      }
+    }
+    return placed;
+  }
+
+  private List<ApplicationAttemptId> next(int most) {
+    synchronized (marked) {
+      if (marked.isEmpty()) {
+        return Collections.emptyList();
+      }
+      List<ApplicationAttemptId> taken = new ArrayList<>(marked);
+      taken = taken.subList(0, Math.min(most, taken.size()));
+      marked.removeAll(taken);
+      return taken;
+    }
+  }
+
+  private FiCaSchedulerApp current(ApplicationAttemptId attempt) {
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+    return app == null || app.isStopped() || !app.getApplicationAttemptId().equals(attempt) ? null : app;
+  }
+
+  private static List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
+    List<SchedulerRequestKey> keys = null;
+    for (SchedulerRequestKey key : app.getSchedulerKeys()) {
+      if (key.getContainerToUpdate() != null) {
+        keys = keys == null ? new ArrayList<>() : keys;
+        keys.add(key);
+      }
+    }
+    return keys == null ? Collections.emptyList() : keys;
+  }
+
+  private int placeLocked(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, BooleanSupplier mayCommit) {
+    int placed = 0;
+    Lock lock = port.writeLock();
+    lock.lock();
+    try {
+      Committer.setCommitting(true);
+      for (SchedulerRequestKey key : keys) {
+        if (mayCommit.getAsBoolean() && placeOne(app, key)) {
+          placed++;
+        }
+      }
+    } finally {
+      Committer.setCommitting(false);
+      checks.end();
+      placement.clear();
+      lock.unlock();
+    }
+    return placed;
+  }
+
+  private boolean placeOne(FiCaSchedulerApp app, SchedulerRequestKey key) {
+    try {
+      CapacityScheduler scheduler = port.scheduler();
+      RMContainer container = scheduler.getRMContainer(key.getContainerToUpdate());
+      if (container == null) {
+        withdraw(app, key);
+        return false;
+      }
+      return prepare(app, key, container)
+          && ContainerCommit.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
+    } catch (Throwable e) {
+      failures.log("a container update", e);
+      listener.internalError(e);
+      return false;
+    }
+  }
+
+  /** Fills the placement in; false if the update has to wait. */
+  private boolean prepare(FiCaSchedulerApp app, SchedulerRequestKey key, RMContainer container) {
+    placement.clear();
+    placement.app = app;
+    placement.leaf = (CSQueue) app.getQueue();
+    placement.key = key;
+    placement.asks = app.getAppPlacementAllocator(key);
+    placement.node = port.scheduler().getNode(container.getContainer().getNodeId());
+    if (placement.asks == null || placement.node == null || app.isStopped()
+        || !checks.isActive(app, placement.leaf) || checks.checkCondition(placement.node) != null
+        || checks.checkPartition(placement) != null) {
+      return false;
+    }
+    PendingAsk ask = placement.asks.getPendingAsk(ResourceRequest.ANY);
+    placement.capability = ask.getPerAllocationResource();
+    // the ask names the container's host without a port, which is not the node's name where names include the port
+    placement.locality = placement.asks.getOutstandingAsksCount(placement.node.getNodeName()) > 0
+        ? NodeType.NODE_LOCAL : NodeType.RACK_LOCAL;
+    placement.requestLocality = NodeType.NODE_LOCAL;
+    return ask.getCount() > 0;
+  }
+
+  /**
+   * Takes an update back whose container has ended; the stock scheduler would place a container and kill it at once.
+   */
+  private static void withdraw(FiCaSchedulerApp app, SchedulerRequestKey key) {
+    PendingAsk ask = app.getPendingAsk(key, ResourceRequest.ANY);
+    if (ask.getCount() <= 0) {
+      return;
+    }
+    ResourceRequest none = ResourceRequest.newBuilder().priority(key.getPriority())
+        .allocationRequestId(key.getAllocationRequestId()).resourceName(ResourceRequest.ANY)
+        .capability(ask.getPerAllocationResource()).numContainers(0)
+        .nodeLabelExpression(app.getAppPlacementAllocator(key).getPrimaryRequestedNodePartition()).build();
+    app.getAppSchedulingInfo().updateResourceRequests(
+        Collections.singletonMap(key, Collections.singletonMap(ResourceRequest.ANY, none)), false);
+  }
+}

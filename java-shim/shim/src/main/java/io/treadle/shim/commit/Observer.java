@@ -1,0 +1,218 @@
+package io.treadle.shim.commit;
+
+import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.Fate;
+import io.treadle.shim.wire.ProposalFrame;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.atomic.LongAdder;
+import org.apache.hadoop.metrics2.MetricsCollector;
+import org.apache.hadoop.metrics2.MetricsRecordBuilder;
+import org.apache.hadoop.metrics2.MetricsSource;
+import org.apache.hadoop.metrics2.lib.Interns;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+
+/**
+ * Compares what an engine would do with what the stock scheduler then does (observe_only). A would-be placement and a
+ * stock one belong together if they are of the same application and request key and no more than a window apart;
+ * docs/observe.md says how each is counted. Memory is bounded: of too many request keys the one proposed for first is
+ * forgotten.
+ */
+public final class Observer implements MetricsSource {
+  /** How long the stock scheduler gets to make a placement that was proposed, milliseconds. */
+  public static final long DEFAULT_WINDOW_MS = 1000;
+
+  private static final int MOST_REQUESTS = 20_000;
+  private static final int MOST_NAMES = 1000;
+  private static final String OTHERS = "(others)";
+
+  private final SchedulerPort port;
+  private final long windowMs;
+  private final long sinceMs;
+  private final Map<Request, WouldBe> open = new LinkedHashMap<>();
+  private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
+  private final LongAdder proposals = new LongAdder();
+  private final LongAdder stockPlacements = new LongAdder();
+  private final LongAdder forgotten = new LongAdder();
+  private final Agreement total = new Agreement();
+  private final Map<String, Agreement> byQueue = new ConcurrentSkipListMap<>();
+  private final Map<String, Agreement> byFramework = new ConcurrentSkipListMap<>();
+  private long answers;
+  private long expiredMs;
+
+  /**
+   * Makes an observer that has seen nothing.
+   *
+   * @param windowMs how long the stock scheduler gets to make a placement that was proposed, milliseconds
+   * @param nowMs the time now; all times are of one clock, milliseconds
+   */
+  public Observer(SchedulerPort port, long windowMs, long nowMs) {
+    this.port = port;
+    this.windowMs = windowMs;
+    this.sinceMs = nowMs;
+    this.expiredMs = nowMs;
+  }
+
+  /** Takes in an answer and what {@link Committer#judge} said of it. Link thread. */
+  public synchronized void judged(ProposalFrame answer, CommitResult result, Directory directory, long nowMs) {
+    answers++;
+    proposals.add(result.size());
+    for (Fate fate : Fate.values()) {
+      fates.addAndGet(fate.ordinal(), result.count(fate));
+    }
+    for (int position = 0; position < result.size(); position++) {
+      if (result.fate(position) == Fate.OBSERVED) {
+        int application = answer.application(position);
+        propose(directory.application(application),
+            directory.requestKey(application, answer.requestKey(position)),
+            directory.node(answer.node(position)), nowMs);
+      }
+    }
+    expire(nowMs);
+  }
+
+  private void propose(ApplicationAttemptId attempt, SchedulerRequestKey key, NodeId node, long nowMs) {
+    if (attempt == null || node == null) {
+      return;
+    }
+    Request request = new Request(attempt, key);
+    WouldBe wouldBe = open.get(request);
+    if (wouldBe == null) {
+      FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+      if (app == null) {
+        return;
+      }
+      if (open.size() >= MOST_REQUESTS) {
+        open.remove(open.keySet().iterator().next());
+        forgotten.increment();
+      }
+      wouldBe = new WouldBe(app.getQueueName(), framework(attempt));
+      open.put(request, wouldBe);
+    }
+    wouldBe.propose(node, answers, nowMs);
+  }
+
+  /** The stock scheduler placed a container. Called after each native commit in observe_only, on any thread. */
+  public synchronized void placed(FiCaSchedulerApp app, SchedulerRequestKey key, NodeId node, long nowMs) {
+    stockPlacements.increment();
+    ApplicationAttemptId attempt = app.getApplicationAttemptId();
+    WouldBe wouldBe = open.get(new Request(attempt, key));
+    if (wouldBe == null) {
+      wouldBe = new WouldBe(app.getQueueName(), framework(attempt));
+    }
+    wouldBe.placed(node, tallies(wouldBe));
+    expire(nowMs);
+  }
+
+  /** Counts what the stock scheduler has had time enough for. Does little if called often. */
+  public synchronized void expire(long nowMs) {
+    if (nowMs - expiredMs < windowMs / 10) {
+      return;
+    }
+    expiredMs = nowMs;
+    open.values().removeIf(wouldBe -> wouldBe.expire(nowMs, windowMs, tallies(wouldBe)));
+  }
+
+  private Agreement[] tallies(WouldBe wouldBe) {
+    return new Agreement[] {total, named(byQueue, wouldBe.queue), named(byFramework, wouldBe.framework)};
+  }
+
+  private static Agreement named(Map<String, Agreement> tallies, String name) {
+    Agreement tally = tallies.get(name);
+    if (tally != null) {
+      return tally;
+    }
+    String kept = tallies.size() < MOST_NAMES ? name : OTHERS;
+    return tallies.computeIfAbsent(kept, any -> new Agreement());
+  }
+
+  private String framework(ApplicationAttemptId attempt) {
+    RMApp app = port.rmContext().getRMApps().get(attempt.getApplicationId());
+    String type = app == null ? null : app.getApplicationType();
+    return type == null || type.isEmpty() ? "YARN" : type;
+  }
+
+  /** All of it as a JSON object, as in docs/observe.md. */
+  public String json() {
+    StringBuilder json = new StringBuilder(512);
+    json.append("{\"since_ms\":").append(sinceMs).append(",\"window_ms\":").append(windowMs)
+        .append(",\"proposals\":").append(proposals.sum())
+        .append(",\"would_commit\":").append(fates.get(Fate.OBSERVED.ordinal())).append(",\"would_reject\":{");
+    String separator = "";
+    for (Fate fate : Fate.values()) {
+      long count = fates.get(fate.ordinal());
+      if (fate.isRejection() && count > 0) {
+        json.append(separator).append('"').append(fate).append("\":").append(count);
+        separator = ",";
+      }
+    }
+    json.append("},\"stock_placements\":").append(stockPlacements.sum())
+        .append(",\"forgotten\":").append(forgotten.sum()).append(",\"total\":");
+    total.appendJson(json);
+    appendAll(json.append(",\"by_queue\":"), byQueue);
+    appendAll(json.append(",\"by_framework\":"), byFramework);
+    return json.append('}').toString();
+  }
+
+  private static void appendAll(StringBuilder json, Map<String, Agreement> tallies) {
+    String separator = "{";
+    for (Map.Entry<String, Agreement> tally : tallies.entrySet()) {
+      json.append(separator);
+      JsonText.append(json, tally.getKey());
+      tally.getValue().appendJson(json.append(':'));
+      separator = ",";
+    }
+    json.append(tallies.isEmpty() ? "{}" : "}");
+  }
+
+  @Override
+  public void getMetrics(MetricsCollector collector, boolean all) {
+    record(collector, "", "", total)
+        .addCounter(Interns.info("Proposals", "Proposals judged"), proposals.sum())
+        .addCounter(Interns.info("WouldCommit", "Proposals that would be committed"),
+            fates.get(Fate.OBSERVED.ordinal()))
+        .addCounter(Interns.info("StockPlacements", "Containers placed by the stock scheduler"), stockPlacements.sum());
+    byQueue.forEach((queue, tally) -> record(collector, "Queue", queue, tally));
+    byFramework.forEach((framework, tally) -> record(collector, "Framework", framework, tally));
+  }
+
+  private static MetricsRecordBuilder record(MetricsCollector collector, String tag, String value, Agreement tally) {
+    MetricsRecordBuilder record = collector.addRecord("TreadleAgreement" + (tag.isEmpty() ? "" : "By" + tag));
+    if (!tag.isEmpty()) {
+      record.tag(Interns.info(tag, "What is counted"), value);
+    }
+    return record
+        .addCounter(Interns.info("Agreed", "Placed by stock where Treadle would have"), tally.agreed.sum())
+        .addCounter(Interns.info("OtherNode", "Placed by stock on another node"), tally.otherNode.sum())
+        .addCounter(Interns.info("TreadleOnly", "Not placed by stock within the window"), tally.treadleOnly.sum())
+        .addCounter(Interns.info("StockOnly", "Placed by stock, not proposed"), tally.stockOnly.sum());
+  }
+
+  /** A request key of an attempt. */
+  private static final class Request {
+    private final ApplicationAttemptId attempt;
+    private final SchedulerRequestKey key;
+
+    Request(ApplicationAttemptId attempt, SchedulerRequestKey key) {
+      this.attempt = attempt;
+      this.key = key;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+      return other instanceof Request && attempt.equals(((Request) other).attempt) && key.equals(((Request) other).key);
+    }
+
+    @Override
+    public int hashCode() {
+      return 31 * attempt.hashCode() + key.hashCode();
+    }
+  }
+}
