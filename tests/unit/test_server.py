@@ -7,6 +7,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import BinaryIO
 
 import pytest
 
@@ -198,6 +199,20 @@ def test_half_a_call_disturbs_nobody(server: LoopbackServer) -> None:
         client.socket.shutdown(socket.SHUT_WR)
         assert client.is_closed()
     assert serves(server)
+
+
+def test_a_server_that_can_take_no_more_is_told_to_the_process(
+    server: LoopbackServer, failures: Failures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(accepted: socket.socket, stream: BinaryIO) -> None:
+        stream.close()
+        accepted.close()
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(server, "_create_connection", refuse)
+    with Client(server) as client:
+        assert until(lambda: failures.count == 1)
+        assert client
 
 
 def test_a_failure_is_told_to_the_process(server: LoopbackServer, failures: Failures) -> None:

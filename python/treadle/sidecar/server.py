@@ -55,7 +55,8 @@ class LoopbackServer(CallbackServer):
             token: what a caller must show
             decide: frame to answer; called under a lock
             frame_max_bytes: a longer frame closes its connection
-            on_failure: called on a connection's thread when `decide` raised, which it should never do
+            on_failure: called on a thread of the server's when `decide` raised, which it should never do, or when no
+                more connections can be taken
         """
         parameters = CallbackServerParameters(
             address="127.0.0.1", port=0, daemonize=True, daemonize_connections=True, auth_token=token
@@ -75,6 +76,13 @@ class LoopbackServer(CallbackServer):
         super().start()
         # Py4J listens on its thread, some time after this; whoever is told the port connects at once.
         self.server_socket.listen(STRANGERS_MAX)
+
+    def run(self) -> None:
+        """Take connections until `shutdown`."""
+        super().run()
+        if not self.is_shutdown:
+            _log.error("no more connections can be taken")
+            self._on_failure()
 
     def chosen_port(self) -> int:
         """Return the port that the system chose."""
