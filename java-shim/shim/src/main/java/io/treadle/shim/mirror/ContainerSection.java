@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 
@@ -16,7 +17,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerStat
  * Treadle placed, as long as they and their application live.
  */
 final class ContainerSection {
-  private final Map<ApplicationId, Set<Long>> treadles = new HashMap<>();
+  private final Map<ApplicationId, Set<ContainerId>> treadles = new HashMap<>();
   private final NodeSection nodes;
 
   ContainerSection(NodeSection nodes) {
@@ -44,7 +45,7 @@ final class ContainerSection {
 
   private boolean byTreadle(ContainerStep step, boolean alive) {
     ApplicationId application = step.container().getApplicationAttemptId().getApplicationId();
-    Long id = step.container().getContainerId();
+    ContainerId id = step.container();
     switch (step.kind()) {
       case ALLOCATED:
         if (step.byTreadle() && alive) {
@@ -60,10 +61,10 @@ final class ContainerSection {
 
   /** Writes the containers of an application that are alive, for a snapshot. */
   void writeLive(Draft draft, ApplicationRow row) {
-    Set<Long> ours = treadles.getOrDefault(row.app.getApplicationId(), Collections.emptySet());
+    Set<ContainerId> ours = treadles.getOrDefault(row.app.getApplicationId(), Collections.emptySet());
     for (RMContainer container : row.app.getLiveContainersMap().values()) {
       boolean running = container.getState() == RMContainerState.RUNNING;
-      boolean byTreadle = ours.contains(container.getContainerId().getContainerId());
+      boolean byTreadle = ours.contains(container.getContainerId());
       write(draft, running ? ContainerStep.launched(container, container.getCreationTime())
           : ContainerStep.allocated(container, byTreadle, container.isAMContainer()), row);
     }

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
-/** What an engine knows that does nothing but read frames by the rules of docs/wire-format.md; as text, to be compared. */
+/** What an engine knows that does nothing but read frames as docs/wire-format.md says; as text, to be compared. */
 final class EngineModel {
   /** An application as an engine sees it. */
   static final class Application {
@@ -22,6 +22,8 @@ final class EngineModel {
     final Map<Long, Map<String, String>> localities = new TreeMap<>();
     final TreeSet<String> blacklist = new TreeSet<>();
     final TreeSet<String> tags = new TreeSet<>();
+    /** By number, which means nothing outside the attempt. */
+    final Map<Long, String> containers = new TreeMap<>();
   }
 
   final List<String> texts = new ArrayList<>();
@@ -34,7 +36,6 @@ final class EngineModel {
   final Map<String, String> settings = new TreeMap<>();
   final List<String> resourceTypes = new ArrayList<>();
   final List<String> containers = new ArrayList<>();
-  final Map<Long, String> lastSteps = new TreeMap<>();
   final List<String> fates = new ArrayList<>();
   int snapshots;
   long sequence;
@@ -57,7 +58,6 @@ final class EngineModel {
       applications.clear();
       limits.clear();
       users.clear();
-      lastSteps.clear();
       snapshots++;
     }
     texts.addAll(frame.texts());
@@ -204,11 +204,11 @@ final class EngineModel {
       long id = table.at(i, "container");
       containers.add(id + " event=" + table.at(i, "event") + " exit=" + table.at(i, "exit_status") + " treadle="
           + table.at(i, "by_treadle") + " am=" + table.at(i, "am"));
-      if (table.at(i, "event") == 3) {
-        lastSteps.remove(id);
-      } else {
-        lastSteps.put(id, nodeNames.get(table.at(i, "node")) + " " + amounts(table, i, "capability") + " treadle="
-            + table.at(i, "by_treadle"));
+      Application app = applications.get(table.at(i, "application"));
+      if (app != null && table.at(i, "event") == 3) {
+        app.containers.remove(id);
+      } else if (app != null) {
+        app.containers.put(id, nodeNames.get(table.at(i, "node")) + " " + amounts(table, i, "capability"));
       }
     }
     FrameReader.Table rows = frame.table(Section.FATES);
