@@ -47,7 +47,7 @@ public final class Mirror implements Directory {
   private FrameOptions lastOptions;
   private long epoch;
   private long sequence;
-  private long snapshots;
+  private volatile long snapshots;
   private int indicesAtSnapshot;
 
   /** A mirror that has to be {@link #start started} before it is used. */
@@ -115,7 +115,7 @@ public final class Mirror implements Directory {
     writer = new FrameWriter(ResourceTypesSection.count(), settings.frameMaxBytes());
     names = new Names(writer);
     Draft draft = draft(true, rmTimeMs, monotonicMs);
-    snapshots++;
+    snapshots = snapshots + 1;
     asksLater.clear();
     users.reset();
     requests.reset();
@@ -289,7 +289,7 @@ public final class Mirror implements Directory {
     return sequence;
   }
 
-  /** How many snapshots were written since this mirror was made. */
+  /** How many snapshots were written since this mirror was made. Any thread. */
   public long snapshots() {
     return snapshots;
   }

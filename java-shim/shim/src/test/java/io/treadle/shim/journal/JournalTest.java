@@ -1,0 +1,108 @@
+package io.treadle.shim.journal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.wire.Fate;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.junit.jupiter.api.Test;
+
+class JournalTest {
+  private static ApplicationId app(int id) {
+    return ApplicationId.newInstance(1, id);
+  }
+
+  private static Journal drained(int capacity) {
+    Journal journal = new Journal(capacity);
+    journal.drain();
+    return journal;
+  }
+
+  @Test
+  void aNewJournalAsksForASnapshotOnce() {
+    Journal journal = new Journal(10);
+    journal.applicationChanged(app(1));
+    Changes first = journal.drain();
+    assertTrue(first.snapshot());
+    assertTrue(first.applications().isEmpty());
+    assertFalse(journal.drain().snapshot());
+  }
+
+  @Test
+  void marksAreKeptOnceAndHandedOverOnce() {
+    Journal journal = drained(10);
+    for (int i = 0; i < 3; i++) {
+      journal.nodeChanged(NodeId.newInstance("n1", 1));
+      journal.asksComeBack(app(1));
+      journal.usageChanged(app(2));
+      journal.blacklistChanged(app(3));
+      journal.queuesChanged();
+      journal.nodesChanged();
+    }
+    journal.fate(4, 5, Fate.BLACKLISTED, null);
+    Changes changes = journal.drain();
+    assertEquals(1, changes.nodes().size());
+    assertEquals(changes.asks(), changes.asksLater());
+    assertEquals(1, changes.usages().size());
+    assertEquals(1, changes.blacklists().size());
+    assertTrue(changes.queues() && changes.allNodes());
+    assertEquals(Fate.BLACKLISTED.code(), changes.fates().fate(0));
+    Changes next = journal.drain();
+    assertFalse(next.queues() || next.allNodes() || next.snapshot());
+    assertEquals(0, next.size());
+  }
+
+  @Test
+  void moreMarksThanFitAreForgottenForASnapshot() {
+    Journal journal = drained(100);
+    for (int i = 0; i < 100; i++) {
+      journal.usageChanged(app(i));
+    }
+    assertFalse(journal.isSnapshotNeeded());
+    journal.usageChanged(app(100));
+    assertTrue(journal.isSnapshotNeeded());
+    for (int i = 0; i < 1000; i++) {
+      journal.fate(1, i, Fate.COMMITTED, null);
+    }
+    Changes changes = journal.drain();
+    assertTrue(changes.snapshot());
+    assertEquals(0, changes.size());
+    assertThrows(IllegalArgumentException.class, () -> new Journal(0));
+  }
+
+  @Test
+  void noMarkIsLostBetweenThreads() throws InterruptedException {
+    Journal journal = drained(1 << 20);
+    int threads = 4;
+    int marks = 20_000;
+    CountDownLatch done = new CountDownLatch(threads);
+    List<Thread> markers = new ArrayList<>();
+    for (int t = 0; t < threads; t++) {
+      int first = t * marks;
+      markers.add(new Thread(() -> {
+        for (int i = 0; i < marks; i++) {
+          journal.usageChanged(app(first + i));
+        }
+        done.countDown();
+      }));
+    }
+    markers.forEach(Thread::start);
+    Set<ApplicationId> seen = new HashSet<>();
+    while (done.getCount() > 0) {
+      seen.addAll(journal.drain().usages());
+    }
+    for (Thread marker : markers) {
+      marker.join();
+    }
+    seen.addAll(journal.drain().usages());
+    assertEquals(threads * marks, seen.size());
+  }
+}

@@ -1,0 +1,55 @@
+package io.treadle.shim.journal;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class TapsTest {
+  private final Journal journal = new Journal(100);
+  private final List<Throwable> failures = new ArrayList<>();
+  private final Taps taps = new Taps(journal, null, failures::add);
+  private final ApplicationAttemptId attempt = ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 2), 3);
+
+  @BeforeEach
+  void drain() {
+    journal.drain();
+  }
+
+  @Test
+  void nothingIsThrownWhateverComes() {
+    taps.handled(null);
+    taps.nodeUpdated(null);
+    taps.containerLaunched(null, null);
+    taps.containerCompleted(null, null);
+    taps.committed(null, true);
+    taps.allocated(null, Collections.singletonList(null), null, null, null);
+    assertEquals(6, failures.size(), failures.toString());
+    assertEquals(0, journal.drain().size());
+  }
+
+  @Test
+  void anAmsHeartbeatWithoutAsksMarksNothing() {
+    taps.allocated(attempt, Collections.emptyList(), null, null, Collections.emptyList());
+    assertEquals(0, journal.drain().size());
+    taps.allocated(attempt, Collections.singletonList(null), null, null, Collections.emptyList());
+    taps.allocated(attempt, null, null, Collections.singletonList("n1"), null);
+    Changes changes = journal.drain();
+    assertEquals(Collections.singleton(attempt.getApplicationId()), changes.asks());
+    assertEquals(Collections.singleton(attempt.getApplicationId()), changes.blacklists());
+  }
+
+  @Test
+  void tapsCostNothingWhileNobodyListens() {
+    journal.snapshotNeeded();
+    taps.handled(null);
+    taps.committed(null, false);
+    assertTrue(failures.isEmpty(), failures.toString());
+  }
+}
