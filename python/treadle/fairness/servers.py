@@ -99,6 +99,8 @@ class WholeTasks:
         for leaf, needs in enumerate(self._needy):
             if not needs:
                 self._shares.set_pending(leaf, 0)
+        self._waiting = [sum(self._shares.waiting(leaf) != 0 for leaf in leaves) for leaves in self._leaves_of]
+        self._set_headroom()
         self._look_again()
 
     def tasks(self) -> list[int]:
@@ -107,6 +109,10 @@ class WholeTasks:
             len(running) if needs else self._leaves[leaf].tasks or 0
             for leaf, (running, needs) in enumerate(zip(self._running, self._needy, strict=True))
         ]
+
+    def placements(self) -> list[list[int]]:
+        """Return the server of each running task, leaf by leaf, oldest task first; servers count class after class."""
+        return [list(running) for running in self._running]
 
     def fill(self) -> None:
         """Start tasks until no leaf can start another one."""
@@ -137,7 +143,9 @@ class WholeTasks:
         server = self._running[leaf].popleft()
         self._shares.release(leaf)
         self._move(server, leaf, 1)
-        if self._headroom and not waited:
+        kind = self._kind_of[leaf]
+        self._waiting[kind] += not waited
+        if not waited and self._headroom_changes(kind, 1):
             self._look_again()
             return
         state = self._free[server]
@@ -156,7 +164,9 @@ class WholeTasks:
         self._shares.allocate(leaf)
         self._running[leaf].append(server)
         self._move(server, leaf, -1)
-        if self._headroom and self._shares.waiting(leaf) == 0:
+        done = self._shares.waiting(leaf) == 0
+        self._waiting[kind] -= done
+        if done and self._headroom_changes(kind, 0):
             self._look_again()
         elif state not in self._servers_in:
             for other, witness in enumerate(self._witness):
@@ -199,16 +209,25 @@ class WholeTasks:
             if amount
         )
 
-    def _look_again(self) -> None:
-        """Find the headroom of each class of servers, and which kinds of tasks have a server, anew."""
+    def _headroom_changes(self, kind: int, waiting: int) -> bool:
+        """Set the room to keep anew if `waiting` leaves of a kind wait (1: it has begun to, 0: it has ceased to).
+
+        Returns whether that room is another one now.
+        """
+        if not self._headroom or self._waiting[kind] != waiting:
+            return False
+        before = self._spare
+        self._set_headroom()
+        return self._spare != before
+
+    def _set_headroom(self) -> None:
         self._spare = [(0,) * len(size) for size in self._sizes]
         if self._headroom:
-            waiting = [
-                demand
-                for demand, leaves in zip(self._kinds, self._leaves_of, strict=True)
-                if any(self._shares.waiting(leaf) != 0 for leaf in leaves)
-            ]
+            waiting = [demand for demand, leaves in zip(self._kinds, self._waiting, strict=True) if leaves]
             self._spare = [_largest(size, waiting) for size in self._sizes]
+
+    def _look_again(self) -> None:
+        """Find out which kinds of tasks have a server, anew."""
         for kind in range(len(self._kinds)):
             self._set_witness(kind, self._find(kind))
 
