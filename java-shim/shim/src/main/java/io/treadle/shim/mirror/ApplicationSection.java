@@ -11,6 +11,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Priority;
@@ -43,7 +44,7 @@ final class ApplicationSection {
   }
 
   /**
-   * Forgets all indices and takes all attempts.
+   * Forgets all indices and takes all attempts, in the order in which the applications were submitted.
    *
    * @return the new rows
    */
@@ -54,10 +55,14 @@ final class ApplicationSection {
     dirty.clear();
     active.clear();
     activationsMs = draft.monotonicMs();
-    for (ApplicationId id : draft.scheduler().getSchedulerApplications().keySet()) {
-      review(draft, id);
+    List<ApplicationRow> fresh = new ArrayList<>();
+    for (ApplicationId id : new TreeSet<>(draft.scheduler().getSchedulerApplications().keySet())) {
+      ApplicationRow row = review(draft, id);
+      if (row != null) {
+        fresh.add(row);
+      }
     }
-    return new ArrayList<>(rows.values());
+    return fresh;
   }
 
   /** Has to be called once before the reviews of a delta. */

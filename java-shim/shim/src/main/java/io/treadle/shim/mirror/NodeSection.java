@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
@@ -73,9 +74,9 @@ final class NodeSection {
   }
 
   private void reviewScheduler(Draft draft) {
-    for (FiCaSchedulerNode node : draft.scheduler().getAllNodes()) {
-      review(draft, node.getNodeID());
-    }
+    TreeSet<NodeId> ids = new TreeSet<>();
+    draft.scheduler().getAllNodes().forEach(node -> ids.add(node.getNodeID()));
+    ids.forEach(id -> review(draft, id));
   }
 
   private void review(Draft draft, NodeId id) {
