@@ -5,7 +5,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 
 /**
  * Whether containers may be placed on a node now. One answer for the frames and for the commit, so that the engine is
- * told to keep off exactly those nodes on which a proposal would be refused.
+ * told to keep off those nodes on which a proposal would be refused; of a node that has gone quiet it is told {@link
+ * #noticeMs a little earlier}.
  */
 public enum NodeCondition {
   /** Running, heard of lately, not reserved. */
@@ -16,6 +17,19 @@ public enum NodeCondition {
   STALE,
   /** The stock scheduler made a reservation on it that is not released yet. */
   RESERVED;
+
+  private static final long LONGEST_HEAD_START_MS = 500;
+
+  /**
+   * From which age of its last heartbeat on a node is kept from the engine: earlier than it is refused, because nodes are
+   * looked at in turns and a proposal takes its time. Otherwise proposals on nodes that send their heartbeats late would
+   * be rejected in a cluster that is well.
+   *
+   * @param staleAfterMs how old the last heartbeat may be at a commit, milliseconds
+   */
+  public static long noticeMs(long staleAfterMs) {
+    return staleAfterMs - Math.min(staleAfterMs / 4, LONGEST_HEAD_START_MS);
+  }
 
   /**
    * The condition of a node; of several reasons against it, the first in the order of the constants. Takes no

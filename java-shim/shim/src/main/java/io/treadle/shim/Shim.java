@@ -75,7 +75,7 @@ public class Shim {
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
     lease = new Lease(System::nanoTime, config.leaseMs());
     long staleMs = config.nodeStaleMs(conf);
-    mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes(), staleMs));
+    mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes(), NodeCondition.noticeMs(staleMs)));
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
     metrics.mode(config.mode().text());
     metrics.error(error);
