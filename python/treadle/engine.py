@@ -11,6 +11,7 @@ from treadle.config.settings import Settings
 from treadle.events import Event, Names, ResourceTypes, Snapshot
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ModelError
+from treadle.model.scripted import small_cluster, small_events
 from treadle.policy.policy import Policy
 from treadle.proposals import Proposals
 
@@ -86,6 +87,19 @@ class Engine:
         cluster.decide += 1
         table = made.proposals
         return Proposals(*(np.ascontiguousarray(table[name]) for name in ("application", "key", "node")))
+
+    def warm_up(self) -> int:
+        """Compile every kernel, or read it from numba's cache, by scheduling a small invented cluster.
+
+        The engine itself is not touched. Returns how many containers were proposed.
+        """
+        engine = Engine(self._settings)
+        engine.apply(small_cluster())
+        placed = 0
+        for sequence, told in enumerate(small_events(), 1):
+            placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
+            engine.apply(told)
+        return placed
 
     def configure(self, settings: Settings) -> None:
         """Follow other settings from now on. The model, what is assumed and what is held stay."""

@@ -31,3 +31,11 @@ def test_observed_proposals_are_not_assumed() -> None:
     assert engine.assumed() == 0
     again = engine.decide(1010, 1000, sequence=2, assume=False)
     assert np.array_equal(first.application, again.application)
+
+
+def test_warming_up_schedules_an_invented_cluster_and_leaves_the_engine_alone() -> None:
+    engine = Engine(default_settings())
+    assert engine.warm_up() > 32
+    assert engine.assumed() == 0
+    engine.apply(small_cluster())
+    assert len(engine.decide(1000, 1000, sequence=1)) == 32

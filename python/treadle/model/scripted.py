@@ -104,3 +104,27 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
     settings = events.Settings({"node-locality-delay": "2", "nm-heartbeat-ms": "1000"})
     head: list[Any] = [events.Snapshot(1), texts.drain(), resource_types(("memory-mb", "vcores"), counted), settings]
     return head + told
+
+
+def small_events() -> list[list[Any]]:
+    """Return what may come after `small_cluster`, each list after a decide: what exercises every kernel."""
+    texts = Texts()
+    for text in ("root", "root.q0"):
+        texts.index(text)
+    names = events.Names(("host", "/rack"))
+    places = [{"application": 0, "key": 1, "name_name": "root", "count": 2, "relax_locality": 1}]
+    big = request(2, 5, 1, [16384, 8], priority=0)
+    fates = [{"sequence": 1, "position": at, "fate": at % 2 * int(events.Fate.NODE_FULL)} for at in range(16)]
+    ended = {"application": 1, "id": 1, "attempt": 1, "queue": 2, "state": 0, "replaces": 7}
+    return [
+        [
+            names,
+            rows(events.Applications, texts, [{"application": 0, "queue": 1, "state": 1, "replaces": 3}]),
+            rows(events.Blacklist, texts, [{"application": 0, "name_name": "root.q0"}]),
+            rows(events.Requests, texts, [big, request(0, 1, 2, [1024, 1]), request(3, 0, 200, [1024, 1])]),
+            rows(events.Localities, texts, places),
+            rows(events.Fates, texts, fates),
+        ],
+        [rows(events.Applications, texts, [ended])],
+        [rows(events.Requests, texts, [request(3, key, 1, [1024, 1]) for key in range(1, 64)])],
+    ]

@@ -14,6 +14,7 @@ import numpy as np
 
 from treadle import events
 from treadle.config.settings import Settings
+from treadle.engine import Engine
 from treadle.sidecar.live import live_session
 from treadle.wire.answer import decode_answer
 from treadle.wire.encoder import FrameEncoder
@@ -46,6 +47,7 @@ def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
         RuntimeError: the engine failed on it.
     """
     progress("compiling kernels")
+    Engine(settings).warm_up()
     session = live_session(lambda: settings, _REPLY_MAX_BYTES, lambda: 0)
     encoder = FrameEncoder()
     placed = 0

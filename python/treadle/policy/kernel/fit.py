@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from treadle.model.kernel.compiled import inner
 from treadle.model.kernel.pairs import find, pair
 from treadle.policy.kernel.scratch import (
@@ -125,10 +127,11 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 
 
 @inner
-def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: int) -> int:
+def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
     """Return the best node no farther than ``farthest``: nearest first, then by score; `NO_NODE` if none fits.
 
-    Looks at open nodes from the cursor on until ``window`` of them fit, however many have to be passed.
+    Looks at open nodes from the cursor on until ``window`` of them fit, however many have to be passed. Callers give
+    ``farthest`` as `np.int64`: numba compiles anew for each literal.
     """
     count = scratch.counters[OPEN_NODES]
     start = 0
@@ -160,7 +163,7 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: int) ->
 def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return the best node that the row names, or `NO_NODE`."""
     if scratch.counters[OPEN_NODES] <= knobs.window:
-        return scan(view, scratch, knobs, row, NODE_LOCAL)
+        return scan(view, scratch, knobs, row, np.int64(NODE_LOCAL))
     best, best_score, found = NO_NODE, 0.0, 0
     place = view.rows[row].first_locality
     while place >= 0 and found < knobs.window:
@@ -237,7 +240,7 @@ def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
 def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Begin or go on to wait for a nearer node, if there is a farther one that would do; else `NO_NODE`."""
     cursor = scratch.counters[CURSOR]
-    node = scan(view, scratch, knobs, row, OFF_SWITCH)
+    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
     scratch.counters[CURSOR] = cursor
     if node < 0:
         remember_nowhere(view, scratch, row)
@@ -262,12 +265,12 @@ def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
             return node
         missed = missed_opportunities(view, knobs, row)
         if missed > min(knobs.cluster_nodes, knobs.node_delay):
-            node = scan(view, scratch, knobs, row, RACK_LOCAL)
+            node = scan(view, scratch, knobs, row, np.int64(RACK_LOCAL))
             if node >= 0:
                 return node
         if not view.rows[row].relax or missed <= off_switch_delay(view, knobs, row):
             return wait(view, scratch, knobs, row)
-    node = scan(view, scratch, knobs, row, OFF_SWITCH)
+    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
     if node < 0:
         remember_nowhere(view, scratch, row)
     return node
