@@ -23,7 +23,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
@@ -80,7 +82,7 @@ public class Shim {
     metrics.mode(config.mode().text());
     metrics.error(error);
     stage = new Stage(port, journal, metrics, config, staleMs);
-    export = new MetricsExport(metrics, stage::observation);
+    export = new MetricsExport(metrics, stage.observer()::json, stage.observer());
   }
 
   /** The scheduler has started. */
@@ -212,6 +214,13 @@ public class Shim {
     }
   }
 
+  /** An AM asked for updates of its containers. */
+  public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
+    if (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty()) {
+      stage.updateAsked(attempt);
+    }
+  }
+
   /** An answer to an AM with the headroom that it really has. */
   public Allocation lowerHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
     return mayCommit() ? stage.lowerHeadroom(allocation, attempt) : allocation;
@@ -220,11 +229,17 @@ public class Shim {
   /** A commit succeeded, ours or a native one. */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
     boolean byTreadle = Stage.isCommitting();
-    if (!request.getContainersToAllocate().isEmpty()) {
-      metrics.placed(request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer()
-          .getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
-    }
     taps.committed(request, byTreadle);
+    if (!request.getContainersToAllocate().isEmpty()) {
+      SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
+          request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();
+      if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
+        metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
+      }
+      if (!byTreadle && settings.config().mode() == Mode.OBSERVE_ONLY) {
+        stage.placedNatively(placed);
+      }
+    }
   }
 
   /** For tests: how many throwables the overrides caught. */

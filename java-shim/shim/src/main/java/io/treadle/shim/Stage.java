@@ -4,6 +4,10 @@ import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
+import io.treadle.shim.commit.ContainerUpdates;
+import io.treadle.shim.commit.FeatureRules;
+import io.treadle.shim.commit.Headroom;
+import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.journal.Journal;
@@ -16,19 +20,33 @@ import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
-/** What one scheduler's shim does with answers: the parts of {@code commit}, in their order, and who is told what came of it. */
+/**
+ * What one scheduler's shim does with answers: the parts of {@code commit}, in their order, and who is told what came of it. The link
+ * thread's, but for the methods that say otherwise.
+ */
 final class Stage implements DecisionStage {
-  /** How often nodes are searched for reservations, milliseconds: asynchronous scheduling may still make one after the switch. */
+  /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */
   private static final long RESERVATIONS_EVERY_MS = 1000;
+  /** How often the rules for features are looked at. */
+  private static final long RULES_EVERY_MS = 1000;
   private static final int UPDATES_PER_TICK = 64;
 
   private final SchedulerPort port;
   private final Journal journal;
   private final ShimMetrics metrics;
   private final Committer committer;
+  private final ContainerUpdates updates;
   private final Reservations reservations;
+  private final Headroom headroom;
+  private final FeatureRules rules;
+  private final Observer observer;
   private long reservationsSoughtMs;
+  private long rulesReadMs;
+  private volatile boolean refreshed = true;
   private volatile String refusal;
 
   Stage(SchedulerPort port, Journal journal, ShimMetrics metrics, ShimConfig config, long nodeStaleMs) {
@@ -37,35 +55,61 @@ final class Stage implements DecisionStage {
     this.metrics = metrics;
     CommitSettings settings = new CommitSettings(config.batchSize(), nodeStaleMs, UPDATES_PER_TICK, Time::monotonicNow);
     this.committer = new Committer(port, settings, CommitListener.NONE);
+    this.updates = new ContainerUpdates(port, settings, CommitListener.NONE);
     this.reservations = new Reservations(port, CommitListener.NONE);
+    this.headroom = new Headroom(port);
+    this.rules = new FeatureRules(port);
+    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time.monotonicNow());
   }
 
-  /** Whether this thread is committing for Treadle now. */
+  /** Whether the calling thread is committing for Treadle now. */
   static boolean isCommitting() {
     return Committer.isCommitting();
   }
 
-  /** Whether no rule was found broken when they were last looked at. */
+  /** Whether no rule for a feature was against it when they were last looked at. Any thread. */
   boolean mayEnforce() {
     return refusal == null;
   }
 
-  /** The administrator refreshed the configuration. */
+  /** The administrator refreshed the configuration, queues included. Any thread. */
   void refreshed() {
+    refreshed = true;
   }
 
-  /** An answer to an AM with the headroom that it really has; on the AM's thread. */
+  /** An answer to an AM with the headroom that it really has. The AM's thread. */
   Allocation lowerHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return allocation;
+    return headroom.lower(allocation, attempt);
   }
 
-  /** What {@code observe_only} found, a JSON object. */
-  String observation() {
-    return "{}";
+  /** An AM asked for an increase or a promotion of containers. The AM's thread. */
+  void updateAsked(ApplicationAttemptId attempt) {
+    updates.mark(attempt);
+  }
+
+  /** The stock scheduler placed a container. Any thread. */
+  void placedNatively(SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed) {
+    observer.placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
+        placed.getSchedulerNode().getNodeID(), Time.monotonicNow());
+  }
+
+  /** What {@code observe_only} found. */
+  Observer observer() {
+    return observer;
   }
 
   @Override
   public String refusal() {
+    long nowMs = Time.monotonicNow();
+    if (refreshed || nowMs - rulesReadMs >= RULES_EVERY_MS) {
+      if (refreshed) {
+        // read before the rules: a refresh meanwhile is looked at in the next tick
+        refreshed = false;
+        headroom.refreshLimits();
+      }
+      rulesReadMs = nowMs;
+      refusal = rules.refusal();
+    }
     return refusal;
   }
 
@@ -77,7 +121,9 @@ final class Stage implements DecisionStage {
 
   @Override
   public void entered() {
+    headroom.refreshLimits();
     releaseReservations();
+    updates.markAll();
   }
 
   private void releaseReservations() {
@@ -87,15 +133,22 @@ final class Stage implements DecisionStage {
 
   @Override
   public void commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
-    if (Time.monotonicNow() - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
+    long nowMs = Time.monotonicNow();
+    if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
       releaseReservations();
     }
+    headroom.refreshIfClusterChanged(nowMs);
+    updates.place(mayCommit);
     tell(answer, committer.commit(answer, directory, limit, mayCommit));
   }
 
   @Override
   public void observe(ProposalFrame answer, Directory directory, int limit) {
-    tell(answer, committer.judge(answer, directory, limit));
+    long nowMs = Time.monotonicNow();
+    CommitResult result = committer.judge(answer, directory, limit);
+    observer.judged(answer, result, directory, nowMs);
+    observer.expire(nowMs);
+    tell(answer, result);
   }
 
   private void tell(ProposalFrame answer, CommitResult result) {

@@ -25,12 +25,19 @@ public final class MetricsExport implements MetricsSource {
 
   private final ShimMetrics metrics;
   private final ObservationMXBean observation;
+  private final MetricsSource more;
   private final List<ObjectName> beans = new ArrayList<>();
 
-  /** Metrics that are not shown yet; {@code observation} is what {@code observe_only} found. */
-  public MetricsExport(ShimMetrics metrics, ObservationMXBean observation) {
+  /**
+   * Metrics that are not shown yet.
+   *
+   * @param observation what {@code observe_only} found, as a text
+   * @param more further records for metrics2: the same as numbers
+   */
+  public MetricsExport(ShimMetrics metrics, ObservationMXBean observation, MetricsSource more) {
     this.metrics = metrics;
     this.observation = observation;
+    this.more = more;
   }
 
   /** Shows them, in place of another scheduler's in this JVM. */
@@ -75,5 +82,6 @@ public final class MetricsExport implements MetricsSource {
     MetricsRecordBuilder record = collector.addRecord(RECORD).setContext("yarn");
     metrics.texts().forEach((name, text) -> record.tag(Interns.info(name, name), text));
     metrics.numbers().forEach((name, value) -> record.addGauge(Interns.info(name, name), value.longValue()));
+    more.getMetrics(collector, all);
   }
 }

@@ -161,6 +161,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
       Shim current = shim;
       if (current != null) {
         current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
+        current.updatesAsked(attempt, updateRequests);
         return current.lowerHeadroom(allocation, attempt);
       }
     } catch (Throwable t) {
