@@ -216,7 +216,7 @@ public class Shim {
 
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
-    if (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty()) {
+    if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
       stage.updateAsked(attempt);
     }
   }

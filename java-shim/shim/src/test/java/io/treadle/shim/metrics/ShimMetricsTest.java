@@ -49,7 +49,7 @@ class ShimMetricsTest {
   @Test
   void theBeanIsLiveAndGoesAway() throws Exception {
     MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-    MetricsExport export = new MetricsExport(metrics, () -> "{\"a\":1}", (collector, all) -> { });
+    MetricsExport export = new MetricsExport(metrics, () -> "{\"a\":1}", (records, all) -> { });
     export.start();
     try {
       metrics.mode("enforce");
@@ -74,8 +74,8 @@ class ShimMetricsTest {
   void theSchedulerThatStartedLastIsShown() throws Exception {
     MBeanServer server = ManagementFactory.getPlatformMBeanServer();
     ShimMetrics other = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
-    MetricsExport first = new MetricsExport(metrics, () -> "{}", (collector, all) -> { });
-    MetricsExport second = new MetricsExport(other, () -> "{}", (collector, all) -> { });
+    MetricsExport first = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
+    MetricsExport second = new MetricsExport(other, () -> "{}", (records, all) -> { });
     first.start();
     second.start();
     assertEquals(0L, server.getAttribute(name("Treadle"), "LeaseHeld"));
@@ -88,7 +88,7 @@ class ShimMetricsTest {
   @Test
   void metrics2GetsEverything() {
     MetricsCollectorImpl collector = new MetricsCollectorImpl();
-    new MetricsExport(metrics, () -> "{}", (collector, all) -> { }).getMetrics(collector, true);
+    new MetricsExport(metrics, () -> "{}", (records, all) -> { }).getMetrics(collector, true);
     String record = collector.getRecords().get(0).toString();
     for (String name : NUMBERS) {
       assertTrue(record.contains("name=" + name), name + " in " + record);
