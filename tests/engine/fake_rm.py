@@ -169,7 +169,7 @@ class FakeRM:
             rows(events.ApplicationUsage, self._texts, map(self._usage_row, everyone)),
             rows(events.Blacklist, self._texts, self._blacklist_rows(changed)),
             rows(events.Requests, self._texts, [row for at in everyone for row in self._request_rows(at)]),
-            rows(events.Localities, self._texts, [row for at in changed for row in self._locality_rows(at)]),
+            rows(events.Localities, self._texts, [row for at in everyone for row in self._locality_rows(at)]),
             rows(events.Fates, self._texts, self._fates),
         ]
         return [event for event in told if len(getattr(event, event.__slots__[0]))]
@@ -227,9 +227,12 @@ class FakeRM:
         ]
 
     def _locality_rows(self, at: int) -> list[dict[str, Any]]:
+        if self.applications[at].state == ApplicationState.GONE:
+            return []
         return [
             {"application": at, "key": key, "name_name": name, "count": count, "relax_locality": relax}
             for key, ask in self.applications[at].asks.items()
+            if ask.count > 0
             for name, (count, relax) in ask.places.items()
         ]
 

@@ -41,7 +41,6 @@ REQUEST: Final = np.dtype(
 LOCALITY: Final = np.dtype(
     [
         ("born", "i8"),  # the decide before which it came
-        ("told", "i8"),  # the decide before which its count was last told
         ("name", "i4"),
         ("count", "i4"),
         ("assumed", "i4"),
@@ -100,7 +99,9 @@ class RequestTable(Table):
             emptied,
         )
         self.size = int(self._next[0])
-        self._emptied.update(emptied[:count].tolist())
+        for row in emptied[:count].tolist():
+            self._clear_localities(row)
+            self._emptied.add(row)
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
         """Take outstanding counts at nodes and racks, absolute, as told before decide ``generation``."""
@@ -125,6 +126,10 @@ class RequestTable(Table):
             own(event.count),
             own(event.relax_locality),
         )
+
+    def _clear_localities(self, row: int) -> None:
+        """Forget where a row without an ask wanted to be; if it asks again it says so again."""
+        kernel.clear_localities(self.at, row, self.localities.at, self.locality_index.pairs, self._free_localities)
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget all asks of an application. Rows asked for again in the same frame keep what else is known of them."""

@@ -32,21 +32,18 @@ def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> Non
 
 
 @inner
-def shift_locality(places: Records, place: int, decide: int, sign: int, committed: bool) -> None:
-    """Do the same to a count at a node or rack, which the RM does not send again after a commit."""
-    if place < 0 or places[place].born > decide:
-        return
-    places[place].assumed += sign
-    if committed and places[place].told <= decide and places[place].count > 0:
-        places[place].count -= 1
+def shift_locality(places: Records, place: int, decide: int, sign: int) -> None:
+    """Do the same to a count at a node or rack, unless it was forgotten since and the row stands for another."""
+    if place >= 0 and places[place].born <= decide:
+        places[place].assumed += sign
 
 
 @inner
 def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> None:
     """Assume proposal ``i``."""
     shift(view, batch, capability, i, 1)
-    shift_locality(view.places, batch[i].node_place, decide, 1, False)
-    shift_locality(view.places, batch[i].rack_place, decide, 1, False)
+    shift_locality(view.places, batch[i].node_place, decide, 1)
+    shift_locality(view.places, batch[i].rack_place, decide, 1)
 
 
 @kernel
@@ -60,8 +57,8 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
         batch[i].open = 0
         resolved += 1
         shift(view, batch, capability, i, -1)
-        shift_locality(view.places, batch[i].node_place, decide, -1, fates[k] == 0)
-        shift_locality(view.places, batch[i].rack_place, decide, -1, fates[k] == 0)
+        shift_locality(view.places, batch[i].node_place, decide, -1)
+        shift_locality(view.places, batch[i].rack_place, decide, -1)
         if fates[k] == 0:
             view.rows[batch[i].row].cool_level = 0
     return resolved

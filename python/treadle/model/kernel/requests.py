@@ -133,7 +133,7 @@ def apply_requests(
     return empty
 
 
-@inner
+@kernel
 def clear_localities(rows: Records, row: int, places: Records, index: Records, free: I32) -> None:
     """Forget where a row would like to be."""
     at = rows[row].first_locality
@@ -215,7 +215,6 @@ def apply_localities(
             rows[row].localities += 1
         places[at].count = max(count[i], 0)
         places[at].relax = relax[i]
-        places[at].told = generation
 
 
 @kernel
