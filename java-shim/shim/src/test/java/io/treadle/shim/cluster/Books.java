@@ -2,10 +2,8 @@ package io.treadle.shim.cluster;
 
 import java.lang.reflect.Field;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
-import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -58,7 +56,7 @@ public final class Books {
           asks.append(name).append('=').append(request.getNumContainers()).append(' '));
       asks.append(attempt.getPendingAsk(key, ResourceRequest.ANY).getCount()).append("; ");
     }
-    books.put("attempt " + attempt.getApplicationAttemptId(), attempt.getCurrentConsumption() + " used, "
+    books.put("attempt " + attempt.getApplicationAttemptId(), attempt.getAppAttemptResourceUsage().getAllUsed() + " used, "
         + attempt.getLiveContainers().size() + " containers, asks " + asks
         + unconfirmedMb(attempt) + " MB unconfirmed");
   }
@@ -82,13 +80,10 @@ public final class Books {
    */
   public String mistakes() {
     StringBuilder mistakes = new StringBuilder();
-    Map<ApplicationAttemptId, Resource> byAttempt = new HashMap<>();
     for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
       Resource used = Resources.createResource(0);
       for (RMContainer container : node.getCopiedListOfRunningContainers()) {
         Resources.addTo(used, container.getAllocatedResource());
-        byAttempt.merge(container.getApplicationAttemptId(),
-            Resources.clone(container.getAllocatedResource()), Resources::addTo);
       }
       compare("node " + node.getNodeID(), used, node.getAllocatedResource(), mistakes);
       if (node.getUnallocatedResource().getMemorySize() < 0) {
@@ -98,8 +93,12 @@ public final class Books {
     Resource total = Resources.createResource(0);
     for (SchedulerApplication<FiCaSchedulerApp> application : scheduler.getSchedulerApplications().values()) {
       FiCaSchedulerApp attempt = application.getCurrentAppAttempt();
-      Resource used = byAttempt.getOrDefault(attempt.getApplicationAttemptId(), Resources.none());
-      compare("attempt " + attempt.getApplicationAttemptId(), used, attempt.getCurrentConsumption(), mistakes);
+      Resource used = Resources.createResource(0);
+      for (RMContainer container : attempt.getLiveContainers()) {
+        Resources.addTo(used, container.getAllocatedResource());
+      }
+      compare("attempt " + attempt.getApplicationAttemptId(), used,
+          attempt.getAppAttemptResourceUsage().getAllUsed(), mistakes);
       Resources.addTo(total, used);
       if (unconfirmedMb(attempt) != 0) {
         mistakes.append("attempt ").append(attempt.getApplicationAttemptId()).append(" has unconfirmed resources\n");

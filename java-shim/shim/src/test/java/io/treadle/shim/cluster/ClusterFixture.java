@@ -1,6 +1,12 @@
 package io.treadle.shim.cluster;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -129,8 +135,8 @@ public final class ClusterFixture implements AutoCloseable {
       try {
         labels.addToCluserNodeLabels(builder.labels);
         labels.addLabelsToNode(builder.nodeLabels);
-      } catch (java.io.IOException e) {
-        throw new IllegalStateException(e);
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
       }
     }
 
@@ -145,6 +151,7 @@ public final class ClusterFixture implements AutoCloseable {
   /** Describes a cluster. */
   public static final class Builder {
     private final Configuration conf = new YarnConfiguration();
+    private final Path folder = newFolder();
     private final List<NodeLabel> labels = new ArrayList<>();
     private final Map<NodeId, Set<String>> nodeLabels = new HashMap<>();
 
@@ -154,6 +161,9 @@ public final class ClusterFixture implements AutoCloseable {
       // host names of a test do not resolve
       conf.setBoolean(CommonConfigurationKeys.HADOOP_SECURITY_TOKEN_SERVICE_USE_IP, false);
       conf.setInt(YarnConfiguration.RM_SCHEDULER_MINIMUM_ALLOCATION_MB, 1024);
+      // else in one folder for all tests of a user, side by side
+      conf.set(YarnConfiguration.FS_NODE_ATTRIBUTE_STORE_ROOT_DIR, folder.resolve("attributes").toUri().toString());
+      conf.set(YarnConfiguration.FS_NODE_LABELS_STORE_ROOT_DIR, folder.resolve("labels").toUri().toString());
       queues("root", "a,b").capacity("root.a", 50).capacity("root.b", 50);
       set("maximum-am-resource-percent", "1");
       set("user-limit-factor", "100");
@@ -185,7 +195,7 @@ public final class ClusterFixture implements AutoCloseable {
     public Builder label(String name, boolean exclusive, String... hosts) {
       labels.add(NodeLabel.newInstance(name, exclusive));
       for (String host : hosts) {
-        nodeLabels.put(NodeId.newInstance(host, 0), java.util.Collections.singleton(name));
+        nodeLabels.put(NodeId.newInstance(host, 0), Collections.singleton(name));
       }
       return this;
     }
@@ -199,6 +209,14 @@ public final class ClusterFixture implements AutoCloseable {
     /** Starts the cluster. */
     public ClusterFixture start() {
       return new ClusterFixture(this);
+    }
+
+    private static Path newFolder() {
+      try {
+        return Files.createTempDirectory(Paths.get("target"), "cluster").toAbsolutePath();
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
     }
 
     private Configuration configuration() {

@@ -1,0 +1,181 @@
+package io.treadle.shim.commit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.ClusterFixture;
+import io.treadle.shim.cluster.Proposer;
+import io.treadle.shim.wire.Fate;
+import java.util.Collections;
+import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Resizes, reservations and refusals, while the gate is closed. */
+class FeaturesTest {
+  private static final int PRIORITY = 1;
+
+  private ClusterFixture cluster;
+  private Proposer proposer;
+  private CommitSettings settings;
+  private MockNM node;
+  private MockAM am;
+  private FiCaSchedulerApp app;
+
+  @BeforeEach
+  void startJob() throws Exception {
+    start(ClusterFixture.cluster());
+  }
+
+  private void start(ClusterFixture.Builder description) throws Exception {
+    cluster = description.start();
+    node = cluster.node("one", 8192, 8);
+    cluster.node("two", 8192, 8);
+    RMApp job = cluster.submit("a", "ann", 1024);
+    am = cluster.startAm(job, node);
+    app = cluster.attempt(job);
+    cluster.scheduler().setClosed(true);
+    settings = new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow);
+    proposer = new Proposer(cluster);
+  }
+
+  @AfterEach
+  void stop() {
+    cluster.close();
+  }
+
+  private ContainerId runContainer() throws Exception {
+    am.allocate("*", 1024, 1, Collections.emptyList());
+    ContainerId id = proposer.add(app, PRIORITY, node).commit().container(0);
+    assertEquals(1, am.schedule().getAllocatedContainers().size());
+    node.nodeHeartbeat(app.getApplicationAttemptId(), id.getContainerId(),
+        org.apache.hadoop.yarn.api.records.ContainerState.RUNNING);
+    cluster.rm().waitForState(node, id, RMContainerState.RUNNING);
+    return id;
+  }
+
+  private AllocateResponse resize(ContainerId id, int version, ContainerUpdateType type, int memoryMb) throws Exception {
+    return am.sendContainerResizingRequest(Collections.singletonList(
+        UpdateContainerRequest.newInstance(version, id, type, Resource.newInstance(memoryMb, 1), null)));
+  }
+
+  private Container updated(AllocateResponse first) throws Exception {
+    AllocateResponse response = first;
+    if (response.getUpdatedContainers().isEmpty()) {
+      response = am.schedule();
+    }
+    assertEquals(1, response.getUpdatedContainers().size());
+    return response.getUpdatedContainers().get(0).getContainer();
+  }
+
+  @Test
+  void increaseIsPlacedOnItsOwnNodeWithoutAnEngine() throws Exception {
+    ContainerId id = runContainer();
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(1, updates.place(() -> true));
+    assertEquals(3072, updated(am.schedule()).getResource().getMemorySize());
+    assertEquals(4096, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
+    assertEquals(0, updates.place(() -> true));
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void increaseBeyondTheNodeWaits() throws Exception {
+    ContainerId id = runContainer();
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8192);
+    updates.markAll();
+    assertEquals(0, updates.place(() -> true));
+    assertEquals(2048, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
+    assertEquals(0, updates.place(() -> false));
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void increaseOfAnEndedContainerIsTakenBack() throws Exception {
+    ContainerId id = runContainer();
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
+    am.allocate("*", 1024, 0, Collections.singletonList(id));
+    cluster.rm().drainEvents();
+    updates.markAll();
+    assertEquals(0, updates.place(() -> true));
+    assertTrue(app.getSchedulerKeys().isEmpty());
+    assertEquals(0, app.getAppAttemptResourceUsage().getPending().getMemorySize());
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void decreaseNeedsNoCommit() throws Exception {
+    am.allocate("*", 2048, 1, Collections.emptyList());
+    ContainerId id = proposer.add(app, PRIORITY, node).commit().container(0);
+    am.schedule();
+    node.nodeHeartbeat(app.getApplicationAttemptId(), id.getContainerId(),
+        org.apache.hadoop.yarn.api.records.ContainerState.RUNNING);
+    cluster.rm().waitForState(node, id, RMContainerState.RUNNING);
+    int commits = cluster.scheduler().commits();
+    Container smaller = updated(resize(id, 0, ContainerUpdateType.DECREASE_RESOURCE, 1024));
+    assertEquals(1024, smaller.getResource().getMemorySize());
+    assertEquals(commits, cluster.scheduler().commits());
+  }
+
+  /** Two of three fit; the stock scheduler reserves the first node that it looks at for the third. */
+  private void makeReservation() throws Exception {
+    am.allocate("*", 5120, 3, Collections.emptyList());
+    cluster.scheduler().setClosed(false);
+    cluster.heartbeatAll();
+    cluster.heartbeatAll();
+    cluster.scheduler().setClosed(true);
+  }
+
+  @Test
+  void reservationsAreReleasedAndTheNodeIsUsable() throws Exception {
+    makeReservation();
+    long reserved = cluster.scheduler().getAllNodes().stream().filter(n -> n.getReservedContainer() != null).count();
+    assertTrue(reserved > 0, "the stock scheduler made a reservation");
+    Reservations reservations = new Reservations(cluster.scheduler(), CommitListener.NONE);
+    assertEquals(reserved, reservations.releaseAll());
+    assertEquals(0, reservations.releaseAll());
+    assertEquals(0, cluster.scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void proposalOnReservedNodeReleasesIt() throws Exception {
+    makeReservation();
+    assertNotNull(cluster.schedulerNode(node).getReservedContainer());
+    assertEquals(Fate.NODE_RESERVED, proposer.add(app, PRIORITY, node).commit().fate(0));
+    assertNull(cluster.schedulerNode(node).getReservedContainer());
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void refusalsNameTheKey() throws Exception {
+    assertNull(new FeatureRules(cluster.scheduler()).refusal());
+    cluster.close();
+    start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
+        .set("lazy-preemption-enabled", "true"));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal().contains(FeatureRules.LAZY_PREEMPTION));
+    cluster.close();
+    cluster = ClusterFixture.cluster().set("multi-node-placement-enabled", "true").start();
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal().contains(FeatureRules.MULTI_NODE_PLACEMENT));
+  }
+}
