@@ -1,0 +1,92 @@
+"""A sidecar that misbehaves on demand: the real one with faults put between its session and its socket.
+
+usage: faulty_sidecar.py FAULT_FILE sidecar --managed [--config FILE]
+
+The fault file names the fault to show from the next frame on (`Fault`); an empty or missing file is a healthy sidecar. It is
+read at every frame, so that a test can switch faults on and off in a running cluster.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from treadle.sidecar import server
+
+SLOW_S = 3.0
+"""Longer than any lease that a test sets."""
+
+HUGE_BYTES = 100 * 1024 * 1024
+EPOCH_OFFSET = 8
+SEQUENCE_OFFSET = 16
+
+
+class Fault(StrEnum):
+    """What the sidecar does wrong."""
+
+    NONE = ""
+    SLOW = "slow"
+    GARBAGE = "garbage"
+    HALF = "half a frame"
+    HUGE = "100 MB"
+    WRONG_EPOCH = "wrong epoch"
+    WRONG_SEQUENCE = "wrong sequence"
+    CLOSES = "closes the connection"
+
+
+def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[bytes], bytes]:
+    """Return `decide` with the fault that the file names."""
+
+    def answer(frame: bytes) -> bytes:
+        fault = Fault(fault_file.read_text().strip()) if fault_file.exists() else Fault.NONE
+        reply = decide(frame)
+        match fault:
+            case Fault.NONE:
+                return reply
+            case Fault.SLOW:
+                time.sleep(SLOW_S)
+                return reply
+            case Fault.GARBAGE:
+                return bytes(255 - byte for byte in reply)
+            case Fault.HALF:
+                return reply[: len(reply) // 2]
+            case Fault.HUGE:
+                return reply.ljust(HUGE_BYTES, b"\0")
+            case Fault.WRONG_EPOCH:
+                return _with_i64(reply, EPOCH_OFFSET, 1)
+            case Fault.WRONG_SEQUENCE:
+                return _with_i64(reply, SEQUENCE_OFFSET, -1)
+            case Fault.CLOSES:
+                raise server.RefusedError("a fault on demand")
+
+    return answer
+
+
+def _with_i64(reply: bytes, offset: int, difference: int) -> bytes:
+    (value,) = struct.unpack_from("<q", reply, offset)
+    return reply[:offset] + struct.pack("<q", value + difference) + reply[offset + 8 :]
+
+
+def main() -> None:
+    """Put the faults in and run the real sidecar."""
+    fault_file = Path(sys.argv[1])
+    original = server.LoopbackServer.decide
+
+    def decide(self: server.LoopbackServer, frame: bytes) -> bytes:
+        return faulty(lambda wanted: original(self, wanted), fault_file)(frame)
+
+    patched: Any = server.LoopbackServer
+    patched.decide = decide
+    from treadle.cli.main import main as treadle
+
+    sys.argv = ["treadle", *sys.argv[2:]]
+    treadle()
+
+
+if __name__ == "__main__":
+    main()
