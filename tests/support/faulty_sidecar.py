@@ -38,6 +38,11 @@ class Fault(StrEnum):
     WRONG_SEQUENCE = "wrong sequence"
     CLOSES = "closes the connection"
 
+    @property
+    def interrupts(self) -> bool:
+        """Must the sidecar lose the lease by it?"""
+        return self is not Fault.NONE
+
 
 def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[bytes], bytes]:
     """Return `decide` with the fault that the file names."""

@@ -1,0 +1,32 @@
+"""A mini cluster for the tests that need a real ResourceManager.
+
+Starting one takes some twenty seconds on two cores, so tests share it: each leaves it idle, with an engine that holds the
+lease, and the fixture checks that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.accounts import wait_settled
+from tests.support.clusters import FaultyCluster, faulty_cluster
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
+    """One cluster for all tests that leave it as they found it."""
+    cluster = faulty_cluster(tmp_path_factory.mktemp("shared"))
+    with cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared_cluster: FaultyCluster) -> Iterator[FaultyCluster]:
+    """The shared cluster, idle and scheduled by Treadle before and after the test."""
+    wait_settled(shared_cluster)
+    yield shared_cluster
+    shared_cluster.show_fault("")
+    wait_settled(shared_cluster)
+    assert shared_cluster.rm.treadle()["Escapes"] == 0

@@ -1,0 +1,71 @@
+"""A missing, slow, lying or dead sidecar costs at most the lease time; then the stock scheduler carries on."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.support.clusters import FaultyCluster
+from tests.support.faulty_sidecar import Fault
+from tests.support.jobs import sleep_job
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_healthy_sidecar_places_every_container(cluster: FaultyCluster) -> None:
+    before = cluster.rm.treadle()
+
+    job = sleep_job(cluster, "healthy", maps=6)
+
+    assert job.wait() == "SUCCEEDED"
+    after = cluster.rm.treadle()
+    placed = cluster.rm.placements()[job.application_id]
+    assert placed == {"treadle": job.containers(), "native": 0}
+    assert job.containers() >= 1 + 6 + 1
+    assert after["Rejected"] == before["Rejected"]
+    assert after["LeaseFlips"] == before["LeaseFlips"]
+
+
+def test_a_killed_sidecar_is_replaced_and_no_job_is_lost(cluster: FaultyCluster) -> None:
+    first = cluster.sidecar_pid()
+    job = sleep_job(cluster, "killed", maps=12)
+    job.wait_containers(3)
+
+    os.kill(first, signal.SIGKILL)
+
+    assert job.wait() == "SUCCEEDED"
+    cluster.wait_for("another sidecar", lambda: cluster.sidecar_pids() not in ([], [first]), 120)
+    assert len(cluster.sidecar_pids()) == 1
+
+
+def test_a_stopped_sidecar_loses_the_lease_and_gets_it_back(cluster: FaultyCluster) -> None:
+    job = sleep_job(cluster, "stopped", maps=12)
+    job.wait_containers(3)
+    stopped = cluster.sidecar_pid()
+
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        cluster.wait_for("lost lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 0, 60)
+        assert job.wait() == "SUCCEEDED"
+    finally:
+        if stopped in cluster.sidecar_pids():
+            os.kill(stopped, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault.interrupts], ids=lambda fault: fault.name.lower())
+def test_a_lying_sidecar_loses_the_lease_and_the_stock_scheduler_carries_on(
+    cluster: FaultyCluster, fault: Fault
+) -> None:
+    rm = cluster.rm_pid()
+    failures = cluster.rm.treadle()["LinkFailures"]
+    cluster.show_fault(fault)
+    cluster.wait_for("lost lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 0, 60)
+
+    job = sleep_job(cluster, f"fault-{fault.name.lower()}", maps=4)
+
+    assert job.wait() == "SUCCEEDED"
+    assert cluster.rm_pid() == rm
+    assert cluster.rm.treadle()["LinkFailures"] > failures
+    assert cluster.rm.placements()[job.application_id]["native"] >= 1

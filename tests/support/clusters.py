@@ -1,0 +1,57 @@
+"""Mini clusters for tests: two nodes, two queues, and a sidecar that can be told to misbehave."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from treadle.minicluster.cluster import MiniCluster
+from treadle.minicluster.settings import ClusterSettings
+
+LEASE_MS = 4000
+"""Above the default: a mini cluster on two busy cores shares them with some ten JVMs."""
+
+QUEUES = """<configuration>
+  <property><name>yarn.scheduler.capacity.root.queues</name><value>default,batch</value></property>
+  <property><name>yarn.scheduler.capacity.root.default.capacity</name><value>50</value></property>
+  <property><name>yarn.scheduler.capacity.root.default.maximum-capacity</name><value>100</value></property>
+  <property><name>yarn.scheduler.capacity.root.default.user-limit-factor</name><value>2</value></property>
+  <property><name>yarn.scheduler.capacity.root.batch.capacity</name><value>50</value></property>
+  <property><name>yarn.scheduler.capacity.root.batch.maximum-capacity</name><value>100</value></property>
+  <property><name>yarn.scheduler.capacity.root.batch.user-limit-factor</name><value>2</value></property>
+  <property><name>yarn.scheduler.capacity.maximum-am-resource-percent</name><value>0.5</value></property>
+</configuration>
+"""
+
+
+class FaultyCluster(MiniCluster):
+    """A mini cluster whose sidecar can be told to misbehave."""
+
+    def show_fault(self, fault: str) -> None:
+        """Let the sidecar show a fault of `tests.support.faulty_sidecar.Fault` from its next answer on."""
+        self.fault_file.write_text(fault)
+
+    @property
+    def fault_file(self) -> Path:
+        """The file that the sidecar looks at."""
+        return self.folder.parent / "fault"
+
+
+def faulty_cluster(folder: Path, **settings: object) -> FaultyCluster:
+    """A cluster, not yet started, of two nodes with the sidecar of `tests/support/faulty_sidecar.py`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    queues = folder / "capacity-scheduler.xml"
+    queues.write_text(QUEUES)
+    root = Path(__file__).parents[2]
+    command = folder / "treadle-with-faults"
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH="{root}" exec "{sys.executable}" -m tests.support.faulty_sidecar "{folder}/fault" "$@"\n'
+    )
+    command.chmod(0o755)
+    overrides = {
+        "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
+        "yarn.scheduler.treadle.python.command": str(command),
+        "yarn.nm.liveness-monitor.expiry-interval-ms": "10000",
+    }
+    given = {"nodes": 2, "memory_mb": 4096, "queues": queues, "recovery": True, "overrides": overrides, **settings}
+    return FaultyCluster(ClusterSettings(**given), folder / "cluster")  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""Unmodified MapReduce jobs for tests: started in the background, waited for, looked up in the RM."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from treadle.minicluster.cluster import MiniCluster
+
+SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
+JOB_TIMEOUT_S = 240.0
+
+
+@dataclass
+class Job:
+    """A client that waits for its job, and the application that the RM made of it."""
+
+    cluster: MiniCluster
+    name: str
+    client: subprocess.Popen[bytes]
+    log: Path
+    application_id: str
+
+    def application(self) -> dict[str, object]:
+        """What the RM's web service says of the application."""
+        return self.cluster.rm.application(self.application_id)
+
+    def state(self) -> str:
+        """The final status: UNDEFINED while it runs, then SUCCEEDED, FAILED or KILLED."""
+        return str(self.application()["finalStatus"])
+
+    def wait(self) -> str:
+        """Wait for the end; returns the final status."""
+        self.cluster.wait_for(f"end of {self.name}", lambda: self.state() != "UNDEFINED", JOB_TIMEOUT_S)
+        return self.state()
+
+    def containers(self) -> int:
+        """Containers that the RM allocated to it so far, by its audit log."""
+        return len(self.cluster.containers().get(self.application_id, ()))
+
+    def wait_containers(self, count: int) -> None:
+        """Wait until so many containers were allocated."""
+        self.cluster.wait_for(f"{count} containers of {self.name}", lambda: self.containers() >= count, 120)
+
+
+def sleep_job(
+    cluster: MiniCluster,
+    name: str,
+    *,
+    maps: int = 8,
+    reduces: int = 1,
+    map_ms: int = 1000,
+    reduce_ms: int = 200,
+    queue: str = "default",
+    settings: dict[str, str] | None = None,
+) -> Job:
+    """Start a SleepJob and wait until the RM knows it; the name must not be used twice in one cluster."""
+    wanted = {
+        "mapreduce.job.name": name,
+        "mapreduce.job.queuename": queue,
+        # a test looks at containers, and an uber job has one
+        "mapreduce.job.ubertask.enable": "false",
+        **(settings or {}),
+    }
+    options = [f"-D{key}={value}" for key, value in wanted.items()]
+    sizes = ["-m", str(maps), "-r", str(reduces), "-mt", str(map_ms), "-rt", str(reduce_ms)]
+    log = cluster.layout.logs / f"client-{name}.log"
+    client = cluster.submit(cluster.java(SLEEP_JOB, *options, *sizes), log)
+
+    def known() -> str:
+        if client.poll() is not None and client.returncode != 0:
+            raise AssertionError(f"the client of {name} ended with {client.returncode}:\n{log.read_text()[-2000:]}")
+        return next((str(app["id"]) for app in cluster.rm.applications() if app["name"] == name), "")
+
+    application_id = str(cluster.wait_for(f"application of {name}", known, 120))
+    return Job(cluster, name, client, log, application_id)
