@@ -1,0 +1,39 @@
+"""A sidecar that cannot start: the stock scheduler works, and one clear line says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.jobs import sleep_job
+from treadle.minicluster.cluster import MiniCluster
+from treadle.minicluster.settings import ClusterSettings
+
+pytestmark = pytest.mark.cluster
+
+
+def test_no_python_and_then_a_bad_configuration(tmp_path: Path) -> None:
+    policy = tmp_path / "treadle.yaml"
+    policy.write_text("policy:\n  fit: {kind: packng}\n")
+    command = tmp_path / "treadle"
+    # `waits_for_lease` must be off: no engine will ever hold one
+    settings = ClusterSettings(
+        nodes=1,
+        memory_mb=4096,
+        mode="observe_only",
+        overrides={
+            "yarn.scheduler.treadle.mode": "enforce",
+            "yarn.scheduler.treadle.python.command": str(command),
+            "yarn.scheduler.treadle.config.file": str(policy),
+        },
+    )
+    with MiniCluster(settings, tmp_path / "cluster") as cluster:
+        error = cluster.wait_for("error that names the command", lambda: cluster.rm.treadle()["LastError"])
+        assert str(command) in error
+        assert "\n" not in error
+        job = sleep_job(cluster, "no-python", maps=2)
+        assert job.wait() == "SUCCEEDED"
+        placed = cluster.rm.placements()[job.application_id]
+        assert placed == {"treadle": 0, "native": job.containers()}
+        assert cluster.rm.treadle()["LeaseHeld"] == 0

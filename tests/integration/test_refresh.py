@@ -1,0 +1,96 @@
+"""`yarn rmadmin -refreshQueues`: queues come and go, the mode changes, bad values are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.clusters import FaultyCluster
+from tests.support.jobs import sleep_job
+from treadle.minicluster.errors import ClusterError
+
+pytestmark = pytest.mark.cluster
+
+MODE = "yarn.scheduler.treadle.mode"
+LEASE = "yarn.scheduler.treadle.lease-ms"
+PREFIX = "yarn.scheduler.capacity.root"
+
+
+def change(file: Path, values: dict[str, str | None]) -> None:
+    """Set entries of a Hadoop configuration file; None removes one."""
+    tree = ElementTree.parse(file)
+    root = tree.getroot()
+    for entry in list(root):
+        if entry.findtext("name") in values:
+            root.remove(entry)
+    for name, value in values.items():
+        if value is not None:
+            entry = ElementTree.SubElement(root, "property")
+            ElementTree.SubElement(entry, "name").text = name
+            ElementTree.SubElement(entry, "value").text = value
+    tree.write(file)
+
+
+def test_a_bad_mode_is_refused_with_its_key_and_changes_nothing(cluster: FaultyCluster) -> None:
+    site = cluster.folder / "rm" / "yarn-site.xml"
+    site = site if site.is_file() else cluster.layout.conf / "yarn-site.xml"
+    before = site.read_text()
+    try:
+        change(site, {MODE: "enforced"})
+        with pytest.raises(ClusterError, match=r"yarn\.scheduler\.treadle\.mode.*enforced") as refused:
+            cluster.admin("-refreshQueues")
+        assert "observe_only" in str(refused.value)
+        assert cluster.rm.treadle()["Mode"] == "enforce"
+        assert cluster.rm.treadle()["LeaseHeld"] == 1
+    finally:
+        site.write_text(before)
+        cluster.admin("-refreshQueues")
+
+
+def test_the_mode_changes_while_a_job_runs(cluster: FaultyCluster) -> None:
+    site = cluster.layout.conf / "yarn-site.xml"
+    before = site.read_text()
+    job = sleep_job(cluster, "mode-changes", maps=14, map_ms=2500)
+    job.wait_containers(2)
+    try:
+        change(site, {MODE: "off"})
+        cluster.admin("-refreshQueues")
+        cluster.wait_for("mode off", lambda: cluster.rm.treadle()["Mode"] == "off")
+        cluster.wait_for("a native placement", lambda: cluster.rm.placements()[job.application_id]["native"] > 0, 120)
+    finally:
+        site.write_text(before)
+        cluster.admin("-refreshQueues")
+    cluster.wait_for("mode enforce", lambda: cluster.rm.treadle()["Mode"] == "enforce")
+
+    assert job.wait() == "SUCCEEDED"
+    assert cluster.rm.placements()[job.application_id]["treadle"] > 0
+
+
+def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> None:
+    queues = cluster.layout.conf / "capacity-scheduler.xml"
+    before = queues.read_text()
+    try:
+        added: dict[str, str | None] = {
+            f"{PREFIX}.queues": "default,batch,late",
+            f"{PREFIX}.batch.capacity": "30",
+            f"{PREFIX}.late.capacity": "20",
+            f"{PREFIX}.late.maximum-capacity": "100",
+            f"{PREFIX}.late.user-limit-factor": "5",
+        }
+        change(queues, added)
+        cluster.admin("-refreshQueues")
+        job = sleep_job(cluster, "late-queue", maps=4, queue="late")
+        assert job.wait() == "SUCCEEDED"
+        assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+
+        change(queues, {f"{PREFIX}.late.state": "STOPPED"})
+        cluster.admin("-refreshQueues")
+    finally:
+        queues.write_text(before)
+        cluster.admin("-refreshQueues")
+
+    remaining = sleep_job(cluster, "after-the-queue", maps=2, queue="batch")
+    assert remaining.wait() == "SUCCEEDED"
+    assert cluster.rm.placements()[remaining.application_id]["native"] == 0
