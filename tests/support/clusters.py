@@ -45,7 +45,8 @@ def faulty_cluster(folder: Path, **settings: object) -> FaultyCluster:
     root = Path(__file__).parents[2]
     command = folder / "treadle-with-faults"
     command.write_text(
-        f'#!/bin/sh\nPYTHONPATH="{root}" exec "{sys.executable}" -m tests.support.faulty_sidecar "{folder}/fault" "$@"\n'
+        "#!/bin/sh\n"
+        f'PYTHONPATH="{root}" exec "{sys.executable}" -m tests.support.faulty_sidecar "{folder}/fault" "$@"\n'
     )
     command.chmod(0o755)
     overrides = {

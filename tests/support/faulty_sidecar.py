@@ -2,8 +2,8 @@
 
 usage: faulty_sidecar.py FAULT_FILE sidecar --managed [--config FILE]
 
-The fault file names the fault to show from the next frame on (`Fault`); an empty or missing file is a healthy sidecar. It is
-read at every frame, so that a test can switch faults on and off in a running cluster.
+The fault file names the fault to show from the next frame on (`Fault`); an empty or missing file is a healthy sidecar.
+It is read at every frame, so that a test can switch faults on and off in a running cluster.
 """
 
 from __future__ import annotations

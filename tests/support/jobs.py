@@ -55,9 +55,10 @@ def sleep_job(
     queue: str = "default",
     settings: dict[str, str] | None = None,
 ) -> Job:
-    """Start a SleepJob and wait until the RM knows it; the name must not be used twice in one cluster."""
+    """Start a SleepJob and wait until the RM knows it; the name, in lower case, must not be used twice in one cluster."""
     wanted = {
-        "mapreduce.job.name": name,
+        # SleepJob names itself; a tag stays
+        "mapreduce.job.tags": name,
         "mapreduce.job.queuename": queue,
         # a test looks at containers, and an uber job has one
         "mapreduce.job.ubertask.enable": "false",
@@ -71,7 +72,7 @@ def sleep_job(
     def known() -> str:
         if client.poll() is not None and client.returncode != 0:
             raise AssertionError(f"the client of {name} ended with {client.returncode}:\n{log.read_text()[-2000:]}")
-        return next((str(app["id"]) for app in cluster.rm.applications() if app["name"] == name), "")
+        return next((str(app["id"]) for app in cluster.rm.applications(applicationTags=name)), "")
 
     application_id = str(cluster.wait_for(f"application of {name}", known, 120))
     return Job(cluster, name, client, log, application_id)
