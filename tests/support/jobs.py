@@ -33,6 +33,7 @@ class Job:
     def wait(self) -> str:
         """Wait for the end; returns the final status."""
         self.cluster.wait_for(f"end of {self.name}", lambda: self.state() != "UNDEFINED", JOB_TIMEOUT_S)
+        self.client.wait(timeout=JOB_TIMEOUT_S)
         return self.state()
 
     def containers(self) -> int:
