@@ -31,6 +31,12 @@ class FaultyCluster(MiniCluster):
         """Let the sidecar show a fault of `tests.support.faulty_sidecar.Fault` from its next answer on."""
         self.fault_file.write_text(fault)
 
+    def heal(self) -> bool:
+        """Let the sidecar work again; was a fault shown?"""
+        shown = self.fault_file.exists()
+        self.fault_file.unlink(missing_ok=True)
+        return shown
+
     @property
     def fault_file(self) -> Path:
         """The file that the sidecar looks at."""
