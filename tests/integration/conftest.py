@@ -1,7 +1,7 @@
 """A mini cluster for the tests that need a real ResourceManager.
 
-Starting one takes some twenty seconds on two cores, so tests share it: each leaves it idle, with an engine that holds the
-lease, and the fixture checks that it does.
+Starting one takes some twenty seconds on two cores, so tests share it: each leaves it idle, with an engine that holds
+the lease, and the fixture checks that it does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import psutil
 import pytest
-
 from tests.support.clusters import FaultyCluster
 from tests.support.jobs import Job, sleep_job
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.support.jobs import sleep_job
+
 from treadle.minicluster.cluster import MiniCluster
 from treadle.minicluster.settings import ClusterSettings
 

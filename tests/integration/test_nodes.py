@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.support.accounts import usage_adds_up
 from tests.support.clusters import FaultyCluster
 from tests.support.jobs import sleep_job

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.support.jobs import sleep_job
+
 from treadle.minicluster.cluster import MiniCluster
 from treadle.minicluster.settings import ClusterSettings
 

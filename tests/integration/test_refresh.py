@@ -6,9 +6,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-
 from tests.support.clusters import FaultyCluster
 from tests.support.jobs import sleep_job
+
 from treadle.minicluster.errors import ClusterError
 
 pytestmark = pytest.mark.cluster

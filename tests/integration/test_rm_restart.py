@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.jobs import sleep_job
+
 from treadle.minicluster.settings import Scheduler
 
 pytestmark = pytest.mark.cluster

@@ -6,7 +6,6 @@ import os
 import signal
 
 import pytest
-
 from tests.support.clusters import FaultyCluster
 from tests.support.faulty_sidecar import Fault
 from tests.support.jobs import sleep_job

@@ -7,7 +7,6 @@ import socket
 
 import psutil
 import pytest
-
 from tests.support.clusters import FaultyCluster
 
 pytestmark = pytest.mark.cluster

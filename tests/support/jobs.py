@@ -56,7 +56,7 @@ def sleep_job(
     queue: str = "default",
     settings: dict[str, str] | None = None,
 ) -> Job:
-    """Start a SleepJob and wait until the RM knows it; the name, in lower case, must not be used twice in one cluster."""
+    """Start a SleepJob and wait until the RM knows it; each name, in lower case, once in a cluster."""
     wanted = {
         # SleepJob names itself; a tag stays
         "mapreduce.job.tags": name,
