@@ -82,10 +82,26 @@ final class Diagnosis {
       return false;
     }
     Resource limit = LeafQueues.activeUserLimit(placement.leaf, name, cluster, partition, placement.mode);
+    Resource assumed = assumptions.used(placement.leaf, partition);
+    if (assumed != null) {
+      limit = grown(limit, placement.leaf, partition, assumed);
+    }
     Resource used = plus(user.getUsed(partition), assumptions.used(user, partition));
     // ">" of what is used before this container: a user may pass the limit by one container, as under the stock
     // scheduler
     return Resources.greaterThan(scheduler.getResourceCalculator(), cluster, used, limit);
+  }
+
+  /** A user's limit rises with what the queue uses beyond its capacity, up to a multiple of the capacity. */
+  private static Resource grown(Resource limit, CSQueue leaf, String partition, Resource assumed) {
+    Resource capacity = leaf.getEffectiveCapacity(partition);
+    Resource used = leaf.getQueueResourceUsage().getUsed(partition);
+    Resource growth = Resources.subtractNonNegative(
+        Resources.add(used, assumed), Resources.componentwiseMax(capacity, used));
+    Resource raised = Resources.add(limit, growth);
+    float factor = LeafQueues.userLimitFactor(leaf);
+    return factor < 0 ? raised
+        : Resources.componentwiseMin(raised, Resources.componentwiseMax(limit, Resources.multiply(capacity, factor)));
   }
 
   private String queueOverMaximum(Placement placement, Resource cluster, Assumptions assumptions) {

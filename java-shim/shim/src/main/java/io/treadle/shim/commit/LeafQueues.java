@@ -28,6 +28,8 @@ public final class LeafQueues {
       MethodType.methodType(Resource.class, String.class, Resource.class, String.class, SchedulingMode.class));
   private static final MethodHandle USER =
       find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
+  private static final MethodHandle USER_LIMIT_FACTOR =
+      find("getUserLimitFactor", MethodType.methodType(float.class));
   private static final MethodHandle REFRESH = findRefresh();
 
   private LeafQueues() { }
@@ -58,6 +60,15 @@ public final class LeafQueues {
       CSQueue leaf, String user, Resource cluster, String partition, SchedulingMode mode) {
     try {
       return (Resource) ACTIVE_USER_LIMIT.invoke(leaf, user, cluster, partition, mode);
+    } catch (Throwable e) {
+      throw rethrown(e);
+    }
+  }
+
+  /** How many times the queue's capacity one user may get; negative for no limit. */
+  public static float userLimitFactor(CSQueue leaf) {
+    try {
+      return (float) USER_LIMIT_FACTOR.invoke(leaf);
     } catch (Throwable e) {
       throw rethrown(e);
     }

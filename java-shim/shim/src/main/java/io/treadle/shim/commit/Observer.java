@@ -16,6 +16,7 @@ import org.apache.hadoop.metrics2.lib.Interns;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
@@ -93,7 +94,7 @@ public final class Observer implements MetricsSource {
         open.remove(open.keySet().iterator().next());
         forgotten.increment();
       }
-      wouldBe = new WouldBe(app.getQueueName(), framework(attempt));
+      wouldBe = new WouldBe(((CSQueue) app.getQueue()).getQueuePath(), framework(attempt));
       open.put(request, wouldBe);
     }
     wouldBe.propose(node, answers, nowMs);
@@ -105,7 +106,7 @@ public final class Observer implements MetricsSource {
     ApplicationAttemptId attempt = app.getApplicationAttemptId();
     WouldBe wouldBe = open.get(new Request(attempt, key));
     if (wouldBe == null) {
-      wouldBe = new WouldBe(app.getQueueName(), framework(attempt));
+      wouldBe = new WouldBe(((CSQueue) app.getQueue()).getQueuePath(), framework(attempt));
     }
     wouldBe.placed(node, tallies(wouldBe));
     expire(nowMs);

@@ -56,8 +56,8 @@ public final class Books {
           asks.append(name).append('=').append(request.getNumContainers()).append(' '));
       asks.append(attempt.getPendingAsk(key, ResourceRequest.ANY).getCount()).append("; ");
     }
-    books.put("attempt " + attempt.getApplicationAttemptId(), attempt.getAppAttemptResourceUsage().getAllUsed() + " used, "
-        + attempt.getLiveContainers().size() + " containers, asks " + asks
+    books.put("attempt " + attempt.getApplicationAttemptId(),
+        attempt.getAppAttemptResourceUsage().getAllUsed() + " used, " + attempt.getLiveContainers().size() + " containers, asks " + asks
         + unconfirmedMb(attempt) + " MB unconfirmed");
   }
 
