@@ -84,6 +84,7 @@ class FakeRM:
         self._told = False
         self._changed: set[int] = set()
         self._fates: list[dict[str, int]] = []
+        self._told_used: dict[tuple[int, str], Amounts] = {}
 
     def node(self, name: str, total: Amounts, rack: str = "/r", partition: str = "") -> int:
         self.nodes.append(Node(name, rack, total, total, partition))
@@ -147,6 +148,9 @@ class FakeRM:
         self._told = True
         self._changed.clear()
         self._fates.clear()
+        self._told_used = {
+            (at, partition): used for at, queue in enumerate(self.queues) for partition, used in queue.used.items()
+        }
         self.sequence += 1
         return head + body
 
@@ -276,8 +280,20 @@ class FakeRM:
             if any(self.counted[r] and after[r] > self.queues[queue].maximum[r] for r in (0, 1)):
                 return "queue maximum"
         used = self.user_used.get((app.queue, app.user, ask.partition), (0, 0))
+        limit = self._limit_now(app, ask.partition)
+        over = any(self.counted[r] and used[r] > limit[r] for r in (0, 1))
+        return "user limit" if over and self._dominant(used) >= self._dominant(limit) else ""
+
+    def _limit_now(self, app: Application, partition: str) -> Amounts:
+        """Return the user's limit: as told last, and what a leaf at its guarantee has grown by since."""
         limit = self.user_limit.get(app.user, (1 << 60, 1 << 60))
-        return "user limit" if self._dominant(used) > self._dominant(limit) else ""
+        then = self._told_used.get((app.queue, partition), (0, 0))
+        queue = self.queues[app.queue]
+        counted = [r for r in (0, 1) if self.counted[r]]
+        full = any(then[r] >= queue.guaranteed[r] for r in counted)
+        if not full or any(limit[r] < then[r] for r in counted):
+            return limit
+        return add(limit, add(queue.used.get(partition, (0, 0)), then, -1))
 
     def _dominant(self, amounts: Amounts) -> float:
         total = [sum(node.total[r] for node in self.nodes if node.state != NodeState.GONE) for r in (0, 1)]

@@ -133,6 +133,18 @@ def test_a_user_gets_at_most_one_container_over_the_limit() -> None:
     assert applications(placed(rm, 20)) == {0: 3, 1: 2}
 
 
+def test_a_lone_user_of_a_leaf_over_its_guarantee_is_not_slowed_by_a_limit_that_follows_usage() -> None:
+    rm = FakeRM()
+    rm.node("n0", (40, 40))
+    leaf, _ = flat(rm, 2, (20, 20))
+    rm.user_limit["u"] = (20, 20)
+    rm.ask(rm.application(leaf), 0, 40, (1, 1))
+    engine = Engine(default_settings())
+    assert len(placed(rm, 40, engine)) == 21  # up to the limit as told, and one
+    rm.user_limit["u"] = (22, 22)  # what the RM says then: used and one more
+    assert len(placed(rm, 40, engine)) == 19
+
+
 def test_resources_that_the_calculator_ignores_do_not_matter() -> None:
     rm = FakeRM(counted=(1, 0))
     rm.node("n0", (8, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.columns import ASSUMED, HEADROOM, LIMIT, TOTAL, USED
+from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, TOTAL, USED
 from treadle.model.kernel.assume import assume
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair
@@ -113,16 +113,37 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
 
 
 @inner
-def is_over_limit(view: View, scratch: Scratch, user: int) -> bool:
+def grows_with_leaf(view: View, user: int, leaf: int, partition: int) -> bool:
+    """Say whether the user's limit will follow what the leaf uses.
+
+    Once a leaf uses what it is guaranteed, the RM makes the limit of a lone user what the leaf uses and a little more
+    (UsersManager.computeUserLimit), unless user-limit-factor caps it. A limit that covers all that the leaf uses is not
+    capped yet; taken as it was told, it would let one or two containers a tick through.
+    """
+    full = False
+    for r in range(len(view.counted)):
+        if view.counted[r]:
+            used = view.limit_amounts[leaf, partition, USED, r]
+            if view.user_amounts[user, LIMIT, r] < used:
+                return False
+            full = full or used >= view.limit_amounts[leaf, partition, GUARANTEED, r]
+    return full
+
+
+@inner
+def is_over_limit(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
     """Say whether the user is over the limit already, by the dominant share of the cluster as the RM does.
 
     One container over the limit is allowed, as in YARN: else an ask larger than what is left would never be served.
     """
     over, used_share, limit_share = False, 0.0, 0.0
+    grows = grows_with_leaf(view, user, leaf, partition)
     for r in range(len(view.counted)):
         if view.counted[r]:
             used = view.user_amounts[user, USED, r] + view.user_amounts[user, ASSUMED, r]
             limit = view.user_amounts[user, LIMIT, r]
+            if grows:
+                limit += view.limit_amounts[leaf, partition, ASSUMED, r]
             over = over or used > limit
             if scratch.rates[CLUSTER, r] > 0.0:
                 used_share = max(used_share, used / scratch.rates[CLUSTER, r])
@@ -195,7 +216,7 @@ def serve_application(
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
     """
     user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
-    if user >= 0 and is_over_limit(view, scratch, user):
+    if user >= 0 and is_over_limit(view, scratch, user, leaf, partition):
         return False
     row = view.apps[app].first_row
     while row >= 0:
