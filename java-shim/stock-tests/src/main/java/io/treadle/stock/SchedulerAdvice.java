@@ -1,0 +1,37 @@
+package io.treadle.stock;
+
+import net.bytebuddy.asm.Advice;
+import org.apache.hadoop.conf.Configuration;
+
+/**
+ * What is woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class. Its code is copied
+ * into that method, so that it must not call anything private of ours.
+ */
+public final class SchedulerAdvice {
+  private SchedulerAdvice() {
+  }
+
+  /** Before the scheduler is made; answers what the configuration said, null if nothing is to be changed. */
+  @Advice.OnMethodEnter
+  public static String enter(@Advice.FieldValue("conf") Configuration conf) {
+    String stock = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler";
+    String asked = conf.get("yarn.resourcemanager.scheduler.class", stock);
+    if (!asked.equals(stock)) {
+      return null;
+    }
+    conf.set("yarn.resourcemanager.scheduler.class",
+        "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler");
+    if (conf.get("yarn.scheduler.treadle.mode") == null) {
+      conf.set("yarn.scheduler.treadle.mode", "off");
+    }
+    return asked;
+  }
+
+  /** After the scheduler was made, or not. */
+  @Advice.OnMethodExit(onThrowable = Throwable.class)
+  public static void exit(@Advice.FieldValue("conf") Configuration conf, @Advice.Enter String asked) {
+    if (asked != null) {
+      conf.set("yarn.resourcemanager.scheduler.class", asked);
+    }
+  }
+}
