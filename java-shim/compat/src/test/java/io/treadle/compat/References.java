@@ -18,7 +18,8 @@ import org.objectweb.asm.Type;
 final class References extends ClassVisitor {
   private static final String HADOOP = "org/apache/hadoop/";
   /** Ours, in Hadoop's package. */
-  private static final String OURS = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/TreadleScheduler";
+  private static final String OURS =
+      "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/TreadleScheduler";
 
   /** A member of a class of Hadoop's. */
   static final class Member {
@@ -150,7 +151,8 @@ final class References extends ClassVisitor {
   }
 
   @Override
-  public void visit(int classVersion, int access, String className, String signature, String parent, String[] interfaces) {
+  public void visit(int classVersion, int access, String className, String signature, String parent,
+      String[] interfaces) {
     version = classVersion;
     name = className;
     superName = parent;
@@ -169,7 +171,8 @@ final class References extends ClassVisitor {
   }
 
   @Override
-  public MethodVisitor visitMethod(int access, String methodName, String descriptor, String signature, String[] thrown) {
+  public MethodVisitor visitMethod(int access, String methodName, String descriptor, String signature,
+      String[] thrown) {
     type(Type.getType(descriptor));
     declared.add(ClassShape.key(methodName, descriptor));
     if ((access & (Opcodes.ACC_STATIC | Opcodes.ACC_PRIVATE)) == 0 && !methodName.startsWith("<")) {

@@ -61,7 +61,8 @@ final class Release {
    * @return the class that declares it, or null
    */
   ClassShape declaring(String owner, String member) {
-    for (ClassShape shape = shape(owner); shape != null; shape = shape.superName() == null ? null : shape(shape.superName())) {
+    for (ClassShape shape = shape(owner); shape != null; shape = shape.superName() == null ? null
+        : shape(shape.superName())) {
       if (shape.members().containsKey(member)) {
         return shape;
       }

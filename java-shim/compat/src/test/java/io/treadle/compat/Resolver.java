@@ -42,7 +42,9 @@ final class Resolver {
     return problems;
   }
 
-  /** A private or static method, or a field, of the class itself: the reference was followed to its superclass in vain. */
+  /**
+   * A private or static method, or a field, of the class itself: the reference was followed to its superclass in vain.
+   */
   private static boolean isOwn(References references, References.Member member) {
     return member.owner.equals(references.superName()) && references.declares(member);
   }

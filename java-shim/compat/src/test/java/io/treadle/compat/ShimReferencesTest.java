@@ -89,7 +89,8 @@ class ShimReferencesTest {
 
   @Test
   void whatOnlySomeReleasesAllowIsFound() throws IOException {
-    String descriptor = "(Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/common/fica/FiCaSchedulerNode;L" + SCHEDULER
+    String descriptor = "(Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/common/fica/FiCaSchedulerNode;L"
+        + SCHEDULER
         + "CapacityScheduler;Z)Z";
     References skip = caller("io/treadle/Skip", SCHEDULER + "CapacityScheduler", "shouldSkipNodeSchedule", descriptor);
     assertEquals(Collections.emptyList(), resolver("3.4.2").problems(skip));
@@ -101,7 +102,8 @@ class ShimReferencesTest {
   @Test
   void whatIsPackagePrivateIsForThePackageOnly() throws IOException {
     String descriptor = "(L" + SCHEDULER + "CapacityScheduler;)V";
-    assertFalse(resolver("3.4.2").problems(caller("io/treadle/Far", SCHEDULER + "CapacityScheduler", "schedule", descriptor))
+    assertFalse(resolver("3.4.2").problems(caller("io/treadle/Far", SCHEDULER + "CapacityScheduler", "schedule",
+        descriptor))
         .isEmpty());
     assertEquals(Collections.emptyList(), resolver("3.4.2")
         .problems(caller(SCHEDULER + "Near", SCHEDULER + "CapacityScheduler", "schedule", descriptor)));

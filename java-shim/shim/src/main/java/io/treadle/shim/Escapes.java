@@ -7,8 +7,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Where the scheduler's overrides send what they caught of ours. Counts everything, logs each kind (place and class) once, and at most
- * {@value #KINDS} kinds, so that a fault in a hot place cannot fill the RM's log.
+ * Where the scheduler's overrides send what they caught of ours. Counts everything, logs each kind (place and class)
+ * once, and at most {@value #KINDS} kinds, so that a fault in a hot place cannot fill the RM's log.
  */
 public final class Escapes {
   static final int KINDS = 64;
@@ -22,7 +22,7 @@ public final class Escapes {
     try {
       count.increment();
       if (logged.size() < KINDS && logged.add(where + ' ' + throwable.getClass().getName())) {
-        LOG.error("Treadle failed in {}; the CapacityScheduler carries on. Further ones of this kind are only counted (Escapes)",
+        LOG.error("Treadle failed in {}; the CapacityScheduler carries on. More of this kind are only counted",
             where, throwable);
       }
     } catch (Throwable ignored) {

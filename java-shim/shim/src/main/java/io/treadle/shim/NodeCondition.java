@@ -21,9 +21,9 @@ public enum NodeCondition {
   private static final long LONGEST_HEAD_START_MS = 500;
 
   /**
-   * From which age of its last heartbeat on a node is kept from the engine: earlier than it is refused, because nodes are
-   * looked at in turns and a proposal takes its time. Otherwise proposals on nodes that send their heartbeats late would
-   * be rejected in a cluster that is well.
+   * From which age of its last heartbeat on a node is kept from the engine: earlier than it is refused, because nodes
+   * are looked at in turns and a proposal takes its time. Otherwise proposals on nodes that send their heartbeats late
+   * would be rejected in a cluster that is well.
    *
    * @param staleAfterMs how old the last heartbeat may be at a commit, milliseconds
    */

@@ -33,8 +33,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it starts nothing;
- * {@link #start} starts the link and, through it, the sidecar, unless the mode is {@code off} or a self-check fails.
+ * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it
+ * starts nothing; {@link #start} starts the link and, through it, the sidecar, unless the mode is {@code off} or a
+ * self-check fails.
  */
 public class Shim {
   private static final Logger LOG = LoggerFactory.getLogger(Shim.class);
@@ -56,7 +57,9 @@ public class Shim {
   private Link link;
   private volatile LinkSettings settings;
   private volatile boolean probed;
-  /** Whether the link may let an engine schedule: the mode is {@code enforce}, we are started and fit for this Hadoop. */
+  /**
+   * Whether the link may let an engine schedule: the mode is {@code enforce}, we are started and fit for this Hadoop.
+   */
   private volatile boolean enforcing;
 
   /** A shim that has not started anything. Settings that cannot be used are logged and mean mode {@code off}. */

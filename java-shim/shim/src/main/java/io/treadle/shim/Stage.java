@@ -25,8 +25,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * What one scheduler's shim does with answers: the parts of {@code commit}, in their order, and who is told what came of it. The link
- * thread's, but for the methods that say otherwise.
+ * What one scheduler's shim does with answers: the parts of {@code commit}, in their order, and who is told what came
+ * of it. The link thread's, but for the methods that say otherwise.
  */
 final class Stage implements DecisionStage {
   /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */

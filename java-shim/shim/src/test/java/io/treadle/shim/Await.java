@@ -4,7 +4,9 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** Waits for what happens on other threads: looks again and again, and gives up after a time that only a fault takes. */
+/**
+ * Waits for what happens on other threads: looks again and again, and gives up after a time that only a fault takes.
+ */
 public final class Await {
   private static final long DEADLINE_NANOS = TimeUnit.SECONDS.toNanos(60);
   private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(5);

@@ -4,8 +4,8 @@ import net.bytebuddy.asm.Advice;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * What is woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class. Its code is copied
- * into that method, so that it must not call anything private of ours.
+ * What is woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class. Its
+ * code is copied into that method, so that it must not call anything private of ours.
  */
 public final class SchedulerAdvice {
   private SchedulerAdvice() {

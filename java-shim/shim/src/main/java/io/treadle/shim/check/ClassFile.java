@@ -9,7 +9,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * The constant pool of a class file: what the class refers to. Read by hand, since the shim brings no library but Py4J (JVMS 4.4).
+ * The constant pool of a class file: what the class refers to. Read by hand, since the shim brings no library but Py4J
+ * (JVMS 4.4).
  */
 final class ClassFile {
   private static final int MAGIC = 0xcafebabe;

@@ -11,9 +11,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 
 /**
- * Proves at start-up that the gate is the method through which the running RM places containers. It is package-private: with our class
- * in another class loader than Hadoop's, or in a Hadoop that calls something else, our method of the same name would override nothing,
- * and both schedulers would place containers.
+ * Proves at start-up that the gate is the method through which the running RM places containers. It is package-private:
+ * with our class in another class loader than Hadoop's, or in a Hadoop that calls something else, our method of the
+ * same name would override nothing, and both schedulers would place containers.
  */
 public final class GateCheck {
   private static final String GATE = "allocateContainersToNode";
@@ -33,7 +33,8 @@ public final class GateCheck {
     try {
       Method gate = CapacityScheduler.class.getDeclaredMethod(GATE, CandidateNodeSet.class, boolean.class);
       int modifiers = gate.getModifiers();
-      if (!gate.getReturnType().getName().equals(RESULT) || Modifier.isPrivate(modifiers) || Modifier.isStatic(modifiers)
+      if (!gate.getReturnType().getName().equals(RESULT) || Modifier.isPrivate(modifiers)
+          || Modifier.isStatic(modifiers)
           || Modifier.isFinal(modifiers)) {
         return unfit("its " + gate + " cannot be overridden as expected");
       }
@@ -61,13 +62,15 @@ public final class GateCheck {
 
   private static boolean isCalled(Method gate) throws IOException {
     String owner = CapacityScheduler.class.getName().replace('.', '/');
-    String descriptor = "(L" + CandidateNodeSet.class.getName().replace('.', '/') + ";Z)L" + RESULT.replace('.', '/') + ";";
+    String descriptor = "(L" + CandidateNodeSet.class.getName().replace('.', '/') + ";Z)L" + RESULT.replace('.', '/')
+        + ";";
     try (InputStream in = CapacityScheduler.class.getResourceAsStream("CapacityScheduler.class")) {
       if (in == null) {
         throw new IOException("the class file of " + CapacityScheduler.class + " cannot be found");
       }
       for (Member member : ClassFile.read(in).members()) {
-        if (member.owner().equals(owner) && member.name().equals(gate.getName()) && member.descriptor().equals(descriptor)) {
+        if (member.owner().equals(owner) && member.name().equals(gate.getName())
+            && member.descriptor().equals(descriptor)) {
           return true;
         }
       }

@@ -23,8 +23,8 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to. A missing member would otherwise show
- * when the code that needs it runs for the first time, perhaps months after the start.
+ * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to. A missing member
+ * would otherwise show when the code that needs it runs for the first time, perhaps months after the start.
  */
 public final class ReferenceCheck {
   private static final String HADOOP = "org/apache/hadoop/";
@@ -157,11 +157,13 @@ public final class ReferenceCheck {
         owner.getDeclaredConstructor(type.parameterArray());
         return true;
       }
-      return hasMethod(owner, member.name(), type) || owner.isInterface() && hasMethod(Object.class, member.name(), type);
+      return hasMethod(owner, member.name(), type) || owner.isInterface() && hasMethod(Object.class, member.name(),
+          type);
     } catch (NoSuchMethodException | ClassNotFoundException | TypeNotPresentException e) {
       return false;
     } catch (LinkageError e) {
-      // reflection wants every class that the owner's members mention, also optional ones that are not there: no proof of anything
+      // reflection wants every class that the owner's members mention, also optional ones that are not there: no proof
+      // of anything
       return true;
     }
   }

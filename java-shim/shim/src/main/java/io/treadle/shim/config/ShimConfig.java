@@ -5,14 +5,17 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
 /**
- * Treadle's settings in yarn-site.xml, all under {@code yarn.scheduler.treadle.}, checked. Defaults are here and in no XML file.
- * Immutable.
+ * Treadle's settings in yarn-site.xml, all under {@code yarn.scheduler.treadle.}, checked. Defaults are here and in no
+ * XML file. Immutable.
  */
 public final class ShimConfig {
   public static final String PREFIX = "yarn.scheduler.treadle.";
   /** {@link Mode}; default {@code observe_only}. Read again by {@code -refreshQueues}. */
   public static final String MODE = PREFIX + "mode";
-  /** How long an answer of the engine keeps the native scheduler out, milliseconds. Read again by {@code -refreshQueues}. */
+  /**
+   * How long an answer of the engine keeps the native scheduler out, milliseconds. Read again by
+   * {@code -refreshQueues}.
+   */
   public static final String LEASE_MS = PREFIX + "lease-ms";
   /** The least time from one frame to the next, milliseconds. Read again by {@code -refreshQueues}. */
   public static final String TICK_MS = PREFIX + "tick-ms";
@@ -105,7 +108,8 @@ public final class ShimConfig {
   }
 
   /**
-   * These settings with mode, lease and tick of {@code conf}: what {@code -refreshQueues} takes over. Other keys are not looked at.
+   * These settings with mode, lease and tick of {@code conf}: what {@code -refreshQueues} takes over. Other keys are
+   * not looked at.
    *
    * @throws BadSettingException naming the first of the three that cannot be used, and the remedy
    */
@@ -122,8 +126,9 @@ public final class ShimConfig {
   }
 
   /**
-   * How old a node's last heartbeat may be, milliseconds: {@link #NODE_STALE_MS}, or what the stock scheduler of newer releases does,
-   * NodeManagers' heartbeat interval times {@code yarn.scheduler.skip.node.multiplier}, and at least two seconds.
+   * How old a node's last heartbeat may be, milliseconds: {@link #NODE_STALE_MS}, or what the stock scheduler of newer
+   * releases does, NodeManagers' heartbeat interval times {@code yarn.scheduler.skip.node.multiplier}, and at least two
+   * seconds.
    *
    * @param conf the RM's configuration
    */

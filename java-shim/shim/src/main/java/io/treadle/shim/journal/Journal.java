@@ -171,8 +171,8 @@ public final class Journal {
   }
 
   /**
-   * Has {@code reader} run at the first mark after each {@link #drain}, on the thread that marks and under the lock: it must return at
-   * once and not throw.
+   * Has {@code reader} run at the first mark after each {@link #drain}, on the thread that marks and under the lock: it
+   * must return at once and not throw.
    */
   public void onMark(Runnable reader) {
     synchronized (lock) {

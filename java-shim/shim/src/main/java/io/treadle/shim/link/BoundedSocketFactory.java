@@ -9,6 +9,7 @@ import javax.net.SocketFactory;
 /** Makes the sockets of one engine: {@link BoundedSocket}s that share its limits. */
 final class BoundedSocketFactory extends SocketFactory {
   private final CallLimits limits;
+  private BoundedSocket last;
 
   BoundedSocketFactory(CallLimits limits) {
     this.limits = limits;
@@ -16,7 +17,19 @@ final class BoundedSocketFactory extends SocketFactory {
 
   @Override
   public Socket createSocket(InetAddress address, int port) throws IOException {
-    return new BoundedSocket(new InetSocketAddress(address, port), limits);
+    closeLast();
+    last = new BoundedSocket(new InetSocketAddress(address, port), limits);
+    return last;
+  }
+
+  /**
+   * Closes the last socket, which Py4J forgets if an Error strikes during a call. Nothing happens if it is closed
+   * already.
+   */
+  void closeLast() throws IOException {
+    if (last != null) {
+      last.close();
+    }
   }
 
   @Override

@@ -5,8 +5,9 @@ import java.net.SocketTimeoutException;
 import java.util.concurrent.TimeUnit;
 
 /**
- * What one call of an engine may cost: time in all, from the first byte sent to the last one read, and bytes of its answer. A read
- * time-out of a socket bounds the wait for each byte only, and nothing bounds a line. Used by one thread.
+ * What one call of an engine may cost: time in all, from the first byte sent to the last one read, and bytes of its
+ * answer. A read time-out of a socket bounds the wait for each byte only, and nothing bounds a line. Used by one
+ * thread.
  */
 final class CallLimits {
   private final long timeoutNanos;

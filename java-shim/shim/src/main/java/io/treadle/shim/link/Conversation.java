@@ -11,8 +11,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.util.Time;
 
 /**
- * One connection to an engine, and the epoch that goes with it: begins with a snapshot, and ends with the first answer that is not as
- * it should be.
+ * One connection to an engine, and the epoch that goes with it: begins with a snapshot, and ends with the first answer
+ * that is not as it should be.
  */
 final class Conversation {
   /** An engine that asks for a snapshot so often in a row does not understand us. */
@@ -71,7 +71,8 @@ final class Conversation {
     }
     ProposalFrame answer = ProposalFrame.parse(reply, options.limit());
     if (answer.epoch() != epoch || answer.sequence() != sequence) {
-      throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch() + " instead of frame "
+      throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch()
+          + " instead of frame "
           + sequence + " of epoch " + epoch);
     }
     return answer;

@@ -7,8 +7,8 @@ import java.util.function.BooleanSupplier;
 /** What the link does with answers. Used by the link thread only. */
 public interface DecisionStage {
   /**
-   * Why proposals must not be committed now although the mode is {@code enforce}, in words for an administrator that name the key to
-   * change, or null.
+   * Why proposals must not be committed now although the mode is {@code enforce}, in words for an administrator that
+   * name the key to change, or null.
    */
   String refusal();
 

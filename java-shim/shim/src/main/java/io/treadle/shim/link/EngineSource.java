@@ -2,7 +2,10 @@ package io.treadle.shim.link;
 
 import java.io.IOException;
 
-/** Where the link gets its engines from: a sidecar started by us, one started by others, or a class. Used by the link thread only. */
+/**
+ * Where the link gets its engines from: a sidecar started by us, one started by others, or a class. Used by the link
+ * thread only.
+ */
 public interface EngineSource {
   /**
    * An engine to talk to.
@@ -22,6 +25,8 @@ public interface EngineSource {
   /** The administrator refreshed the configuration: what was given up may be tried again. */
   void retry();
 
-  /** Ends whatever was started, and waits for its end, but only for seconds. Nothing happens if there is nothing to end. */
+  /**
+   * Ends whatever was started, and waits for its end, but only for seconds. Nothing happens if there is nothing to end.
+   */
   void stop();
 }

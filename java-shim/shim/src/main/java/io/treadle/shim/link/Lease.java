@@ -6,8 +6,9 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
 
 /**
- * The right of an engine to schedule: held for some time after each of its answers. It runs out by itself, since whoever asks looks at
- * the clock; no thread and no message is needed for the stock scheduler to take over. Thread-safe.
+ * The right of an engine to schedule: held for some time after each of its answers. It runs out by itself, since
+ * whoever asks looks at the clock; no thread and no message is needed for the stock scheduler to take over.
+ * Thread-safe.
  */
 public final class Lease {
   private final LongSupplier nanoClock;

@@ -17,12 +17,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The thread that talks to an engine, one for a scheduler. In each tick it tells what changed, waits for the answer, and has the
- * proposals committed or observed. It is the only thread that waits for Python. A tick comes at once when something changed, but at
- * least {@code tick-ms} after the last, and every quarter of a lease when nothing does, so that the lease goes on.
+ * The thread that talks to an engine, one for a scheduler. In each tick it tells what changed, waits for the answer,
+ * and has the proposals committed or observed. It is the only thread that waits for Python. A tick comes at once when
+ * something changed, but at least {@code tick-ms} after the last, and every quarter of a lease when nothing does, so
+ * that the lease goes on.
  *
- * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a new one begins
- * with a snapshot. The lease is taken only after a complete snapshot was answered.
+ * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a
+ * new one begins with a snapshot. The lease is taken only after a complete snapshot was answered.
  */
 public final class Link implements Runnable {
   private static final Logger LOG = LoggerFactory.getLogger(Link.class);
@@ -204,7 +205,9 @@ public final class Link implements Runnable {
     }
   }
 
-  /** Interrupted by {@link #stop} here and nowhere else: an interrupt in a commit would break the RM's dispatcher off. */
+  /**
+   * Interrupted by {@link #stop} here and nowhere else: an interrupt in a commit would break the RM's dispatcher off.
+   */
   private ProposalFrame exchange(FrameOptions options) throws IOException, MalformedReplyException {
     synchronized (waitingLock) {
       if (stopping) {

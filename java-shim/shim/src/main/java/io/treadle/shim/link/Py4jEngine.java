@@ -14,9 +14,9 @@ import py4j.Py4JException;
 import py4j.Py4JNetworkException;
 
 /**
- * The sidecar's engine over Py4J: a {@link CallbackClient} that calls one method of one Python object. The call is written by hand, so
- * there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at the first call. After an exception it
- * is of no more use. Used by one thread.
+ * The sidecar's engine over Py4J: a {@link CallbackClient} that calls one method of one Python object. The call is
+ * written by hand, so there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at
+ * the first call. After an exception it is of no more use. Used by one thread.
  */
 public final class Py4jEngine implements Engine {
   /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */
@@ -32,6 +32,7 @@ public final class Py4jEngine implements Engine {
   }
 
   private final CallLimits limits;
+  private final BoundedSocketFactory sockets;
   private final Client client;
 
   /**
@@ -44,7 +45,8 @@ public final class Py4jEngine implements Engine {
   public Py4jEngine(Endpoint endpoint, int timeoutMs, int replyMaxBytes) {
     long line = 4L * (replyMaxBytes / 3 + 1) + 16;
     this.limits = new CallLimits(timeoutMs, line);
-    this.client = new Client(endpoint, new BoundedSocketFactory(limits), timeoutMs);
+    this.sockets = new BoundedSocketFactory(limits);
+    this.client = new Client(endpoint, sockets, timeoutMs);
   }
 
   @Override
@@ -64,7 +66,8 @@ public final class Py4jEngine implements Engine {
   private static byte[] decode(String reply) throws IOException {
     if (reply.startsWith(SUCCESS_BYTES)) {
       try {
-        return Base64.getDecoder().decode(reply.substring(SUCCESS_BYTES.length()).getBytes(StandardCharsets.ISO_8859_1));
+        String encoded = reply.substring(SUCCESS_BYTES.length());
+        return Base64.getDecoder().decode(encoded.getBytes(StandardCharsets.ISO_8859_1));
       } catch (IllegalArgumentException e) {
         throw new IOException("an answer that is not base64");
       }
@@ -100,6 +103,11 @@ public final class Py4jEngine implements Engine {
   @Override
   public void close() {
     client.shutdown();
+    try {
+      sockets.closeLast();
+    } catch (IOException e) {
+      // it is given up anyway
+    }
   }
 
   private static final class Client extends CallbackClient {
@@ -107,7 +115,8 @@ public final class Py4jEngine implements Engine {
     private static final long NO_CLEANER = 0;
 
     Client(Endpoint endpoint, SocketFactory factory, int timeoutMs) {
-      super(endpoint.port(), endpoint.address(), endpoint.token(), NO_CLEANER, TimeUnit.SECONDS, factory, false, timeoutMs);
+      super(endpoint.port(), endpoint.address(), endpoint.token(), NO_CLEANER, TimeUnit.SECONDS, factory, false,
+          timeoutMs);
     }
 
     /** A frame is sent once. Py4J's retry has no bound, and the engine would take a second copy for a gap. */

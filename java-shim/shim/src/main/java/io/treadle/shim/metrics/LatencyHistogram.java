@@ -3,8 +3,8 @@ package io.treadle.shim.metrics;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * Durations counted in buckets that grow by an eighth of a power of two: quantiles of any number of values in 4 KiB, off by less than
- * 13 %. Thread-safe.
+ * Durations counted in buckets that grow by an eighth of a power of two: quantiles of any number of values in 4 KiB,
+ * off by less than 13 %. Thread-safe.
  */
 final class LatencyHistogram {
   private static final int SUB_BITS = 3;

@@ -11,7 +11,10 @@ import javax.management.DynamicMBean;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanInfo;
 
-/** The metrics as a bean that reads them when it is asked. Texts appear under their name and, as metrics2 does it, as {@code tag.name}. */
+/**
+ * The metrics as a bean that reads them when it is asked. Texts appear under their name and, as metrics2 does it, as
+ * {@code tag.name}.
+ */
 final class MetricsBean implements DynamicMBean {
   private final ShimMetrics metrics;
 
@@ -69,6 +72,7 @@ final class MetricsBean implements DynamicMBean {
     List<MBeanAttributeInfo> attributes = new ArrayList<>();
     values().forEach((name, value) ->
         attributes.add(new MBeanAttributeInfo(name, value.getClass().getName(), name, true, false, false)));
-    return new MBeanInfo(MetricsBean.class.getName(), "Treadle", attributes.toArray(new MBeanAttributeInfo[0]), null, null, null);
+    return new MBeanInfo(MetricsBean.class.getName(), "Treadle", attributes.toArray(new MBeanAttributeInfo[0]), null,
+        null, null);
   }
 }

@@ -12,8 +12,8 @@ import org.apache.hadoop.metrics2.util.MBeans;
 
 /**
  * Shows the metrics of one scheduler: as a metrics2 source (sinks, {@code /prom}) and as beans ({@code /jmx}). The bean
- * {@code Treadle} reads them when asked, while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room for one
- * scheduler's: the one that started last (with high availability a standby's is not started).
+ * {@code Treadle} reads them when asked, while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room
+ * for one scheduler's: the one that started last (with high availability a standby's is not started).
  */
 public final class MetricsExport implements MetricsSource {
   /** The name of metrics2's own bean; its record is called {@value #RECORD}. */

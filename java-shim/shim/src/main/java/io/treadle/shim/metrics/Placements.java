@@ -6,7 +6,10 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
-/** How many containers of each application Treadle placed, and how many anyone else. Of the last applications only. Thread-safe. */
+/**
+ * How many containers of each application Treadle placed, and how many anyone else. Of the last applications only.
+ * Thread-safe.
+ */
 public final class Placements implements PlacementsMXBean {
   /** The applications that are remembered: those that got their first container last. */
   static final int APPLICATIONS = 1000;

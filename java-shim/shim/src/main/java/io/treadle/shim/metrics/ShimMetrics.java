@@ -11,7 +11,8 @@ import java.util.function.LongSupplier;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
- * What Treadle counts, for one scheduler. {@link MetricsExport} shows it. Any thread counts; the texts are the latest ones.
+ * What Treadle counts, for one scheduler. {@link MetricsExport} shows it. Any thread counts; the texts are the latest
+ * ones.
  */
 public final class ShimMetrics {
   private static final int TEXT_CHARACTERS = 1000;

@@ -1,5 +1,6 @@
 package io.treadle.shim.sidecar;
 
+import io.treadle.shim.config.ShimConfig;
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -10,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A log file that does not grow beyond a bound: when it is full it becomes {@code FILE.1}, in place of an older one. A file that cannot
- * be written is said so once, and what should go there is lost. Used by one thread.
+ * A log file that does not grow beyond a bound: when it is full it becomes {@code FILE.1}, in place of an older one. A
+ * file that cannot be written is said so once, and what should go there is lost. Used by one thread.
  */
 final class BoundedLog implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(BoundedLog.class);
@@ -43,8 +44,8 @@ final class BoundedLog implements AutoCloseable {
       length += count;
     } catch (IOException e) {
       broken = true;
-      LOG.warn("Treadle's sidecar has no log: cannot write {}: {}. Set yarn.scheduler.treadle.sidecar.log-file to a writable path",
-          file, e.getMessage());
+      LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path",
+          file, e.getMessage(), ShimConfig.SIDECAR_LOG_FILE);
     }
   }
 

@@ -21,8 +21,8 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * A sidecar that somebody else runs. It writes a connection file, which holds its token and so must be readable by the RM's user only;
- * the file is read again for each connection, since another sidecar writes another.
+ * A sidecar that somebody else runs. It writes a connection file, which holds its token and so must be readable by the
+ * RM's user only; the file is read again for each connection, since another sidecar writes another.
  */
 public final class ExternalSidecar implements EngineSource {
   private static final Set<PosixFilePermission> OWNERS = EnumSet.of(PosixFilePermission.OWNER_READ,

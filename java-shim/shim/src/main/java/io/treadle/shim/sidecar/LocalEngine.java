@@ -21,7 +21,8 @@ public final class LocalEngine implements EngineSource {
       return Class.forName(className, true, loader).asSubclass(Engine.class).getDeclaredConstructor().newInstance();
     } catch (ReflectiveOperationException | ClassCastException | LinkageError e) {
       throw new IOException(ShimConfig.ENGINE_CLASS + " is '" + className + "', which cannot be used: " + e
-          + ". Name a class that implements " + Engine.class.getName() + " and has a public constructor without parameters");
+          + ". Name a class that implements " + Engine.class.getName()
+              + " and has a public constructor without parameters");
     }
   }
 

@@ -17,8 +17,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A sidecar that is the RM's child. Started when the link wants an engine, started again with growing pauses when it has ended,
- * replaced when it is alive but fails, ended with the scheduler. There are never two: another is started only when the last is dead.
+ * A sidecar that is the RM's child. Started when the link wants an engine, started again with growing pauses when it
+ * has ended, replaced when it is alive but fails, ended with the scheduler. There are never two: another is started
+ * only when the last is dead.
  */
 public final class ManagedSidecar implements EngineSource {
   /** A sidecar that fails so often in a row, each time after another connection, hangs: it is replaced. */

@@ -1,8 +1,8 @@
 package io.treadle.shim.sidecar;
 
 /**
- * When a sidecar that ended may be started again: after pauses that double, and after too many ends in a row only after a long rest. Time
- * is an argument, in milliseconds of a monotonic clock. Used by one thread.
+ * When a sidecar that ended may be started again: after pauses that double, and after too many ends in a row only after
+ * a long rest. Time is an argument, in milliseconds of a monotonic clock. Used by one thread.
  */
 final class Restarts {
   /** So many ends without a steady run between them are a crash loop. */

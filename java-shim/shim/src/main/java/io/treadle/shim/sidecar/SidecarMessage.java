@@ -21,7 +21,10 @@ final class SidecarMessage {
     this.port = port;
   }
 
-  /** Reads {@code {"progress": text}}, {@code {"ready": true, "port": n, ...}} or {@code {"error": text}}; all else is OTHER. */
+  /**
+   * Reads {@code {"progress": text}}, {@code {"ready": true, "port": n, ...}} or {@code {"error": text}}; all else is
+   * OTHER.
+   */
   static SidecarMessage parse(String line) {
     JsonNode root;
     try {
@@ -41,7 +44,8 @@ final class SidecarMessage {
           : new SidecarMessage(Kind.ERROR, "it is ready on no port: " + line, 0);
     }
     boolean progress = root.path("progress").isTextual();
-    return new SidecarMessage(progress ? Kind.PROGRESS : Kind.OTHER, progress ? root.path("progress").asText() : line, 0);
+    return new SidecarMessage(progress ? Kind.PROGRESS : Kind.OTHER, progress ? root.path("progress").asText() : line,
+        0);
   }
 
   Kind kind() {

@@ -5,8 +5,8 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * What the indices of a proposal stand for: the other direction of the indices that the frames since the last snapshot gave out.
- * Used by the link thread only.
+ * What the indices of a proposal stand for: the other direction of the indices that the frames since the last snapshot
+ * gave out. Used by the link thread only.
  */
 public interface Directory {
   /** How many application indices were given out since the last snapshot. */

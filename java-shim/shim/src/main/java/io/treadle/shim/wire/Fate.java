@@ -1,6 +1,9 @@
 package io.treadle.shim.wire;
 
-/** What became of a proposal: committed, or the reason why not. The ordinal is the code on the wire (docs/wire-format.md). */
+/**
+ * What became of a proposal: committed, or the reason why not. The ordinal is the code on the wire
+ * (docs/wire-format.md).
+ */
 public enum Fate {
   COMMITTED,
   UNKNOWN_APPLICATION,

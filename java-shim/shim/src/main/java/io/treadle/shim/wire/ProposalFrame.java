@@ -61,7 +61,8 @@ public final class ProposalFrame {
       throw new MalformedReplyException("an answer with " + rows + " proposals, allowed are 0 to " + maxRows);
     }
     if (statusBytes < 0 || HEADER_BYTES + 4L * COLUMNS * rows + statusBytes != bytes.length) {
-      throw new MalformedReplyException("an answer of " + bytes.length + " bytes for " + rows + " proposals and a status"
+      throw new MalformedReplyException("an answer of " + bytes.length + " bytes for " + rows
+          + " proposals and a status"
           + " of " + statusBytes + " bytes");
     }
     if (buffer.getLong(24) < 0) {

@@ -48,7 +48,8 @@ class Py4jEngineTest {
 
   @Test
   void aLongerReplyThanAllowedIsRefused() throws IOException {
-    String reason = failure((asked, out) -> FakeSidecar.reply(out, new byte[REPLY_BYTES + 100]), PATIENT_MS, new byte[10]);
+    String reason = failure((asked, out) -> FakeSidecar.reply(out, new byte[REPLY_BYTES + 100]), PATIENT_MS,
+        new byte[10]);
     assertTrue(reason.contains("more than"), reason);
   }
 
@@ -88,7 +89,8 @@ class Py4jEngineTest {
   void aSidecarThatDoesNotReadIsATimeOut() throws IOException {
     // nobody accepts: the kernel takes the connection, and as much of the frame as fits its buffers
     try (ServerSocket deaf = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
-        Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(deaf.getInetAddress(), deaf.getLocalPort(), "x"), IMPATIENT_MS,
+        Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(deaf.getInetAddress(), deaf.getLocalPort(), "x"),
+            IMPATIENT_MS,
             REPLY_BYTES)) {
       IOException thrown = assertThrows(IOException.class, () -> engine.decide(new byte[1]));
       assertTrue(thrown.getMessage().contains("no answer within"), thrown.getMessage());
@@ -140,7 +142,8 @@ class Py4jEngineTest {
     try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       port = closed.getLocalPort();
     }
-    try (Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getLoopbackAddress(), port, "x"), PATIENT_MS,
+    try (Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getLoopbackAddress(), port, "x"),
+        PATIENT_MS,
         REPLY_BYTES)) {
       assertThrows(IOException.class, () -> engine.decide(new byte[10]));
     }
@@ -149,14 +152,16 @@ class Py4jEngineTest {
   @Test
   void anExceptionOfTheEnginesIsToldInOneLine() throws IOException {
     String reason = failure((asked, out) ->
-        FakeSidecar.write(out, "!xsTraceback (most recent call last):\\n  File x, line 3\\nValueError: no such policy\\n\n"),
+        FakeSidecar.write(out,
+            "!xsTraceback (most recent call last):\\n  File x, line 3\\nValueError: no such policy\\n\n"),
         PATIENT_MS, new byte[10]);
     assertEquals("the engine failed: ValueError: no such policy", reason);
   }
 
   @Test
   void whatIsNoBytesIsAFailure() throws IOException {
-    for (String reply : new String[] {"!yv\n", "!ysabc\n", "\n", "!\n", "!yjäöü\n", "!yj=\n", "!yj====\n", "!yj\u0000\n"}) {
+    for (String reply : new String[] {"!yv\n", "!ysabc\n", "\n", "!\n", "!yjäöü\n", "!yj=\n", "!yj====\n",
+        "!yj\u0000\n"}) {
       failure((asked, out) -> FakeSidecar.write(out, reply), PATIENT_MS, new byte[10]);
     }
   }

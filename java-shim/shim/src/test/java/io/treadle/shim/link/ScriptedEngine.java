@@ -9,8 +9,8 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * An engine in this JVM that does what a test says. A link makes its engines by the name of their class, so the script is static: one
- * test at a time.
+ * An engine in this JVM that does what a test says. A link makes its engines by the name of their class, so the script
+ * is static: one test at a time.
  */
 public final class ScriptedEngine implements Engine {
   /** What is answered to a frame. */
@@ -89,7 +89,10 @@ public final class ScriptedEngine implements Engine {
     return FRAMES;
   }
 
-  /** Everything that could be proposed with small indices, to one node: most of it is turned down, what is asked for is placed. */
+  /**
+   * Everything that could be proposed with small indices, to one node: most of it is turned down, what is asked for is
+   * placed.
+   */
   public static byte[] proposeAll(Frame frame) {
     int[] triples = new int[3 * 16];
     for (int i = 0; i < 16; i++) {

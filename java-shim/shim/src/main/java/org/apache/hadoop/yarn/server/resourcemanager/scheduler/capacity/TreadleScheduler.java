@@ -28,17 +28,18 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEv
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 
 /**
- * The CapacityScheduler with its decisions made elsewhere: set it as {@code yarn.resourcemanager.scheduler.class}. Everything that
- * a CapacityScheduler does it does; while an engine holds the lease in mode {@code enforce}, the {@link Shim} places containers
- * instead of {@link #allocateContainersToNode(CandidateNodeSet, boolean)}.
+ * The CapacityScheduler with its decisions made elsewhere: set it as {@code yarn.resourcemanager.scheduler.class}.
+ * Everything that a CapacityScheduler does it does; while an engine holds the lease in mode {@code enforce}, the
+ * {@link Shim} places containers instead of {@link #allocateContainersToNode(CandidateNodeSet, boolean)}.
  *
- * <p>It is in Hadoop's package because that method, through which every native allocation goes, is package-private. It holds
- * overrides and no logic. Each calls {@code super} outside of its own try block, so that what stock code throws is thrown as ever,
- * and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread ends the ResourceManager.
+ * <p>It is in Hadoop's package because that method, through which every native allocation goes, is package-private. It
+ * holds overrides and no logic. Each calls {@code super} outside of its own try block, so that what stock code throws
+ * is thrown as ever, and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread ends the
+ * ResourceManager.
  *
- * <p>Many instances live in one JVM (each failover makes one), some of which are never started: the constructor starts nothing, and
- * until {@link #serviceInit} has made a shim, this is the stock scheduler. Neither the class nor a method is final: SLS and tests
- * make subclasses.
+ * <p>Many instances live in one JVM (each failover makes one), some of which are never started: the constructor starts
+ * nothing, and until {@link #serviceInit} has made a shim, this is the stock scheduler. Neither the class nor a method
+ * is final: SLS and tests make subclasses.
  */
 public class TreadleScheduler extends CapacityScheduler implements SchedulerPort {
   private final Escapes escapes = new Escapes();
@@ -82,8 +83,8 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
 
   /**
    * As the stock one, and takes over mode, lease and tick. In a started scheduler this is an administrator's
-   * {@code -refreshQueues}, and a bad value is refused before anything has changed; in any other state it is a transition to active,
-   * where throwing would cost the cluster its RM, so that the last good values stay.
+   * {@code -refreshQueues}, and a bad value is refused before anything has changed; in any other state it is a
+   * transition to active, where throwing would cost the cluster its RM, so that the last good values stay.
    */
   @Override
   public void reinitialize(Configuration conf, RMContext context) throws IOException {

@@ -16,9 +16,13 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.mockito.Mockito;
 
-/** A shim that throws wherever it is called: the RM goes on as the stock one, from an application's submission to its end. */
+/**
+ * A shim that throws wherever it is called: the RM goes on as the stock one, from an application's submission to its
+ * end.
+ */
 class EscapesTest {
-  private static Object field(TreadleScheduler scheduler, String name, Object value) throws ReflectiveOperationException {
+  private static Object field(TreadleScheduler scheduler, String name,
+      Object value) throws ReflectiveOperationException {
     Field field = TreadleScheduler.class.getDeclaredField(name);
     field.setAccessible(true);
     if (value != null) {

@@ -141,7 +141,8 @@ class LinkInRmTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"empty", "null", "garbage", "epoch", "sequence", "too many", "half", "exception", "error", "status"})
+  @ValueSource(strings = {"empty", "null", "garbage", "epoch", "sequence", "too many", "half", "exception", "error",
+      "status"})
   void aBadAnswerCostsTheLeaseUntilAGoodOneToASnapshot(String kind) throws Exception {
     start(Frame::answer);
     awaitLease(1);
@@ -196,7 +197,8 @@ class LinkInRmTest {
       ScriptedEngine.script(Frame::answer);
       return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, "");
     });
-    Await.until("a second snapshot was sent", () -> ScriptedEngine.frames().stream().filter(Frame::snapshot).count() == 2);
+    Await.until("a second snapshot was sent",
+        () -> ScriptedEngine.frames().stream().filter(Frame::snapshot).count() == 2);
     awaitLease(1);
     assertEquals(1, ScriptedEngine.frames().stream().map(Frame::epoch).distinct().count());
     assertEquals(0, number("LinkFailures"));
@@ -262,7 +264,8 @@ class LinkInRmTest {
   void aWrongEngineClassIsSaidAndStockSchedules() throws Exception {
     conf.set(ShimConfig.ENGINE_CLASS, "no.such.Engine");
     start(Frame::answer);
-    Await.until("the error is shown", () -> scheduler().shim().metrics().texts().get("LastError").contains("no.such.Engine"));
+    Await.until("the error is shown",
+        () -> scheduler().shim().metrics().texts().get("LastError").contains("no.such.Engine"));
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
     assertEquals(1, number("PlacedNatively"));
   }

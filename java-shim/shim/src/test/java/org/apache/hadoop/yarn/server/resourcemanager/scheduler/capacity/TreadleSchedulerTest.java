@@ -113,7 +113,8 @@ class TreadleSchedulerTest {
   @Test
   void manyLiveInOneJvm() throws Exception {
     for (int i = 0; i < 5; i++) {
-      try (MockRM first = new MockRM(TestRms.configuration("off")); MockRM second = new MockRM(TestRms.configuration("off"))) {
+      try (MockRM first = new MockRM(TestRms.configuration("off"));
+          MockRM second = new MockRM(TestRms.configuration("off"))) {
         first.start();
         second.start();
         MockNM node = second.registerNode("h1:1234", 8192);
