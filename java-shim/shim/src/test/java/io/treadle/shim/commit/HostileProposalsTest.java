@@ -29,7 +29,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Proposals at random, most of them wrong, while applications ask and give back: no limit is broken, all books add up. */
+/** Proposals at random, most wrong, while applications ask and give back: no limit is broken, all books add up. */
 class HostileProposalsTest {
   private static final int ROUNDS = 100;
   private static final int PROPOSALS = 200;
