@@ -43,6 +43,15 @@ def test_preferred_node_then_after_a_delay_its_rack_then_anywhere() -> None:
     assert nodes(placed(rm, 10, engine, now_ms=2800)) == [2]
 
 
+def test_each_container_placed_meanwhile_is_an_opportunity_missed() -> None:
+    rm = racks("2")
+    other = rm.application(rm.applications[0].queue)
+    rm.ask(other, 0, 2, (4, 4), places={"n2": (1, True), "n3": (1, True), "/b": (2, True)})
+    engine = Engine(default_settings())
+    assert nodes(placed(rm, 10, engine, now_ms=0)) == [0, 2, 3]
+    assert nodes(placed(rm, 10, engine, now_ms=0)) == [1], "two more were placed: two more offers"
+
+
 def test_without_relax_locality_nothing_goes_elsewhere() -> None:
     rm = racks("0", relax=False)
     rm.applications[0].asks[0].places["/a"] = (2, False)

@@ -18,6 +18,7 @@ REQUEST: Final = np.dtype(
     [
         ("allocation_request_id", "i8"),
         ("waiting_since_ms", "i8"),  # when a node was first passed over for locality's sake, or -1
+        ("waiting_since_offers", "i8"),  # how many proposals there had been by then
         ("cool_until", "i8"),  # no proposals before this decide
         ("application", "i4"),  # -1: a free row
         ("key", "i4"),

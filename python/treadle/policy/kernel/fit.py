@@ -17,6 +17,7 @@ from treadle.policy.kernel.scratch import (
     MEMO,
     MEMO_COUNT,
     MEMOS,
+    OFFERS,
     OPEN_NODES,
     PACKING,
 )
@@ -205,12 +206,16 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def missed_opportunities(view: View, knobs: Knobs, row: int) -> int:
-    """Return how many nodes would have sent a heartbeat, this one included, since the row first passed one over."""
+def missed_opportunities(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return how often YARN would have offered a node, this time included, since the row first passed one over.
+
+    It offers a node at each of its heartbeats, and again after each container that it places there.
+    """
     since = view.rows[row].waiting_since_ms
     if since < 0:
         return 1
-    return 1 + (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
+    heartbeats = (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
+    return int(1 + heartbeats + scratch.counters[OFFERS] - view.rows[row].waiting_since_offers)
 
 
 @inner
@@ -247,6 +252,7 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
         return NO_NODE
     if view.rows[row].waiting_since_ms < 0:
         view.rows[row].waiting_since_ms = knobs.now_ms
+        view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
     scratch.counters[DELAYED] = 1
     return WAIT
 
@@ -263,7 +269,7 @@ def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
         node = scan_local(view, scratch, knobs, row)
         if node >= 0:
             return node
-        missed = missed_opportunities(view, knobs, row)
+        missed = missed_opportunities(view, scratch, knobs, row)
         if missed > min(knobs.cluster_nodes, knobs.node_delay):
             node = scan(view, scratch, knobs, row, np.int64(RACK_LOCAL))
             if node >= 0:

@@ -28,6 +28,7 @@ from treadle.policy.kernel.scratch import (
     LARGEST,
     LEAST,
     MEMO_COUNT,
+    OFFERS,
     OPEN_NODES,
     PARTITION,
     PLACED,
@@ -182,6 +183,7 @@ def propose(
     """Write a proposal and assume it."""
     i = scratch.counters[PLACED]
     scratch.counters[PLACED] += 1
+    scratch.counters[OFFERS] += 1
     level = level_of(view, row, node)
     out[i].application = app
     out[i].key = view.rows[row].key

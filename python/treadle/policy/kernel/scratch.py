@@ -23,7 +23,8 @@ MEMO_COUNT: Final = 2
 BIG_COUNT: Final = 3
 CURSOR: Final = 4  # the node at which the next search starts; lives from decide to decide
 DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
-COUNTERS: Final = 6
+OFFERS: Final = 6  # proposals so far; lives from decide to decide
+COUNTERS: Final = 7
 
 # Rows of `Scratch.rates`.
 CLUSTER: Final = 0  # the cluster's resources
@@ -77,7 +78,7 @@ BIG: Final = np.dtype([("placed", "i8"), ("row", "i4")], align=True)
 
 
 class Scratch(NamedTuple):
-    """Arrays that the loop uses; nothing but the cursor among the counters outlives a decide."""
+    """Arrays that the loop uses; nothing but the cursor and the offers among the counters outlives a decide."""
 
     counters: I64
     available: I64  # node, resource: free and not assumed
@@ -92,7 +93,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(cluster: Cluster, old: Scratch | None) -> Scratch:
-    """Return arrays large enough for the cluster, cleared where the loop expects it; keep the cursor of ``old``."""
+    """Return arrays large enough for the cluster, cleared as the loop expects; keep cursor and offers of ``old``."""
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
