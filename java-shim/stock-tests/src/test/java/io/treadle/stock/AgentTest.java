@@ -2,6 +2,7 @@ package io.treadle.stock;
 
 import static org.junit.Assert.assertEquals;
 
+import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
@@ -13,7 +14,7 @@ import org.junit.Test;
 
 /** Without this the other tests would prove nothing: the class under test is ours. */
 public class AgentTest {
-  private static Class<?> made(Class<? extends ResourceScheduler> asked) {
+  private static Class<?> made(Class<? extends ResourceScheduler> asked) throws IOException {
     Configuration conf = new YarnConfiguration();
     conf.setClass(YarnConfiguration.RM_SCHEDULER, asked, ResourceScheduler.class);
     try (MockRM rm = new MockRM(conf)) {
@@ -23,12 +24,12 @@ public class AgentTest {
   }
 
   @Test
-  public void aCapacitySchedulerIsOurs() {
+  public void aCapacitySchedulerIsOurs() throws IOException {
     assertEquals(TreadleScheduler.class, made(CapacityScheduler.class));
   }
 
   @Test
-  public void anotherSchedulerIsAsAsked() {
+  public void anotherSchedulerIsAsAsked() throws IOException {
     assertEquals(FifoScheduler.class, made(FifoScheduler.class));
   }
 }
