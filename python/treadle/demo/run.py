@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -23,6 +24,8 @@ LEASE_MS = 6_000
 JOB_TIMEOUT_S = 420.0
 INPUT_FILES = 4
 POLL_S = 0.25
+# The engine may be back before anything had to be placed: then it is killed again.
+KILLS_MAX = 3
 
 Show = Callable[[list[RunningJob]], None]
 
@@ -110,21 +113,25 @@ class Demo:
             self._show(self._jobs)
             return running.ended or running.placed.get(who, 0) >= least
 
-        cluster.wait_for("containers of the job", lambda: placed("treadle", 3), timeout_s=120, poll_s=POLL_S)
-        before = cluster.sidecar_pid()
-        psutil.Process(before).kill()
-        self._say(f"killed the engine's process {before}: the stock scheduler takes over when the lease has run out")
-        cluster.wait_for("container placed natively", lambda: placed("native", 1), timeout_s=120, poll_s=POLL_S)
-        natively = running.placed.get("native", 0)
-        if natively == 0:
+        # in the second wave of maps one ends every moment, and another wants its place
+        cluster.wait_for("containers of the job", lambda: placed("treadle", 9), timeout_s=120, poll_s=POLL_S)
+        for _ in range(KILLS_MAX):
+            if running.ended or running.placed.get("native", 0):
+                break
+            before = cluster.sidecar_pid()
+            psutil.Process(before).kill()
+            self._say(f"killed the engine's process {before}: the stock scheduler carries on")
+            cluster.wait_for("new engine's process", partial(self._replaced, before), timeout_s=120, poll_s=POLL_S)
+            cluster.wait_for("lease held again", self._lease_held, timeout_s=120, poll_s=POLL_S)
+            self._say(f"Treadle is back as process {cluster.sidecar_pid()}")
+            watch.update(cluster, [running])
+        if not running.placed.get("native", 0):
             self._faults.append("the job ended before the stock scheduler had to place anything")
-        self._say(f"the stock scheduler has placed {natively} of the job's containers; waiting for Treadle")
-        cluster.wait_for("lease held again", self._lease_held, timeout_s=120, poll_s=POLL_S)
-        after = cluster.sidecar_pid()
-        if after == before:
-            self._faults.append(f"process {before} should have been killed and still runs")
-        self._say(f"Treadle is back as process {after}")
+        self._say(f"the stock scheduler placed {running.placed.get('native', 0)} of the job's containers meanwhile")
         self._follow([running])
+
+    def _replaced(self, before: int) -> bool:
+        return any(pid != before for pid in self._cluster.sidecar_pids())
 
     def _lease_held(self) -> bool:
         return self._cluster.rm.treadle().get("LeaseHeld") == 1

@@ -26,6 +26,8 @@ log4j.additivity.org.apache.hadoop.yarn.server.resourcemanager.RMAuditLogger=fal
 # a line for every step of every container says nothing that the audit log does not
 log4j.logger.org.apache.hadoop.yarn.server.nodemanager=WARN
 log4j.logger.org.apache.hadoop.yarn.server.resourcemanager.rmcontainer=WARN
+# every look at a web page
+log4j.logger.http.requests=WARN
 """
 # JMX beans are read afresh each second, not each ten
 METRICS = "*.period=1\n"

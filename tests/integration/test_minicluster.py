@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
+from treadle.minicluster.layout import Layout
+
+pytestmark = pytest.mark.cluster
+
+SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
+COMMAND = [sys.executable, "-m", "treadle", "minicluster"]
+
+
+@pytest.fixture
+def cluster_folder(tmp_path: Path) -> Path:
+    return tmp_path / "cluster"
+
+
+def sleep_job(cluster: MiniCluster, *arguments: str) -> list[str]:
+    return cluster.java(SLEEP_JOB, *arguments)
+
+
+def treadle(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=240)
+
+
+def left_running(folder: Path) -> list[str]:
+    layout = Layout(folder.resolve(), [], [])
+    return [process.name() for process in processes.members(layout)]
+
+
+def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
+    place = ("--folder", str(cluster_folder))
+    started = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity")
+    try:
+        assert started.returncode == 0, started.stderr
+        assert started.stdout.strip() == f"export HADOOP_CONF_DIR={cluster_folder}/conf"
+        again = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity")
+        assert (again.returncode, "stop it first" in again.stderr) == (2, True)
+        shown = json.loads(treadle("status", *place, "--json").stdout)
+        assert (shown["ready"], sorted(shown["pids"])) == (True, ["nm1", "rm"])
+    finally:
+        stopped = treadle("stop", *place)
+    assert stopped.returncode == 0
+    assert left_running(cluster_folder) == []
+    assert "no cluster is running" in treadle("status", *place).stderr
+
+
+def test_run_exits_as_its_command_does_and_leaves_nothing(cluster_folder: Path) -> None:
+    script = 'test -f "$HADOOP_CONF_DIR/yarn-site.xml" && exit 7'
+    options = ("--folder", str(cluster_folder), "--nodes", "1", "--scheduler", "capacity")
+    done = treadle("run", *options, "--", "bash", "-c", script)
+    assert done.returncode == 7, done.stderr
+    assert left_running(cluster_folder) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing(cluster_folder: Path, number: signal.Signals) -> None:
+    """A command in the foreground is interrupted while it runs, as by Ctrl-C."""
+    options = ["run", "--folder", str(cluster_folder), "--nodes", "1", "--scheduler", "capacity"]
+    script = "echo running; exec cat"
+    with subprocess.Popen(
+        [*COMMAND, *options, "--", "bash", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "running\n"
+        os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
+        assert child.wait(timeout=60) != 0
+    assert left_running(cluster_folder) == []
+
+
+def test_a_restarted_rm_goes_on_with_its_job(cluster_folder: Path) -> None:
+    settings = ClusterSettings(nodes=1, scheduler=Scheduler.CAPACITY, recovery=True)
+    with MiniCluster(settings, cluster_folder) as cluster:
+        client = cluster.submit(
+            sleep_job(cluster, "-m", "2", "-r", "0", "-mt", "8000"), cluster.layout.logs / "job.log"
+        )
+        cluster.wait_for("running map", lambda: any(len(ids) > 1 for ids in cluster.containers().values()), 120)
+        cluster.restart_rm(kill=True)
+        assert client.wait(timeout=180) == 0
+        assert [application["finalStatus"] for application in cluster.rm.applications()] == ["SUCCEEDED"]
+    assert left_running(cluster_folder) == []
+
+
+def test_every_container_of_an_unmodified_job_is_placed_by_treadle(cluster_folder: Path) -> None:
+    settings = ClusterSettings(nodes=2, overrides={"yarn.scheduler.treadle.lease-ms": "6000"})
+    with MiniCluster(settings, cluster_folder) as cluster:
+        command = sleep_job(cluster, "-m", "4", "-r", "1", "-mt", "200", "-rt", "200")
+        assert cluster.submit(command, cluster.layout.logs / "job.log").wait(timeout=240) == 0
+        (application,) = cluster.rm.applications()
+        containers = len(cluster.containers()[application["id"]])
+        assert containers >= 6
+        placed = cluster.wait_for("placements", lambda: cluster.rm.placements().get(application["id"]))
+        assert placed == {"treadle": containers, "native": 0}
+        assert cluster.sidecar_pid() != cluster.rm_pid()
+    assert left_running(cluster_folder) == []

@@ -1,0 +1,44 @@
+"""The wheel carries one jar: the shim's, of its own version, with py4j moved out of the way and no Hadoop."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from treadle import __version__
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_the_shim(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "-w",
+        str(tmp_path),
+    ]
+    subprocess.run([*command, str(ROOT)], check=True, timeout=540)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name == f"treadle-{__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as files:
+        names = files.namelist()
+        assert [name for name in names if name.endswith(".jar")] == [f"treadle/java/treadle-shim-{__version__}.jar"]
+        assert {"treadle/java/runtime-pom.xml", "treadle/demo/spark_words.py", "treadle/cli/main.py"} <= set(names)
+        jar = zipfile.ZipFile(io.BytesIO(files.read(f"treadle/java/treadle-shim-{__version__}.jar")))
+    classes = [name for name in jar.namelist() if name.endswith(".class")]
+    scheduler = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/"
+    assert f"{scheduler}TreadleScheduler.class" in classes
+    assert "io/treadle/shaded/py4j/CallbackClient.class" in classes
+    assert [name for name in classes if name.startswith("py4j/")] == []
+    assert [name for name in classes if name.startswith("org/apache/") and not name.startswith(scheduler[:55])] == []
