@@ -8,6 +8,7 @@ It is read at every frame, so that a test can switch faults on and off in a runn
 
 from __future__ import annotations
 
+import random
 import struct
 import sys
 import time
@@ -16,7 +17,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from treadle.proposals import Proposals
 from treadle.sidecar import server
+from treadle.wire.answer import decode_answer, encode_answer
+from treadle.wire.header import read_frame_header
 
 SLOW_S = 8.0
 """Longer than the lease that tests set."""
@@ -37,11 +43,12 @@ class Fault(StrEnum):
     WRONG_EPOCH = "wrong epoch"
     WRONG_SEQUENCE = "wrong sequence"
     CLOSES = "closes the connection"
+    HOSTILE = "hostile proposals"
 
     @property
     def interrupts(self) -> bool:
         """Must the sidecar lose the lease by it?"""
-        return self is not Fault.NONE
+        return self not in (Fault.NONE, Fault.HOSTILE)
 
 
 def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[bytes], bytes]:
@@ -68,8 +75,28 @@ def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[byte
                 return _with_i64(reply, SEQUENCE_OFFSET, -1)
             case Fault.CLOSES:
                 raise server.RefusedError("a fault on demand")
+            case Fault.HOSTILE:
+                return hostile(frame, reply)
 
     return answer
+
+
+def hostile(frame: bytes, reply: bytes) -> bytes:
+    """Return the answer with as many made-up proposals as the frame allows, each of them twice.
+
+    Many name things that exist: early indices, which tests' few applications, keys and nodes have.
+    """
+    answer = decode_answer(reply, rows_max=1 << 20)
+    limit = read_frame_header(frame)[0].limit
+    numbers = random.Random(answer.sequence)
+
+    def index() -> int:
+        return int(numbers.choice((*range(6), *range(6), -1, -(1 << 31), 77, 1 << 20, (1 << 31) - 1)))
+
+    columns = np.array([index() for _ in range(3 * limit)], np.int32).reshape(3, limit)
+    twice = limit - limit % 2
+    columns[:, 1:twice:2] = columns[:, 0:twice:2]
+    return encode_answer(answer._replace(proposals=Proposals(*columns)))
 
 
 def _with_i64(reply: bytes, offset: int, difference: int) -> bytes:
