@@ -17,7 +17,7 @@ from treadle.model.kernel import assume as kernel
 from treadle.model.types import I32, I64, U8, Records
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
+    from treadle.model.view import View
 
 MAX_BATCHES: Final = 256
 """Answers with unknown fates that are kept; the shim has one at a time."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,31 +17,9 @@ from treadle.model.pairs import PairMap
 from treadle.model.queues import LimitTable, QueueTable
 from treadle.model.rejections import Rejections
 from treadle.model.requests import RequestTable
-from treadle.model.types import I32, I64, U8, Records
+from treadle.model.types import U8
 from treadle.model.users import UserTable
-
-
-class View(NamedTuple):
-    """All tables, as kernels take them. Stale after the next event."""
-
-    nodes: Records
-    node_amounts: I64
-    queues: Records
-    children: I32
-    limit_known: U8
-    limit_amounts: I64
-    user_amounts: I64
-    apps: Records
-    app_amounts: I64
-    rows: Records
-    capability: I64
-    places: Records
-    user_index: Records
-    place_index: Records
-    blacklist: Records
-    excluded: Records
-    first_node: I32
-    counted: U8
+from treadle.model.view import View
 
 
 class Cluster:

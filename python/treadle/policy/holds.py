@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.config.settings import Hold
-from treadle.model.cluster import Cluster, View
+from treadle.model.cluster import Cluster
 from treadle.model.columns import ASSUMED, FREE, TOTAL
+from treadle.model.view import View
 from treadle.policy.kernel.hold import best_hold, missing_share
 from treadle.policy.kernel.scratch import BIG_COUNT, PLACED, Knobs, Scratch
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from treadle.config.settings import Settings
 from treadle.model.assumed import PROPOSAL, Batch
-from treadle.model.cluster import Cluster, View
+from treadle.model.cluster import Cluster
 from treadle.model.columns import TOTAL
+from treadle.model.view import View
 from treadle.policy.holds import Holds
 from treadle.policy.kernel.place import place
 from treadle.policy.kernel.scratch import CLUSTER, DELAYED, PLACED, Knobs, Scratch, scratch_for

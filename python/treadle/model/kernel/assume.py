@@ -9,7 +9,7 @@ from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.types import I32, I64, U8, Records
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
+    from treadle.model.view import View
 
 
 @inner

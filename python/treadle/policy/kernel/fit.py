@@ -23,8 +23,8 @@ from treadle.policy.kernel.scratch import (
 )
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
     from treadle.model.types import Records
+    from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 NODE_LOCAL = 0

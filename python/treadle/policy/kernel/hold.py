@@ -9,7 +9,7 @@ from treadle.model.kernel.compiled import kernel
 from treadle.policy.kernel.fit import NOT_THERE, is_wanted, level_of
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
+    from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

@@ -10,7 +10,7 @@ from treadle.model.kernel.compiled import inner
 from treadle.model.queues import FAIR
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
+    from treadle.model.view import View
     from treadle.policy.kernel.scratch import Scratch
 
 

@@ -37,8 +37,8 @@ from treadle.policy.kernel.scratch import (
 from treadle.policy.kernel.share import add_live, begin_shares, find_room, pick_leaf, update_shares
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
     from treadle.model.types import I64, Records
+    from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

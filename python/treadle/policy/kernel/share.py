@@ -9,7 +9,7 @@ from treadle.model.kernel.compiled import inner
 from treadle.policy.kernel.scratch import PARTITION, ROOM
 
 if TYPE_CHECKING:
-    from treadle.model.cluster import View
+    from treadle.model.view import View
     from treadle.policy.kernel.scratch import Scratch
 
 CAPACITY = 0

@@ -1,0 +1,30 @@
+"""The tables of a cluster as kernels take them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from treadle.model.types import I32, I64, U8, Records
+
+
+class View(NamedTuple):
+    """All tables, as kernels take them. Stale after the next event."""
+
+    nodes: Records
+    node_amounts: I64
+    queues: Records
+    children: I32
+    limit_known: U8
+    limit_amounts: I64
+    user_amounts: I64
+    apps: Records
+    app_amounts: I64
+    rows: Records
+    capability: I64
+    places: Records
+    user_index: Records
+    place_index: Records
+    blacklist: Records
+    excluded: Records
+    first_node: I32
+    counted: U8
