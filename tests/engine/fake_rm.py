@@ -281,8 +281,8 @@ class FakeRM:
                 return "queue maximum"
         used = self.user_used.get((app.queue, app.user, ask.partition), (0, 0))
         limit = self._limit_now(app, ask.partition)
-        over = any(self.counted[r] and used[r] > limit[r] for r in (0, 1))
-        return "user limit" if over and self._dominant(used) >= self._dominant(limit) else ""
+        over_limit = any(self.counted[r] and used[r] > limit[r] for r in (0, 1))
+        return "user limit" if over_limit and self._dominant(used) >= self._dominant(limit) else ""
 
     def _limit_now(self, app: Application, partition: str) -> Amounts:
         """Return the user's limit: as told last, and what a leaf at its guarantee has grown by since."""

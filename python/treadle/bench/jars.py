@@ -71,7 +71,8 @@ def _build(module: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise BenchError("no mvn found: install Maven (Debian: apt install maven)")
-    command = [maven, "-q", "-B", "-ntp", "-f", str(module / "pom.xml"), "-pl", "sls", "-am", "package", "-Dmaven.test.skip=true"]
+    goals = ("-pl", "sls", "-am", "package", "-Dmaven.test.skip=true")
+    command = [maven, "-q", "-B", "-ntp", "-f", str(module / "pom.xml"), *goals]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BenchError(f"Maven could not build java-shim/sls:\n{(done.stdout + done.stderr)[-3000:]}")
