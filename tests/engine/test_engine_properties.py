@@ -80,7 +80,7 @@ def test_every_proposal_may_be_committed_and_nothing_that_fits_is_left(rm: FakeR
     engine.apply(rm.frame())
     assert none_assumed(engine)
     for at, app in enumerate(rm.applications):
-        for key, ask in app.asks.items():
+        for key in app.asks:
             for node in range(len(rm.nodes)):
                 assert rm.why_not(at, key, node), f"application {at} key {key} would fit on node {node}"
 
