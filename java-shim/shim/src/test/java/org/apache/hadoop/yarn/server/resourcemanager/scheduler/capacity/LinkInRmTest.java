@@ -13,6 +13,8 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
@@ -118,7 +120,9 @@ class LinkInRmTest {
     start(Frame::answer);
     awaitLease(1);
     CountDownLatch over = new CountDownLatch(1);
+    AtomicLong asked = new AtomicLong(Long.MAX_VALUE);
     ScriptedEngine.script(frame -> {
+      asked.compareAndSet(Long.MAX_VALUE, System.nanoTime());
       try {
         over.await();
       } catch (InterruptedException e) {
@@ -132,6 +136,7 @@ class LinkInRmTest {
       assertEquals(0, number("LinkFailures"));
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
       assertEquals(1, number("PlacedNatively"));
+      Await.until("the answer is late", () -> System.nanoTime() > asked.get() + TimeUnit.MILLISECONDS.toNanos(300));
     } finally {
       over.countDown();
     }
