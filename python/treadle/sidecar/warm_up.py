@@ -47,7 +47,10 @@ def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
         RuntimeError: the engine failed on it.
     """
     progress("compiling kernels")
-    Engine(settings).warm_up()
+    try:
+        Engine(settings).warm_up()
+    except Exception as error:
+        raise RuntimeError(f"the engine cannot warm up: {type(error).__name__}: {error}") from error
     session = live_session(lambda: settings, _REPLY_MAX_BYTES, lambda: 0)
     encoder = FrameEncoder()
     placed = 0
