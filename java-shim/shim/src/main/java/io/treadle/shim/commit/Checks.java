@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -99,7 +100,7 @@ final class Checks {
     if (!LeafQueues.isLeaf(leaf)) {
       return false;
     }
-    return active.computeIfAbsent(leaf, LeafQueues::activeApplications).contains(app);
+    return active.computeIfAbsent(leaf, LeafQueues::active).contains(app);
   }
 
   private Fate checkRequest(int application, int key, Placement placement) {

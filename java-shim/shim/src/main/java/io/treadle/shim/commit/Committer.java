@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;

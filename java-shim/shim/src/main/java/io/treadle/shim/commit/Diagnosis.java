@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.LeafQueues;
 import io.treadle.shim.wire.Fate;
 import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.api.records.Resource;

@@ -16,17 +16,24 @@ public interface EngineSource {
    */
   Engine connect(int timeoutMs) throws IOException;
 
-  /** The engine that was given last answered as it should. */
-  void answered();
+  /** The engine that was given last answered as it should. Does nothing unless somebody counts. */
+  default void answered() {
+  }
 
-  /** The engine that was given last failed and has been closed. */
-  void failed();
-
-  /** The administrator refreshed the configuration: what was given up may be tried again. */
-  void retry();
+  /** The engine that was given last failed and has been closed. Does nothing unless somebody counts. */
+  default void failed() {
+  }
 
   /**
-   * Ends whatever was started, and waits for its end, but only for seconds. Nothing happens if there is nothing to end.
+   * The administrator refreshed the configuration: what was given up may be tried again. Does nothing where nothing is
+   * ever given up.
    */
-  void stop();
+  default void retry() {
+  }
+
+  /**
+   * Ends whatever was started, and waits for its end, but only for seconds. Does nothing if there is nothing to end.
+   */
+  default void stop() {
+  }
 }

@@ -117,24 +117,4 @@ public final class ExternalSidecar implements EngineSource {
     }
     return new Py4jEngine.Endpoint(address, port, token);
   }
-
-  @Override
-  public void answered() {
-    // nobody counts
-  }
-
-  @Override
-  public void failed() {
-    // whoever started it watches it
-  }
-
-  @Override
-  public void retry() {
-    // nothing is ever given up
-  }
-
-  @Override
-  public void stop() {
-    // it is not ours
-  }
 }

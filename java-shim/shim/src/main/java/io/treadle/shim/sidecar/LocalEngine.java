@@ -25,24 +25,4 @@ public final class LocalEngine implements EngineSource {
               + " and has a public constructor without parameters");
     }
   }
-
-  @Override
-  public void answered() {
-    // nobody counts
-  }
-
-  @Override
-  public void failed() {
-    // the next conversation has a new one
-  }
-
-  @Override
-  public void retry() {
-    // nothing is ever given up
-  }
-
-  @Override
-  public void stop() {
-    // the link closes engines
-  }
 }

@@ -3,6 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.LeafQueues;
 import io.treadle.shim.cluster.Books;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.NamedIndices;
