@@ -15,6 +15,8 @@ from treadle.minicluster.locations import build_folder
 from treadle.minicluster.readiness import terminable
 
 app = typer.Typer()
+# A log has no width of its own; no cell of the tables is cut at this one.
+WIDTH = 120
 
 
 @app.command()
@@ -28,6 +30,8 @@ def demo(
     spark_home()  # better missing now than in a minute
     target = json_file or build_folder() / "demo.json"
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
     with terminable(), Display(console) as display:
         report = run_demo((folder or build_folder() / "demo").resolve(), display.say, display.show)
     report.write(target)

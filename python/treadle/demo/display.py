@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -54,7 +55,7 @@ class Display:
 
 
 def _table(jobs: list[RunningJob]) -> Table:
-    table = Table("job", "framework", "queue", "state")
+    table = Table("job", "framework", "queue", "state", box=SIMPLE)
     for title in ("progress", "containers", "by Treadle", "natively"):
         table.add_column(title, justify="right")
     for running in jobs:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -98,7 +99,7 @@ class Report:
 
     def show(self, console: Console) -> None:
         """Print the report."""
-        table = Table("job", "framework", "queue", "state")
+        table = Table("job", "framework", "queue", "state", box=SIMPLE)
         for title in ("seconds", "containers", "by Treadle", "natively"):
             table.add_column(title, justify="right")
         table.add_column("phase")
