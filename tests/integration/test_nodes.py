@@ -54,6 +54,6 @@ def test_a_node_that_shrinks_gets_no_more_than_it_has_now(cluster: FaultyCluster
     cluster.admin("-updateNodeResource", node, str(before_mb), "8")
     cluster.wait_for("node as before", lambda: memory_mb() == before_mb)
 
-    assert job.state() == "SUCCEEDED"
+    assert job.wait() == "SUCCEEDED"
     assert max(seen) <= 1024
     cluster.wait_for("usage that adds up", lambda: usage_adds_up(cluster))

@@ -33,6 +33,12 @@ def change(file: Path, values: dict[str, str | None]) -> None:
     tree.write(file)
 
 
+def state_of(cluster: FaultyCluster, name: str) -> str:
+    """The state of a queue below root, empty if there is none."""
+    info = cluster.rm.get("/ws/v1/cluster/scheduler")["scheduler"]["schedulerInfo"]
+    return next((str(queue["state"]) for queue in info["queues"]["queue"] if queue["queueName"] == name), "")
+
+
 def test_a_bad_mode_is_refused_with_its_key_and_changes_nothing(cluster: FaultyCluster) -> None:
     site = cluster.folder / "rm" / "yarn-site.xml"
     site = site if site.is_file() else cluster.layout.conf / "yarn-site.xml"
@@ -87,10 +93,13 @@ def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> No
 
         change(queues, {f"{PREFIX}.late.state": "STOPPED"})
         cluster.admin("-refreshQueues")
+        # a queue that drains cannot be removed
+        cluster.wait_for("queue to be STOPPED", lambda: state_of(cluster, "late") == "STOPPED")
     finally:
         queues.write_text(before)
         cluster.admin("-refreshQueues")
 
+    assert state_of(cluster, "late") == ""
     remaining = sleep_job(cluster, "after-the-queue", maps=2, queue="batch")
     assert remaining.wait() == "SUCCEEDED"
     assert cluster.rm.placements()[remaining.application_id]["native"] == 0
