@@ -50,6 +50,8 @@ def test_hostile_proposals_break_no_limit(cluster: FaultyCluster) -> None:
     assert broken == []
     assert cluster.rm_pid() == rm
     cluster.wait_for("usage that adds up", lambda: usage_adds_up(cluster))
+    cluster.wait_for("fate of every proposal", lambda: unknown_fates(cluster.rm.treadle()) == unknown_fates(before))
+    after = cluster.rm.treadle()
     rejected = {
         name: after[name] - before[name] for name in after if name.startswith("Rejected") and name != "Rejected"
     }
