@@ -185,7 +185,8 @@ public final class Observer implements MetricsSource {
   }
 
   private static MetricsRecordBuilder record(MetricsCollector collector, String tag, String value, Agreement tally) {
-    MetricsRecordBuilder record = collector.addRecord("TreadleAgreement" + (tag.isEmpty() ? "" : "By" + tag));
+    MetricsRecordBuilder record =
+        collector.addRecord("TreadleAgreement" + (tag.isEmpty() ? "" : "By" + tag)).setContext("yarn");
     if (!tag.isEmpty()) {
       record.tag(Interns.info(tag, "What is counted"), value);
     }

@@ -80,6 +80,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.COMMITTED)
   void committed() throws Exception {
     ask("*", 1024, 2);
     CommitResult result = proposer.add(app, PRIORITY, near).add(app, PRIORITY, far).commit();
@@ -91,6 +92,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.UNKNOWN_APPLICATION)
   void unknownApplication() throws Exception {
     proposer.indices().of(near.getNodeId());
     proposer.add(proposer.indices().of((org.apache.hadoop.yarn.api.records.ApplicationAttemptId) null), 0, 0);
@@ -98,6 +100,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.FINISHED_ATTEMPT)
   void finishedAttempt() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far);
@@ -108,6 +111,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.STOPPED_ATTEMPT)
   void stoppedAttempt() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far);
@@ -116,6 +120,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.NO_PENDING_ASK)
   void noPendingAsk() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far);
@@ -124,6 +129,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.UNKNOWN_REQUEST)
   void unknownRequest() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far).commit();
@@ -132,6 +138,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.UNKNOWN_NODE)
   void unknownNode() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, Proposer.key(app, PRIORITY), NodeId.newInstance("nowhere", 1));
@@ -139,6 +146,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.NODE_NOT_RUNNING)
   void nodeNotRunning() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far);
@@ -157,6 +165,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.NODE_STALE)
   void nodeStale() throws Exception {
     ask("*", 1024, 1);
     proposer = new Proposer(cluster,
@@ -171,6 +180,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.BLACKLISTED)
   void blacklistedNode() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far);
@@ -187,6 +197,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.LOCALITY)
   void relaxLocalityOffNode() throws Exception {
     askStrictly(request("near", true), request("/default-rack", false), request("*", false));
     proposer.add(app, MAP, far);
@@ -214,6 +225,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.NODE_FULL)
   void nodeFull() throws Exception {
     ask("*", 8192, 1);
     proposer.add(app, PRIORITY, near);
@@ -221,6 +233,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.DUPLICATE)
   void duplicate() throws Exception {
     ask("*", 1024, 1);
     CommitResult result = proposer.add(2, app, PRIORITY, far).commit();
@@ -237,6 +250,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.OUT_OF_RANGE)
   void outOfRange() throws Exception {
     ask("*", 1024, 1);
     proposer.add(app, PRIORITY, far).add(1, 0, 0);
@@ -248,6 +262,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.NEGATIVE)
   void negative() throws Exception {
     ask("*", 1024, 3);
     proposer.add(app, PRIORITY, far).commit();
@@ -258,6 +273,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.OVER_BATCH)
   void overBatch() throws Exception {
     ask("*", 1024, 3);
     CommitResult result = proposer.limit(2).add(3, app, PRIORITY, far).commit();
@@ -266,6 +282,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.LEASE_LOST)
   void leaseLost() throws Exception {
     ask("*", 1024, 5);
     AtomicInteger batches = new AtomicInteger();
@@ -280,6 +297,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.INTERNAL_ERROR)
   void internalError() throws Exception {
     ask("*", 1024, 2);
     cluster.scheduler().failCommitsWith(new IllegalStateException("injected"));
@@ -290,6 +308,17 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.STALE_STATE)
+  void staleState() throws Exception {
+    ask("*", 1024, 1);
+    cluster.scheduler().rejectNextCommit();
+    proposer.add(app, PRIORITY, far);
+    assertRejected(Fate.STALE_STATE);
+    assertEquals(1, proposer.add(app, PRIORITY, far).commit().count(Fate.COMMITTED));
+  }
+
+  @Test
+  @Shows(Fate.CONTAINER_UPDATE)
   void containerUpdate() throws Exception {
     ask("*", 1024, 1);
     SchedulerRequestKey ordinary = Proposer.key(app, PRIORITY);
@@ -311,6 +340,7 @@ class FatesTest {
   }
 
   @Test
+  @Shows(Fate.NOT_READY)
   void notReady() throws Exception {
     ask("*", 1024, 1);
     RMContext recovering = Mockito.spy(cluster.rm().getRMContext());

@@ -159,6 +159,7 @@ class FeaturesTest {
   }
 
   @Test
+  @Shows(Fate.NODE_RESERVED)
   void proposalOnReservedNodeReleasesIt() throws Exception {
     makeReservation();
     assertNotNull(cluster.schedulerNode(node).getReservedContainer());

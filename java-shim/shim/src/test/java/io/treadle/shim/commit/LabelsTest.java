@@ -68,6 +68,7 @@ class LabelsTest {
   }
 
   @Test
+  @Shows(Fate.WRONG_PARTITION)
   void labelledAsksStayInTheirPartition() throws Exception {
     FiCaSchedulerApp app = start("a", "gpu");
     assertCommitted(app, exclusive);

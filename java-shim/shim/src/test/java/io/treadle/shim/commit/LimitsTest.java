@@ -72,6 +72,7 @@ class LimitsTest {
   }
 
   @Test
+  @Shows(Fate.QUEUE_MAXIMUM)
   void queueMaximumIsHeldAndNamed() throws Exception {
     MockNMs nodes = new MockNMs();
     FiCaSchedulerApp app = start(ClusterFixture.cluster().set("root.a.maximum-capacity", "50"), "ann", nodes);
@@ -108,6 +109,7 @@ class LimitsTest {
   }
 
   @Test
+  @Shows(Fate.USER_LIMIT)
   void userLimitIsPassedByOneContainerAtMost() throws Exception {
     MockNMs nodes = new MockNMs();
     FiCaSchedulerApp app = start(ClusterFixture.cluster()
@@ -119,6 +121,7 @@ class LimitsTest {
   }
 
   @Test
+  @Shows(Fate.INACTIVE_APPLICATION)
   void applicationsBeyondTheAmLimitGetNothing() throws Exception {
     MockNMs nodes = new MockNMs();
     start(ClusterFixture.cluster().set("root.a.maximum-am-resource-percent", "0.05"), "ann", nodes);

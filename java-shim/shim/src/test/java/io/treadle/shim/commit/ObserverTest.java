@@ -73,6 +73,7 @@ class ObserverTest {
   }
 
   @Test
+  @Shows(Fate.OBSERVED)
   void judgingCountsWhatEarlierProposalsWouldTake() throws Exception {
     am.allocate("*", 3072, 3, Collections.emptyList());
     Map<String, String> before = new Books(cluster.scheduler()).snapshot();

@@ -3,15 +3,22 @@ package io.treadle.shim.mirror;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.wire.Directory;
+import java.io.IOException;
 import java.util.List;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.nodelabels.RMNodeLabelsManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 
 /** A ResourceManager with taps, a mirror, and what an engine would know. Reviews are off: the taps have to suffice. */
 final class Cluster implements AutoCloseable {
+  /** Makes labels and gives them to nodes. */
+  interface Labelling {
+    void apply(RMNodeLabelsManager labels) throws IOException;
+  }
+
   static final long NEVER_MS = 1L << 40;
 
   final MockRM rm;
@@ -21,9 +28,15 @@ final class Cluster implements AutoCloseable {
   private final Truth truth;
   private long nowMs = Time.monotonicNow();
 
-  Cluster(YarnConfiguration conf, MirrorSettings settings) {
+  Cluster(YarnConfiguration conf, MirrorSettings settings) throws IOException {
+    this(conf, settings, labels -> { });
+  }
+
+  /** With what a test does to the node labels before the RM starts. */
+  Cluster(YarnConfiguration conf, MirrorSettings settings, Labelling labelling) throws IOException {
     conf.setClass(YarnConfiguration.RM_SCHEDULER, TappedScheduler.class, ResourceScheduler.class);
     rm = new MockRM(conf);
+    labelling.apply(rm.getRMContext().getNodeLabelManager());
     rm.start();
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     mirror = new Mirror(scheduler, scheduler.journal, settings);

@@ -7,6 +7,7 @@ import io.treadle.shim.LeafQueues;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.NodeState;
@@ -79,10 +80,22 @@ final class Truth {
     return nodes;
   }
 
+  private Set<String> partitions() {
+    Set<String> partitions = new TreeSet<>(scheduler.getRMContext().getNodeLabelManager().getClusterNodeLabelNames());
+    partitions.add("");
+    return partitions;
+  }
+
   private void limits(CSQueue queue, Map<String, String> limits) {
-    limits.put(queue.getQueuePath() + "/", amounts(queue.getEffectiveCapacity("")) + " "
-        + amounts(queue.getEffectiveMaxCapacity("")) + " " + amounts(queue.getQueueResourceUsage().getUsed("")) + " "
-        + amounts(queue.getQueueResourceUsage().getPending("")));
+    for (String partition : partitions()) {
+      String row = amounts(queue.getEffectiveCapacity(partition)) + " " + amounts(queue.getEffectiveMaxCapacity(partition))
+          + " " + amounts(queue.getQueueResourceUsage().getUsed(partition)) + " "
+          + amounts(queue.getQueueResourceUsage().getPending(partition));
+      // a queue that has nothing in a partition need not be told there
+      if (partition.isEmpty() || row.matches(".*[1-9].*")) {
+        limits.put(queue.getQueuePath() + "/" + partition, row);
+      }
+    }
     if (!LeafQueues.isLeaf(queue)) {
       queue.getChildQueues().forEach(child -> limits(child, limits));
     }

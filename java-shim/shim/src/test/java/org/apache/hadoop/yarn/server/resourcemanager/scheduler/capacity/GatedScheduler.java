@@ -14,6 +14,7 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   private volatile boolean closed;
   private volatile RuntimeException failure;
   private volatile RMContext pretended;
+  private volatile boolean rejecting;
   private final AtomicInteger commits = new AtomicInteger();
 
   /** Closes or opens the gate for the stock scheduler's own placements. */
@@ -29,6 +30,11 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   /** Makes the next calls of tryCommit throw, until null is set. */
   public void failCommitsWith(RuntimeException error) {
     failure = error;
+  }
+
+  /** Makes the next call of tryCommit say no, as if something had changed that is as it was when one looks. */
+  public void rejectNextCommit() {
+    rejecting = true;
   }
 
   /** Has the parts under test see another context than the scheduler has. */
@@ -54,7 +60,19 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
     if (error != null) {
       throw error;
     }
+    if (rejecting) {
+      rejecting = false;
+      return rejected(request);
+    }
     return super.tryCommit(cluster, request, updatePending);
+  }
+
+  /** What the stock scheduler does with a request that it turns down. */
+  private static boolean rejected(ResourceCommitRequest<?, ?> request) {
+    request.getContainersToAllocate().forEach(container ->
+        container.getAllocatedOrReservedContainer().getSchedulerApplicationAttempt()
+            .decUnconfirmedRes(container.getAllocatedOrReservedResource()));
+    return false;
   }
 
   @Override

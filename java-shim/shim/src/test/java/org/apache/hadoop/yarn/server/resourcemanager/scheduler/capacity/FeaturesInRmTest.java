@@ -1,0 +1,139 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.Await;
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.ScriptedEngine;
+import io.treadle.shim.link.ScriptedEngine.Frame;
+import java.util.Collections;
+import org.apache.hadoop.metrics2.MetricsSource;
+import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The scheduler calls the parts that keep features alive: an engine that proposes nothing does not stop them. */
+@Timeout(300)
+class FeaturesInRmTest {
+  private final YarnConfiguration conf = TestRms.configuration("off");
+  private MockRM rm;
+  private MockNM node;
+  private MockAM am;
+
+  @BeforeEach
+  void startJobUnderTheStockScheduler() throws Exception {
+    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
+    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
+    ScriptedEngine.reset(Frame::answer);
+    rm = new MockRM(conf);
+    rm.start();
+    node = rm.registerNode("h1:1234", 8 * 1024);
+    RMApp job = TestRms.submit(rm, 1024);
+    am = TestRms.launch(rm, job, node);
+  }
+
+  @AfterEach
+  void stop() {
+    rm.stop();
+    assertEquals(0, scheduler().shim().escapes());
+  }
+
+  private TreadleScheduler scheduler() {
+    return TestRms.scheduler(rm);
+  }
+
+  private void turnTo(String mode) throws Exception {
+    conf.set(ShimConfig.MODE, mode);
+    TestRms.refresh(rm, conf);
+    Await.until("the engine holds the lease", () -> scheduler().shim().metrics().numbers().get("LeaseHeld") == 1L);
+  }
+
+  private Container runContainer(int memoryMb) throws Exception {
+    am.allocate("*", memoryMb, 1, Collections.emptyList());
+    node.nodeHeartbeat(true);
+    rm.drainEvents();
+    Container container = am.schedule().getAllocatedContainers().get(0);
+    node.nodeHeartbeat(am.getApplicationAttemptId(), container.getId().getContainerId(), ContainerState.RUNNING);
+    rm.waitForState(node, container.getId(), RMContainerState.RUNNING);
+    return container;
+  }
+
+  @Test
+  void anIncreaseIsPlacedWhileTheEngineProposesNothing() throws Exception {
+    Container container = runContainer(1024);
+    turnTo("enforce");
+    AllocateResponse[] last = {am.sendContainerResizingRequest(Collections.singletonList(
+        UpdateContainerRequest.newInstance(container.getVersion(), container.getId(),
+            ContainerUpdateType.INCREASE_RESOURCE, Resource.newInstance(3072, 1), null)))};
+    Await.until("the container has grown", () -> {
+      last[0] = last[0].getUpdatedContainers().isEmpty() ? am.schedule() : last[0];
+      return !last[0].getUpdatedContainers().isEmpty();
+    });
+    Container grown = last[0].getUpdatedContainers().get(0).getContainer();
+    assertEquals(3072, grown.getResource().getMemorySize());
+    rm.drainEvents();
+    assertEquals(4096, scheduler().getNode(node.getNodeId()).getAllocatedResource().getMemorySize());
+  }
+
+  @Test
+  void nativeReservationsAreReleasedWhenAnEngineTakesOver() throws Exception {
+    runContainer(4096);
+    am.allocate("*", 4096, 1, Collections.emptyList());
+    node.nodeHeartbeat(true);
+    rm.drainEvents();
+    assertNotNull(scheduler().getNode(node.getNodeId()).getReservedContainer());
+    turnTo("enforce");
+    Await.until("the reservation is gone",
+        () -> scheduler().getNode(node.getNodeId()).getReservedContainer() == null);
+    assertEquals(0, scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
+  }
+
+  /** The leaf's limit dates from when the stock scheduler placed something last: the other job filled the cluster. */
+  @Test
+  void headroomIsComputedAfreshWhenAnEngineTakesOver() throws Exception {
+    Container large = runContainer(7 * 1024);
+    assertEquals(0, am.schedule().getAvailableResources().getMemorySize());
+    turnTo("enforce");
+    am.allocate("*", 1024, 0, Collections.singletonList(large.getId()));
+    rm.drainEvents();
+    Await.until("what has ended is free for the AM",
+        () -> am.schedule().getAvailableResources().getMemorySize() == 7 * 1024);
+  }
+
+  @Test
+  void whatStockDoesIsComparedWhileObservingAndShown() throws Exception {
+    ScriptedEngine.script(ScriptedEngine::proposeAll);
+    turnTo("observe_only");
+    am.allocate("*", 1024, 3, Collections.emptyList());
+    Await.until("the stock scheduler has placed all", () -> {
+      node.nodeHeartbeat(true);
+      return scheduler().getNode(node.getNodeId()).getNumContainers() == 4;
+    });
+    MetricsSource source = DefaultMetricsSystem.instance().getSource("TreadleMetrics");
+    MetricsCollectorImpl collector = new MetricsCollectorImpl();
+    source.getMetrics(collector, true);
+    String records = collector.getRecords().toString();
+    assertTrue(records.contains("TreadleAgreement"), records);
+    assertTrue(records.matches("(?s).*name=StockPlacements[^}]*}, value=3.*"), records);
+    rm.stop();
+    assertNull(DefaultMetricsSystem.instance().getSource("TreadleMetrics"));
+  }
+}
