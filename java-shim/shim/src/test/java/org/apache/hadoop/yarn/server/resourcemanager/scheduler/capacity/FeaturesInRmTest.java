@@ -1,7 +1,6 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -96,10 +95,13 @@ class FeaturesInRmTest {
   @Test
   void nativeReservationsAreReleasedWhenAnEngineTakesOver() throws Exception {
     runContainer(4096);
+    // within the queue's limit, but on no node
+    rm.registerNode("h2:1234", 3 * 1024);
     am.allocate("*", 4096, 1, Collections.emptyList());
-    node.nodeHeartbeat(true);
-    rm.drainEvents();
-    assertNotNull(scheduler().getNode(node.getNodeId()).getReservedContainer());
+    Await.until("the stock scheduler has made a reservation", () -> {
+      node.nodeHeartbeat(true);
+      return scheduler().getNode(node.getNodeId()).getReservedContainer() != null;
+    });
     turnTo("enforce");
     Await.until("the reservation is gone",
         () -> scheduler().getNode(node.getNodeId()).getReservedContainer() == null);
