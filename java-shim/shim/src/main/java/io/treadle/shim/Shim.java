@@ -91,8 +91,12 @@ public class Shim {
   /** The scheduler has started. */
   public synchronized void start() {
     started = true;
-    export.start();
-    startLink();
+    try {
+      export.start();
+    } finally {
+      // whoever cannot be watched can still schedule
+      startLink();
+    }
   }
 
   /** The scheduler is stopping: ends the link and the sidecar, and waits for that a few seconds at most. */
@@ -100,11 +104,14 @@ public class Shim {
     started = false;
     enforcing = false;
     lease.release();
-    if (link != null) {
-      link.stop();
-      link = null;
+    try {
+      if (link != null) {
+        link.stop();
+        link = null;
+      }
+    } finally {
+      export.stop();
     }
-    export.stop();
   }
 
   private void startLink() {
@@ -113,7 +120,8 @@ public class Shim {
       enforcing = false;
       return;
     }
-    String unfit = unfitness();
+    // looked at once: after that the files on disk may be those of another release
+    String unfit = link == null ? unfitness() : null;
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.error(unfit);
@@ -239,7 +247,7 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && settings.config().mode() == Mode.OBSERVE_ONLY) {
+      if (!byTreadle && (settings.config().mode() == Mode.OBSERVE_ONLY || !stage.mayEnforce())) {
         stage.placedNatively(placed);
       }
     }

@@ -90,7 +90,7 @@ final class Stage implements DecisionStage {
   /** The stock scheduler placed a container. Any thread. */
   void placedNatively(SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed) {
     observer.placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
-        placed.getSchedulerNode().getNodeID(), Time.monotonicNow());
+        placed.getSchedulerNode().getNodeID());
   }
 
   /** What {@code observe_only} found. */

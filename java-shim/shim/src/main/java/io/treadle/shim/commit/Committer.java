@@ -120,8 +120,11 @@ public final class Committer {
       }
       return true;
     } finally {
-      run.end();
-      lock.unlock();
+      try {
+        run.end();
+      } finally {
+        lock.unlock();
+      }
     }
   }
 

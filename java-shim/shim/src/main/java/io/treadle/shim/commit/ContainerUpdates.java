@@ -135,10 +135,13 @@ public final class ContainerUpdates {
         }
       }
     } finally {
-      Committer.setCommitting(false);
-      checks.end();
-      placement.clear();
-      lock.unlock();
+      try {
+        Committer.setCommitting(false);
+        checks.end();
+        placement.clear();
+      } finally {
+        lock.unlock();
+      }
     }
     return placed;
   }

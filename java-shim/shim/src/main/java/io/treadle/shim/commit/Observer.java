@@ -6,7 +6,10 @@ import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.hadoop.metrics2.MetricsCollector;
@@ -32,6 +35,7 @@ public final class Observer implements MetricsSource {
 
   private static final int MOST_REQUESTS = 20_000;
   private static final int MOST_NAMES = 1000;
+  private static final int MOST_UNREAD = 100_000;
   private static final String OTHERS = "(others)";
 
   private final SchedulerPort port;
@@ -45,6 +49,9 @@ public final class Observer implements MetricsSource {
   private final Agreement total = new Agreement();
   private final Map<String, Agreement> byQueue = new ConcurrentSkipListMap<>();
   private final Map<String, Agreement> byFramework = new ConcurrentSkipListMap<>();
+  /** What the stock scheduler placed and nobody has compared yet. */
+  private final Queue<Placed> unread = new ConcurrentLinkedQueue<>();
+  private final AtomicInteger unreadSize = new AtomicInteger();
   private long answers;
   private long expiredMs;
 
@@ -63,6 +70,7 @@ public final class Observer implements MetricsSource {
 
   /** Takes in an answer and what {@link Committer#judge} said of it. Link thread. */
   public synchronized void judged(ProposalFrame answer, CommitResult result, Directory directory, long nowMs) {
+    readPlaced();
     answers++;
     proposals.add(result.size());
     for (Fate fate : Fate.values()) {
@@ -100,20 +108,34 @@ public final class Observer implements MetricsSource {
     wouldBe.propose(node, answers, nowMs);
   }
 
-  /** The stock scheduler placed a container. Called after each native commit in observe_only, on any thread. */
-  public synchronized void placed(FiCaSchedulerApp app, SchedulerRequestKey key, NodeId node, long nowMs) {
+  /**
+   * The stock scheduler placed a container. Called after each native commit in observe_only, on threads that may hold
+   * the scheduler's lock: only takes a note, so that none of them waits for a comparison.
+   */
+  public void placed(FiCaSchedulerApp app, SchedulerRequestKey key, NodeId node) {
     stockPlacements.increment();
-    ApplicationAttemptId attempt = app.getApplicationAttemptId();
-    WouldBe wouldBe = open.get(new Request(attempt, key));
-    if (wouldBe == null) {
-      wouldBe = new WouldBe(((CSQueue) app.getQueue()).getQueuePath(), framework(attempt));
+    if (unreadSize.get() >= MOST_UNREAD) {
+      forgotten.increment();
+      return;
     }
-    wouldBe.placed(node, tallies(wouldBe));
-    expire(nowMs);
+    unreadSize.incrementAndGet();
+    unread.add(new Placed(((CSQueue) app.getQueue()).getQueuePath(), app.getApplicationAttemptId(), key, node));
+  }
+
+  private synchronized void readPlaced() {
+    for (Placed placed = unread.poll(); placed != null; placed = unread.poll()) {
+      unreadSize.decrementAndGet();
+      WouldBe wouldBe = open.get(new Request(placed.attempt, placed.key));
+      if (wouldBe == null) {
+        wouldBe = new WouldBe(placed.queue, framework(placed.attempt));
+      }
+      wouldBe.placed(placed.node, tallies(wouldBe));
+    }
   }
 
   /** Counts what the stock scheduler has had time enough for. Does little if called often. */
   public synchronized void expire(long nowMs) {
+    readPlaced();
     if (nowMs - expiredMs < windowMs / 10) {
       return;
     }
@@ -142,6 +164,7 @@ public final class Observer implements MetricsSource {
 
   /** All of it as a JSON object, as in docs/observe.md. */
   public String json() {
+    readPlaced();
     StringBuilder json = new StringBuilder(512);
     json.append("{\"since_ms\":").append(sinceMs).append(",\"window_ms\":").append(windowMs)
         .append(",\"proposals\":").append(proposals.sum())
@@ -175,6 +198,7 @@ public final class Observer implements MetricsSource {
 
   @Override
   public void getMetrics(MetricsCollector collector, boolean all) {
+    readPlaced();
     record(collector, "", "", total)
         .addCounter(Interns.info("Proposals", "Proposals judged"), proposals.sum())
         .addCounter(Interns.info("WouldCommit", "Proposals that would be committed"),
@@ -195,6 +219,21 @@ public final class Observer implements MetricsSource {
         .addCounter(Interns.info("OtherNode", "Placed by stock on another node"), tally.otherNode.sum())
         .addCounter(Interns.info("TreadleOnly", "Not placed by stock within the window"), tally.treadleOnly.sum())
         .addCounter(Interns.info("StockOnly", "Placed by stock, not proposed"), tally.stockOnly.sum());
+  }
+
+  /** A placement by the stock scheduler. */
+  private static final class Placed {
+    private final String queue;
+    private final ApplicationAttemptId attempt;
+    private final SchedulerRequestKey key;
+    private final NodeId node;
+
+    Placed(String queue, ApplicationAttemptId attempt, SchedulerRequestKey key, NodeId node) {
+      this.queue = queue;
+      this.attempt = attempt;
+      this.key = key;
+      this.node = node;
+    }
   }
 
   /** A request key of an attempt. */

@@ -10,6 +10,7 @@ import java.util.List;
 final class EngineStatus {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int WARNINGS = 20;
+  private static final int TEXT_CHARACTERS = 1000;
 
   private final String policy;
   private final String error;
@@ -34,11 +35,16 @@ final class EngineStatus {
     List<String> warnings = new ArrayList<>();
     for (JsonNode warning : root.path("warnings")) {
       if (warnings.size() < WARNINGS) {
-        warnings.add(warning.asText());
+        warnings.add(cut(warning.asText()));
       }
     }
-    String error = root.path("error").isTextual() ? root.path("error").asText() : "";
+    String error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
     return new EngineStatus(root.path("policy").asText(""), error, warnings);
+  }
+
+  /** These texts go to the RM's log. */
+  private static String cut(String text) {
+    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...";
   }
 
   /** The policy's name. */

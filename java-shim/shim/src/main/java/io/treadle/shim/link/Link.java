@@ -10,6 +10,8 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -33,6 +35,8 @@ public final class Link implements Runnable {
   private static final long CONNECT_PAUSE_MS = 50;
   private static final long STOP_TIMEOUT_MS = 10_000;
   private static final int FAILURES_COUNTED = 16;
+  /** The most texts of an engine that are logged between two refreshes. */
+  private static final int TEXTS_TOLD = 100;
   /** A conversation that has lasted so long makes up for earlier failures. */
   private static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
 
@@ -57,6 +61,8 @@ public final class Link implements Runnable {
   private int failures;
   private boolean entered;
   private String lastReason = "";
+  /** What the engine said since the last refresh. */
+  private final Set<String> told = new HashSet<>();
 
   /**
    * A link that has not started.
@@ -121,11 +127,20 @@ public final class Link implements Runnable {
     try {
       while (!stopping) {
         long begin = System.nanoTime();
-        long pauseMs = step();
-        pause(begin, pauseMs);
+        pause(begin, safeStep());
       }
     } finally {
       end();
+    }
+  }
+
+  /** An Error that left this thread would end the RM, whose handler of uncaught ones exits. */
+  private long safeStep() {
+    try {
+      return step();
+    } catch (Throwable t) {
+      lease.release();
+      return LONGEST_PAUSE_MS;
     }
   }
 
@@ -156,6 +171,7 @@ public final class Link implements Runnable {
     boolean leaseChanged = conversed != null && conversed.config().leaseMs() != now.config().leaseMs();
     conversed = now;
     failures = 0;
+    told.clear();
     source.retry();
     if (modeChanged || leaseChanged) {
       // another mode: what the engine assumes is void; another lease: calls have another time-out
@@ -185,6 +201,7 @@ public final class Link implements Runnable {
     int limit = ready ? now.config().proposalsMax() : 0;
     ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration(), limit, now.config().mode().text(),
         now.config().leaseMs()));
+    checkNotStopping();
     if (answer == null) {
       signal();
       return;
@@ -210,9 +227,7 @@ public final class Link implements Runnable {
    */
   private ProposalFrame exchange(FrameOptions options) throws IOException, MalformedReplyException {
     synchronized (waitingLock) {
-      if (stopping) {
-        throw new InterruptedIOException("the scheduler is stopping");
-      }
+      checkNotStopping();
       waiting = true;
     }
     try {
@@ -221,6 +236,13 @@ public final class Link implements Runnable {
       synchronized (waitingLock) {
         waiting = false;
       }
+    }
+  }
+
+  /** An interrupt may come together with the answer; nothing of the RM's may be touched with it. */
+  private void checkNotStopping() throws InterruptedIOException {
+    if (stopping) {
+      throw new InterruptedIOException("the scheduler is stopping");
     }
   }
 
@@ -246,11 +268,19 @@ public final class Link implements Runnable {
       EngineStatus status = EngineStatus.parse(answer.status());
       metrics.policy(status.policy());
       if (!status.error().isEmpty()) {
-        LOG.error("Treadle's engine keeps its settings: {}", status.error());
         metrics.error(status.error());
+        if (isNews(status.error())) {
+          LOG.error("Treadle's engine keeps its settings: {}", status.error());
+        }
       }
-      status.warnings().forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
+      status.warnings().stream().filter(this::isNews)
+          .forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
     }
+  }
+
+  /** An engine may say the same, or something new, in every answer: neither may fill the RM's log. */
+  private boolean isNews(String text) {
+    return told.size() < TEXTS_TOLD && told.add(text);
   }
 
   private long failed(Throwable t) {
@@ -277,9 +307,12 @@ public final class Link implements Runnable {
   private void hangUp() {
     lease.release();
     entered = false;
-    if (conversation != null) {
-      conversation.close();
+    Conversation over = conversation;
+    if (over != null) {
       conversation = null;
+      // nobody drains the journal now: marks cost nothing until the next conversation's snapshot
+      mirror.snapshotNeeded();
+      over.close();
     }
   }
 

@@ -30,9 +30,9 @@ public final class Placements implements PlacementsMXBean {
   }
 
   @Override
-  public synchronized String getPlacements() {
+  public String getPlacements() {
     Map<String, Map<String, Long>> rows = new LinkedHashMap<>();
-    counts.forEach((application, count) -> {
+    copy().forEach((application, count) -> {
       Map<String, Long> row = new LinkedHashMap<>();
       row.put("treadle", count[0]);
       row.put("native", count[1]);
@@ -43,5 +43,12 @@ public final class Placements implements PlacementsMXBean {
     } catch (JsonProcessingException e) {
       throw new IllegalStateException("texts and numbers can be written as JSON", e);
     }
+  }
+
+  /** Texts are made of a copy: whoever adds may hold the scheduler's lock. */
+  private synchronized Map<ApplicationId, long[]> copy() {
+    Map<ApplicationId, long[]> copy = new LinkedHashMap<>();
+    counts.forEach((application, count) -> copy.put(application, count.clone()));
+    return copy;
   }
 }

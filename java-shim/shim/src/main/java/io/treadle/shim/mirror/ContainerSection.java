@@ -62,6 +62,8 @@ final class ContainerSection {
   /** Writes the containers of an application that are alive, for a snapshot. */
   void writeLive(Draft draft, ApplicationRow row) {
     Set<ContainerId> ours = treadles.getOrDefault(row.app.getApplicationId(), Collections.emptySet());
+    // the steps in which others ended may have been lost with an overflow, or while there was no engine
+    ours.removeIf(container -> !row.app.getLiveContainersMap().containsKey(container));
     for (RMContainer container : row.app.getLiveContainersMap().values()) {
       boolean running = container.getState() == RMContainerState.RUNNING;
       boolean byTreadle = ours.contains(container.getContainerId());

@@ -29,7 +29,8 @@ final class SidecarMessage {
     JsonNode root;
     try {
       root = JSON.readTree(line);
-    } catch (IOException e) {
+    } catch (IOException | StackOverflowError e) {
+      // the latter for brackets within brackets, in Jackson before 2.13
       root = null;
     }
     if (root == null || !root.isObject()) {

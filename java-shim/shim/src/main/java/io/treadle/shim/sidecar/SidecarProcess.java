@@ -41,8 +41,17 @@ final class SidecarProcess {
    */
   SidecarProcess(List<String> command, String greeting, File log) throws IOException {
     process = new ProcessBuilder(command).start();
-    output = daemon("treadle-sidecar-output", () -> readMessages(process.getInputStream()));
-    errors = daemon("treadle-sidecar-errors", () -> copyErrors(process.getErrorStream(), log));
+    boolean watched = false;
+    try {
+      output = daemon("treadle-sidecar-output", () -> readMessages(process.getInputStream()));
+      errors = daemon("treadle-sidecar-errors", () -> copyErrors(process.getErrorStream(), log));
+      watched = true;
+    } finally {
+      if (!watched) {
+        // no thread could be made: nobody would know of this process, and another would be started beside it
+        process.destroyForcibly();
+      }
+    }
     try {
       OutputStream input = process.getOutputStream();
       input.write((greeting + "\n").getBytes(StandardCharsets.UTF_8));
@@ -54,10 +63,19 @@ final class SidecarProcess {
   }
 
   private static Thread daemon(String name, Runnable work) {
-    Thread thread = new Thread(work, name);
+    Thread thread = new Thread(() -> guarded(name, work), name);
     thread.setDaemon(true);
     thread.start();
     return thread;
+  }
+
+  /** An Error that left a thread would end the RM, whose handler of uncaught ones exits. */
+  private static void guarded(String name, Runnable work) {
+    try {
+      work.run();
+    } catch (Throwable t) {
+      LOG.warn("{} ended", name, t);
+    }
   }
 
   private void readMessages(InputStream stream) {

@@ -68,8 +68,8 @@ class ObserverTest {
     observer.judged(answer, proposer.committer().judge(answer, names, Integer.MAX_VALUE), names, nowMs);
   }
 
-  private void stockPlaces(MockNM node, long nowMs) {
-    observer.placed(app, Proposer.key(app, PRIORITY), node.getNodeId(), nowMs);
+  private void stockPlaces(MockNM node) {
+    observer.placed(app, Proposer.key(app, PRIORITY), node.getNodeId());
   }
 
   @Test
@@ -98,9 +98,9 @@ class ObserverTest {
   void sameNodeAgrees() throws Exception {
     am.allocate("*", 1024, 3, Collections.emptyList());
     propose(10, one, two);
-    stockPlaces(one, 20);
-    stockPlaces(one, 30);
-    stockPlaces(one, 40);
+    stockPlaces(one);
+    stockPlaces(one);
+    stockPlaces(one);
     JsonNode seen = seen();
     assertEquals(2, seen.get("would_commit").asLong());
     assertEquals(3, seen.get("stock_placements").asLong());
@@ -120,7 +120,7 @@ class ObserverTest {
       propose(now, one);
     }
     assertEquals(1, seen().get("total").get("treadle_only").asLong());
-    stockPlaces(one, 5100);
+    stockPlaces(one);
     assertEquals(1, seen().get("total").get("stock_only").asLong());
   }
 
@@ -131,7 +131,7 @@ class ObserverTest {
     for (long now = 100; now <= 800; now += 100) {
       propose(now, two);
     }
-    stockPlaces(two, 850);
+    stockPlaces(two);
     observer.expire(5000);
     assertEquals(0, seen().get("total").get("treadle_only").asLong());
     assertEquals(1, seen().get("total").get("agreed").asLong());

@@ -165,7 +165,8 @@ class ManagedSidecarTest {
 
   @Test
   void nonsenseOnStandardOutputDoesNoHarm() throws Exception {
-    script("echo hello; echo '{'; echo '[1]'; echo '{\"ready\": false}'; head -c 300000 /dev/zero; echo\n" + READY
+    script("echo hello; echo '{'; echo '[1]'; echo '{\"ready\": false}'; head -c 300000 /dev/zero; echo\n"
+        + "head -c 60000 /dev/zero | tr '\\0' '['; echo\n" + READY
         + "cat > /dev/null\n");
     try (Engine engine = engine()) {
       assertNotNull(engine);

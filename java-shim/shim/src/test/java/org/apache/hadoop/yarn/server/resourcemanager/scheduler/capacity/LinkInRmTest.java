@@ -79,17 +79,16 @@ class LinkInRmTest {
   void everyContainerIsPlacedByTheEngine() throws Exception {
     start(ScriptedEngine::proposeAll);
     awaitLease(1);
-    RMApp app = TestRms.submit(rm, 1024);
-    MockAM am = TestRms.launch(rm, app, node);
+    MockAM am = TestRms.launchByEngine(rm, 1024);
     am.allocate("*", 1024, 3, Collections.emptyList());
     Await.until("3 containers and the AM are there", () -> {
       node.nodeHeartbeat(true);
       return scheduler().getNode(node.getNodeId()).getNumContainers() == 4;
     });
     assertEquals(3, am.allocate(Collections.emptyList(), Collections.emptyList()).getAllocatedContainers().size());
-    assertEquals(4, number("Committed"));
+    Await.until("they are counted", () -> number("Committed") == 4);
     assertEquals(0, number("PlacedNatively"));
-    assertEquals("{\"" + app.getApplicationId() + "\":{\"treadle\":4,\"native\":0}}",
+    assertEquals("{\"" + am.getApplicationAttemptId().getApplicationId() + "\":{\"treadle\":4,\"native\":0}}",
         scheduler().shim().metrics().placements().getPlacements());
     assertEquals(1, number("LeaseFlips"));
     assertEquals(0, number("LinkFailures"));
@@ -282,11 +281,10 @@ class LinkInRmTest {
     conf.setInt("yarn.scheduler.capacity.schedule-asynchronously.maximum-threads", 2);
     start(ScriptedEngine::proposeAll);
     awaitLease(1);
-    RMApp app = TestRms.submit(rm, 1024);
-    MockAM am = TestRms.launch(rm, app, node);
+    MockAM am = TestRms.launchByEngine(rm, 1024);
     am.allocate("*", 1024, 3, Collections.<ContainerId>emptyList());
     Await.until("all are placed", () -> scheduler().getNode(node.getNodeId()).getNumContainers() == 4);
-    assertEquals(4, number("Committed"));
+    Await.until("they are counted", () -> number("Committed") == 4);
     assertEquals(0, number("PlacedNatively"));
   }
 }

@@ -1,7 +1,9 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
+import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
@@ -10,6 +12,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceScheduler;
 
 /** Small ResourceManagers for tests. */
@@ -36,6 +40,24 @@ final class TestRms {
 
   static MockAM launch(MockRM rm, RMApp app, MockNM node) throws Exception {
     return MockRM.launchAndRegisterAM(app, rm, node);
+  }
+
+  /**
+   * Submits an application whose AM an engine places. MockRM's own way waits for a state before that, which with an
+   * engine may have passed by the time it looks.
+   */
+  static MockAM launchByEngine(MockRM rm, int memoryMb) throws Exception {
+    RMApp app = MockRMAppSubmitter.submit(rm, MockRMAppSubmissionData.Builder
+        .createWithResource(Resource.newInstance(memoryMb, 1), rm).withQueue("default")
+        .withWaitForAppAcceptedState(false).build());
+    Await.until("the AM has its container", () -> app.getCurrentAppAttempt() != null
+        && app.getCurrentAppAttempt().getState() == RMAppAttemptState.ALLOCATED);
+    ApplicationAttemptId attempt = app.getCurrentAppAttempt().getAppAttemptId();
+    MockAM am = rm.sendAMLaunched(attempt);
+    rm.waitForState(attempt, RMAppAttemptState.LAUNCHED);
+    am.registerAppAttempt();
+    rm.waitForState(app.getApplicationId(), RMAppState.RUNNING);
+    return am;
   }
 
   static void refresh(MockRM rm, Configuration conf) throws Exception {

@@ -1,0 +1,39 @@
+package io.treadle.shim.link;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.util.Collections;
+import org.junit.jupiter.api.Test;
+
+/** What an engine says of itself goes to the RM's log, so that it is bounded. */
+class EngineStatusTest {
+  private static String letters(int count) {
+    return String.join("", Collections.nCopies(count, "x"));
+  }
+
+  @Test
+  void longTextsAreCut() throws Exception {
+    String text = letters(100_000);
+    EngineStatus status = EngineStatus.parse(
+        "{\"policy\": \"p\", \"error\": \"" + text + "\", \"warnings\": [\"" + text + "\", \"short\"]}");
+    assertEquals("p", status.policy());
+    assertEquals(letters(1000) + "...", status.error());
+    assertEquals(letters(1000) + "...", status.warnings().get(0));
+    assertEquals("short", status.warnings().get(1));
+  }
+
+  @Test
+  void moreWarningsThanAnyoneReadsAreDropped() throws Exception {
+    String many = String.join(",", Collections.nCopies(1000, "\"w\""));
+    assertEquals(20, EngineStatus.parse("{\"warnings\": [" + many + "]}").warnings().size());
+  }
+
+  @Test
+  void noErrorIsNull() throws Exception {
+    assertTrue(EngineStatus.parse("{\"error\": null}").error().isEmpty());
+    assertThrows(IOException.class, () -> EngineStatus.parse("[]"));
+  }
+}
