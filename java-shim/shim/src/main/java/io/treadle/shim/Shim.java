@@ -28,6 +28,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCo
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -222,6 +223,20 @@ public class Shim {
       link.settings(settings);
     } else {
       startLink();
+    }
+  }
+
+  /** The scheduler handled an event. */
+  public void handled(SchedulerEvent event) {
+    taps.handled(event);
+    switch (event.getType()) {
+      case NODE_LABELS_UPDATE:
+      case MANAGE_QUEUE:
+      case AUTO_QUEUE_DELETION:
+        // the stock scheduler has computed its limits anew, as after a refresh, and the cluster need not have changed
+        stage.refreshed();
+        break;
+      default:
     }
   }
 

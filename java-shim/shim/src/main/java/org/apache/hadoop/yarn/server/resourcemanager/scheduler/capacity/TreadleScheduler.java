@@ -132,7 +132,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     try {
       Shim current = shim;
       if (current != null) {
-        current.taps().handled(event);
+        current.handled(event);
       }
     } catch (Throwable t) {
       escapes.caught("handle", t);
