@@ -18,7 +18,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Increases and promotions of containers. To the RM they are asks with a key that names the container; the only node
@@ -86,7 +88,8 @@ public final class ContainerUpdates {
         continue;
       }
       mark(attempt);
-      if (budget > 0) {
+      keys.removeIf(key -> isNodeFull(app, key));
+      if (budget > 0 && !keys.isEmpty()) {
         keys = keys.subList(0, Math.min(budget, keys.size()));
         budget -= keys.size();
         placed += placeLocked(app, keys, mayCommit);
@@ -121,6 +124,17 @@ public final class ContainerUpdates {
       }
     }
     return keys == null ? Collections.emptyList() : keys;
+  }
+
+  /**
+   * Whether an update's node has no room now. That may last, and is found out without the scheduler's lock.
+   */
+  private boolean isNodeFull(FiCaSchedulerApp app, SchedulerRequestKey key) {
+    CapacityScheduler scheduler = port.scheduler();
+    RMContainer container = scheduler.getRMContainer(key.getContainerToUpdate());
+    FiCaSchedulerNode node = container == null ? null : scheduler.getNode(container.getContainer().getNodeId());
+    return node != null && !Resources.fitsIn(scheduler.getResourceCalculator(),
+        app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource(), node.getUnallocatedResource());
   }
 
   private int placeLocked(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, BooleanSupplier mayCommit) {
