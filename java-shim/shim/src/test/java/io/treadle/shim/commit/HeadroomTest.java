@@ -36,7 +36,8 @@ class HeadroomTest {
   }
 
   private void start(ClusterFixture.Builder description, boolean legacy) throws Exception {
-    cluster = description.site(YarnConfiguration.RM_SCHEDULER_MAXIMUM_ALLOCATION_MB, "20480").set("legacy-queue-mode.enabled", Boolean.toString(legacy)).start();
+    cluster = description.site(YarnConfiguration.RM_SCHEDULER_MAXIMUM_ALLOCATION_MB, "20480")
+        .set("legacy-queue-mode.enabled", Boolean.toString(legacy)).start();
     node = cluster.node("one", 20 * 1024, 20);
     headroom = new Headroom(cluster.scheduler());
   }
@@ -53,8 +54,9 @@ class HeadroomTest {
   }
 
   /**
-   * The sibling fills the cluster natively, then an engine takes over and the sibling ends. With the limit of that
-   * moment the MapReduce AM would hear of no headroom, and kill its reducers for a map.
+   * The stock scheduler places the last container when the sibling has filled the cluster, then an engine takes over and
+   * the sibling ends. With the limit of that moment, as without {@link Headroom#refreshLimits}, the MapReduce AM would
+   * hear of no headroom for ever, and kill its reducers for a map.
    */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
@@ -64,11 +66,11 @@ class HeadroomTest {
     FiCaSchedulerApp app = cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId());
     MockAM sibling = cluster.startAm(cluster.submit("b", "bob", 1024), node);
     FiCaSchedulerApp other = cluster.scheduler().getApplicationAttempt(sibling.getApplicationAttemptId());
-    sibling.allocate("*", 18 * 1024, 1, Collections.emptyList());
-    node.nodeHeartbeat(true);
-    cluster.rm().drainEvents();
+    sibling.allocate("*", 17 * 1024, 1, Collections.emptyList());
+    cluster.heartbeatAll();
     am.allocate("*", 1024, 1, Collections.emptyList());
-    node.nodeHeartbeat(true);
+    cluster.heartbeatAll();
+    assertEquals(2, app.getLiveContainers().size(), "the last GB of the cluster");
     assertEquals(0, toldMb(app), "the cluster is full");
     cluster.scheduler().setClosed(true);
     headroom.refreshLimits();
@@ -81,7 +83,7 @@ class HeadroomTest {
     });
     sibling.allocate("*", 1024, 0, ended);
     cluster.rm().drainEvents();
-    assertEquals(9 * 1024, toldMb(app), "the queue's capacity less the AM");
+    assertEquals(8 * 1024, toldMb(app), "the queue's capacity less what the job has");
   }
 
   @ParameterizedTest

@@ -22,6 +22,8 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 import org.junit.jupiter.api.AfterEach;
@@ -65,19 +67,19 @@ class FeaturesInRmTest {
     Await.until("the engine holds the lease", () -> scheduler().shim().metrics().numbers().get("LeaseHeld") == 1L);
   }
 
-  private Container runContainer(int memoryMb) throws Exception {
-    am.allocate("*", memoryMb, 1, Collections.emptyList());
+  private Container runContainer(MockAM owner, int memoryMb) throws Exception {
+    owner.allocate("*", memoryMb, 1, Collections.emptyList());
     node.nodeHeartbeat(true);
     rm.drainEvents();
-    Container container = am.schedule().getAllocatedContainers().get(0);
-    node.nodeHeartbeat(am.getApplicationAttemptId(), container.getId().getContainerId(), ContainerState.RUNNING);
+    Container container = owner.schedule().getAllocatedContainers().get(0);
+    node.nodeHeartbeat(owner.getApplicationAttemptId(), container.getId().getContainerId(), ContainerState.RUNNING);
     rm.waitForState(node, container.getId(), RMContainerState.RUNNING);
     return container;
   }
 
   @Test
   void anIncreaseIsPlacedWhileTheEngineProposesNothing() throws Exception {
-    Container container = runContainer(1024);
+    Container container = runContainer(am, 1024);
     turnTo("enforce");
     AllocateResponse[] last = {am.sendContainerResizingRequest(Collections.singletonList(
         UpdateContainerRequest.newInstance(container.getVersion(), container.getId(),
@@ -94,7 +96,7 @@ class FeaturesInRmTest {
 
   @Test
   void nativeReservationsAreReleasedWhenAnEngineTakesOver() throws Exception {
-    runContainer(4096);
+    runContainer(am, 4096);
     // within the queue's limit, but on no node
     rm.registerNode("h2:1234", 3 * 1024);
     am.allocate("*", 4096, 1, Collections.emptyList());
@@ -108,16 +110,25 @@ class FeaturesInRmTest {
     assertEquals(0, scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
   }
 
-  /** The leaf's limit dates from when the stock scheduler placed something last: the other job filled the cluster. */
+  /** The leaf's limit dates from the last native placement, when the sibling queue had filled the cluster. */
   @Test
   void headroomIsComputedAfreshWhenAnEngineTakesOver() throws Exception {
-    Container large = runContainer(7 * 1024);
+    conf.set("yarn.scheduler.capacity.root.queues", "default,other");
+    conf.set("yarn.scheduler.capacity.root.default.capacity", "50");
+    conf.set("yarn.scheduler.capacity.root.other.capacity", "50");
+    conf.set("yarn.scheduler.capacity.root.other.user-limit-factor", "2");
+    conf.set("yarn.scheduler.capacity.root.other.maximum-am-resource-percent", "1");
+    TestRms.refresh(rm, conf);
+    MockAM sibling = TestRms.launch(rm, MockRMAppSubmitter.submit(rm, MockRMAppSubmissionData.Builder
+        .createWithMemory(1024, rm).withQueue("other").withUnmanagedAM(false).build()), node);
+    Container large = runContainer(sibling, 5 * 1024);
+    runContainer(am, 1024);
     assertEquals(0, am.schedule().getAvailableResources().getMemorySize());
     turnTo("enforce");
-    am.allocate("*", 1024, 0, Collections.singletonList(large.getId()));
+    sibling.allocate("*", 1024, 0, Collections.singletonList(large.getId()));
     rm.drainEvents();
     Await.until("what has ended is free for the AM",
-        () -> am.schedule().getAvailableResources().getMemorySize() == 7 * 1024);
+        () -> am.schedule().getAvailableResources().getMemorySize() == 2 * 1024);
   }
 
   @Test
