@@ -17,4 +17,12 @@ public interface SchedulerPort {
 
   /** The scheduler's own write lock. */
   Lock writeLock();
+
+  /**
+   * Whether a heartbeat is being handled or waits for the scheduler's lock. All heartbeats and events of applications
+   * come through one thread, so whoever holds the lock for long should let it in.
+   */
+  default boolean heartbeatWaits() {
+    return false;
+  }
 }

@@ -25,6 +25,9 @@ public final class Committer {
 
   private static final BooleanSupplier ALWAYS = () -> true;
 
+  /** A heartbeat that waits gets the lock after so many proposals: handing it over costs the time of one or two. */
+  private static final int LEAST_BATCH = 4;
+
   private final SchedulerPort port;
   private final CommitSettings settings;
   private final CommitListener listener;
@@ -91,12 +94,12 @@ public final class Committer {
     int end = Math.min(size, Math.max(0, limit));
     run.result.setAll(end, size, Fate.OVER_BATCH);
     for (int from = 0; from < end; ) {
-      int to = Math.min(end, from + settings.batchSize());
-      if (!lockedBatch(run, from, to, lock, mayGoOn)) {
+      int next = lockedBatch(run, from, Math.min(end, from + settings.batchSize()), lock, mayGoOn);
+      if (next < 0) {
         run.result.setAll(from, end, Fate.LEASE_LOST);
         return;
       }
-      from = to;
+      from = next;
       if (from < end) {
         // the scheduler's lock is not fair: without a pause this thread would take it again before any that waits
         LockSupport.parkNanos(1);
@@ -104,21 +107,24 @@ public final class Committer {
     }
   }
 
-  private boolean lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
+  /** Goes on until {@code to} or until a heartbeat waits; answers where to go on, -1 if nothing may be committed. */
+  private int lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
     lock.lock();
     try {
       if (!mayGoOn.getAsBoolean()) {
-        return false;
+        return -1;
       }
       if (!isReady()) {
         run.result.setAll(from, to, Fate.NOT_READY);
-        return true;
+        return to;
       }
       run.begin();
-      for (int position = from; position < to; position++) {
+      int position = from;
+      while (position < to && (position - from < LEAST_BATCH || !port.heartbeatWaits())) {
         run.next(position);
+        position++;
       }
-      return true;
+      return position;
     } finally {
       try {
         run.end();

@@ -44,6 +44,7 @@ public final class Link implements Runnable {
   private final Lease lease;
   private final EngineSource source;
   private final DecisionStage stage;
+  private final AnswerLimit answerLimit = new AnswerLimit();
   private final ShimMetrics metrics;
   private final BooleanSupplier gateClosed;
   private final Thread thread;
@@ -198,7 +199,7 @@ public final class Link implements Runnable {
     metrics.refusal(refusal);
     boolean ready = stage.ready();
     boolean enforce = now.enforce() && refusal == null;
-    int limit = ready ? now.config().proposalsMax() : 0;
+    int limit = ready ? answerLimit.next(now.config().proposalsMax()) : 0;
     ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration(), limit, now.config().mode().text(),
         now.config().leaseMs()));
     checkNotStopping();
@@ -254,7 +255,9 @@ public final class Link implements Runnable {
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
     stage.commit(answer, mirror, limit, gateClosed);
-    metrics.committed(System.nanoTime() - wall, THREADS.getCurrentThreadCpuTime() - cpu);
+    long wallNanos = System.nanoTime() - wall;
+    answerLimit.committed(answer.size(), wallNanos);
+    metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
   }
 
   private void answered(ProposalFrame answer) throws IOException {

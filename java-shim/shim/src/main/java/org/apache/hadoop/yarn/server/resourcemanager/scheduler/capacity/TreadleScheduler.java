@@ -7,6 +7,7 @@ import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
 import java.io.IOException;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -43,6 +44,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Candida
  */
 public class TreadleScheduler extends CapacityScheduler implements SchedulerPort {
   private final Escapes escapes = new Escapes();
+  private final AtomicInteger heartbeats = new AtomicInteger();
   private volatile Shim shim;
 
   @Override
@@ -141,7 +143,12 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
 
   @Override
   protected void nodeUpdate(RMNode node) {
-    super.nodeUpdate(node);
+    heartbeats.incrementAndGet();
+    try {
+      super.nodeUpdate(node);
+    } finally {
+      heartbeats.decrementAndGet();
+    }
     try {
       Shim current = shim;
       if (current != null) {
@@ -230,6 +237,11 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   @Override
   public Lock writeLock() {
     return writeLock;
+  }
+
+  @Override
+  public boolean heartbeatWaits() {
+    return heartbeats.get() > 0;
   }
 
   /** The shim of this instance, null before {@link #serviceInit}; for tests and for subclasses. */
