@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from treadle.minicluster.cluster import MiniCluster
 
 SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
 JOB_TIMEOUT_S = 240.0
+
+_numbers = itertools.count(1)
+"""Tell apart the jobs of a test that runs again in the same cluster."""
 
 
 @dataclass
@@ -56,10 +60,11 @@ def sleep_job(
     queue: str = "default",
     settings: dict[str, str] | None = None,
 ) -> Job:
-    """Start a SleepJob and wait until the RM knows it; each name, in lower case, once in a cluster."""
+    """Start a SleepJob and wait until the RM knows it; the name is in lower case."""
+    tag = f"{name}-{next(_numbers)}"
     wanted = {
         # SleepJob names itself; a tag stays
-        "mapreduce.job.tags": name,
+        "mapreduce.job.tags": tag,
         "mapreduce.job.queuename": queue,
         # a test looks at containers, and an uber job has one
         "mapreduce.job.ubertask.enable": "false",
@@ -67,13 +72,13 @@ def sleep_job(
     }
     options = [f"-D{key}={value}" for key, value in wanted.items()]
     sizes = ["-m", str(maps), "-r", str(reduces), "-mt", str(map_ms), "-rt", str(reduce_ms)]
-    log = cluster.layout.logs / f"client-{name}.log"
+    log = cluster.layout.logs / f"client-{tag}.log"
     client = cluster.submit(cluster.java(SLEEP_JOB, *options, *sizes), log)
 
     def known() -> str:
         if client.poll() is not None and client.returncode != 0:
             raise AssertionError(f"the client of {name} ended with {client.returncode}:\n{log.read_text()[-2000:]}")
-        return next((str(app["id"]) for app in cluster.rm.applications(applicationTags=name)), "")
+        return next((str(app["id"]) for app in cluster.rm.applications(applicationTags=tag)), "")
 
     application_id = str(cluster.wait_for(f"application of {name}", known, 120))
     return Job(cluster, name, client, log, application_id)
