@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,4 +37,17 @@ def test_no_python_and_then_a_bad_configuration(tmp_path: Path) -> None:
         assert job.wait() == "SUCCEEDED"
         placed = cluster.rm.placements()[job.application_id]
         assert placed == {"treadle": 0, "native": job.containers()}
+
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m treadle "$@"\n')
+        command.chmod(0o755)
+        cluster.admin("-refreshQueues")
+        error = cluster.wait_for("error that names the value", lambda: bad_value(cluster), 90)
+        assert f"{policy}:2" in error
+        assert "packing" in error
         assert cluster.rm.treadle()["LeaseHeld"] == 0
+
+
+def bad_value(cluster: MiniCluster) -> str:
+    """Return the last error if it is about the wrong kind in the treadle.yaml, else nothing."""
+    error = str(cluster.rm.treadle()["LastError"])
+    return error if "packng" in error else ""
