@@ -5,15 +5,14 @@ from __future__ import annotations
 from treadle.minicluster.cluster import MiniCluster
 
 
-def wait_settled(cluster: MiniCluster, *, lease: bool = True) -> None:
-    """Wait until nothing runs and nothing is leaked; with `lease`, until an engine schedules again.
+def wait_settled(cluster: MiniCluster) -> None:
+    """Wait until nothing runs, nothing is leaked and an engine schedules.
 
     Raises:
         ClusterError: usage that no container explains stays, or no engine comes back.
     """
     cluster.wait_for("idle cluster", lambda: not leftovers(cluster), 90)
-    if lease:
-        cluster.wait_for("engine with the lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
+    cluster.wait_for("engine with the lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
 
 
 def leftovers(cluster: MiniCluster) -> list[str]:

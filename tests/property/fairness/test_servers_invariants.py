@@ -38,17 +38,17 @@ def test_invariants(rule: Rule, headroom: bool, cluster: tuple[Tree, list[Server
     tree, servers = cluster
     tasks = WholeTasks(tree, servers, rule, headroom=headroom)
     tasks.fill()
-    check(tree, servers, tasks, work_conserving=not headroom)
+    assert_invariants(tree, servers, tasks, work_conserving=not headroom)
     for _ in range(data.draw(st.integers(0, 8))):
         running = [leaf for leaf, places in enumerate(tasks.placements()) if places]
         if not running:
             return
         tasks.end(data.draw(st.sampled_from(running)))
         tasks.fill()
-        check(tree, servers, tasks, work_conserving=not headroom)
+        assert_invariants(tree, servers, tasks, work_conserving=not headroom)
 
 
-def check(tree: Tree, servers: list[ServerClass], tasks: WholeTasks, *, work_conserving: bool) -> None:
+def assert_invariants(tree: Tree, servers: list[ServerClass], tasks: WholeTasks, *, work_conserving: bool) -> None:
     free = [dict(group.capacity) for group in servers for _ in range(group.count)]
     for leaf, places in zip(tree.leaves, tasks.placements(), strict=True):
         assert len(places) <= (leaf.tasks or 0)

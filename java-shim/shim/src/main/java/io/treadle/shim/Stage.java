@@ -18,7 +18,6 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
-import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -115,8 +114,7 @@ final class Stage implements DecisionStage {
 
   @Override
   public boolean ready() {
-    RMContext context = port.rmContext();
-    return !context.isWorkPreservingRecoveryEnabled() || context.isSchedulerReadyForAllocatingContainers();
+    return committer.isReady();
   }
 
   @Override

@@ -135,7 +135,7 @@ public final class Committer {
   }
 
   /** The gate that the stock scheduler keeps closed for a while after a restart, until nodes have come back. */
-  private boolean isReady() {
+  public boolean isReady() {
     RMContext context = port.rmContext();
     return !context.isWorkPreservingRecoveryEnabled() || context.isSchedulerReadyForAllocatingContainers();
   }
