@@ -19,6 +19,7 @@ POLICY = MODEL | {"model", "fairness"}
 ENGINE = POLICY | {"policy"}
 SIDECAR = ENGINE | {"engine", "wire"}
 TOOLS = BASE | {"shim_jar"}
+JOBS = MODEL | {"dag", "workload"}
 
 ALLOWED = {
     "__init__": set(),
@@ -30,6 +31,11 @@ ALLOWED = {
     "config": BASE,
     "wire": BASE,
     "fairness": BASE,
+    "dag": BASE,
+    "workload": BASE | {"dag"},
+    "planner": MODEL | {"dag"},
+    "profiles": MODEL,
+    "simulator": JOBS | SIDECAR,
     "model": MODEL,
     "policy": POLICY,
     "engine": ENGINE,
@@ -37,7 +43,7 @@ ALLOWED = {
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
     "bench": TOOLS | {"minicluster"},
-    "cli": SIDECAR | TOOLS | {"sidecar", "minicluster", "demo", "bench"},
+    "cli": JOBS | SIDECAR | TOOLS | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "simulator"},
 }
 """What each part of the package may import besides itself."""
 

@@ -1,0 +1,106 @@
+"""A job's DAG: stages of alike tasks, what each task asks for and how long it runs, and which stages must end first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.errors import UserError
+
+
+class DagError(UserError):
+    """A DAG that contradicts itself: a cycle, an unknown parent, a negative amount."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """Tasks that ask for the same and have the same stages before them (a MapReduce phase, a Tez vertex).
+
+    A task starts when all tasks of all ``parents`` have ended; behind a parent in ``one_to_one``, which has as many
+    tasks, task i waits for that parent's task i alone.
+    """
+
+    id: int
+    tasks: int
+    duration_ms: int
+    """Of one task; the mean where tasks differ."""
+    demand: Mapping[str, float]
+    """What one task asks for, by resource; a resource that is missing is not asked for."""
+    parents: tuple[int, ...] = ()
+    one_to_one: frozenset[int] = frozenset()
+    durations_ms: npt.NDArray[np.int64] | None = field(default=None, repr=False)
+    """Of each task, where known, shape (tasks,); None: all run ``duration_ms``."""
+    name: str = ""
+
+    def durations(self) -> npt.NDArray[np.int64]:
+        """Return how long each task runs, in milliseconds, shape (tasks,)."""
+        if self.durations_ms is not None:
+            return self.durations_ms
+        return np.full(self.tasks, self.duration_ms, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dag:
+    """Stages in an order in which parents come before children."""
+
+    name: str
+    stages: tuple[Stage, ...]
+
+    def __post_init__(self) -> None:
+        seen: dict[int, Stage] = {}
+        known = {stage.id for stage in self.stages}
+        for stage in self.stages:
+            if stage.id in seen:
+                raise DagError(f"DAG {self.name}: two stages have the id {stage.id}")
+            for parent in stage.parents:
+                if parent not in known:
+                    raise DagError(f"DAG {self.name}: stage {stage.id} has an unknown parent, {parent}")
+                if parent not in seen:
+                    raise DagError(f"DAG {self.name}: stage {stage.id} comes before its parent {parent}; see `ordered`")
+            self._check(stage, seen)
+            seen[stage.id] = stage
+
+    def _check(self, stage: Stage, seen: Mapping[int, Stage]) -> None:
+        where = f"DAG {self.name}: stage {stage.id}"
+        if stage.tasks < 0 or stage.duration_ms < 0:
+            raise DagError(f"{where}: tasks and duration_ms must not be negative")
+        if any(not (0.0 <= amount < float("inf")) for amount in stage.demand.values()):
+            raise DagError(f"{where}: demands must be finite and not negative")
+        if stage.durations_ms is not None and stage.durations_ms.shape != (stage.tasks,):
+            raise DagError(f"{where}: {stage.tasks} tasks, but {stage.durations_ms.shape[0]} durations_ms")
+        for parent in stage.one_to_one:
+            if parent not in stage.parents or seen[parent].tasks != stage.tasks:
+                raise DagError(f"{where}: one_to_one needs a parent of as many tasks, and {parent} is none")
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks all stages have together."""
+        return sum(stage.tasks for stage in self.stages)
+
+
+def ordered(name: str, stages: tuple[Stage, ...]) -> Dag:
+    """Return a DAG of stages given in any order: parents first, else as given.
+
+    Raises:
+        DagError: there is a cycle, or what `Dag` refuses.
+    """
+    by_id = {stage.id: stage for stage in stages}
+    waiting = {stage.id: sum(parent in by_id for parent in stage.parents) for stage in stages}
+    children: dict[int, list[int]] = {stage.id: [] for stage in stages}
+    for stage in stages:
+        for parent in stage.parents:
+            if parent in by_id:
+                children[parent].append(stage.id)
+    ready = [stage.id for stage in stages if waiting[stage.id] == 0]
+    for at in ready:
+        for child in children[at]:
+            waiting[child] -= 1
+            if waiting[child] == 0:
+                ready.append(child)
+    if len(by_id) == len(stages) and len(ready) < len(stages):
+        cycle = sorted(at for at, count in waiting.items() if count > 0)
+        raise DagError(f"DAG {name}: the stages {', '.join(map(str, cycle))} are on a cycle or behind one")
+    return Dag(name, tuple(by_id[at] for at in ready) if len(by_id) == len(stages) else stages)

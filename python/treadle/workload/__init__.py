@@ -1,0 +1,1 @@
+"""Workloads: jobs that arrive over time, read from public traces' formats or drawn by seeded generators."""
