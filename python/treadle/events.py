@@ -19,6 +19,7 @@ import numpy.typing as npt
 U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 
 class NodeState(IntEnum):
@@ -270,6 +271,38 @@ class Fates:
     container: I64
 
 
+@dataclass(frozen=True, slots=True)
+class TaskEstimates:
+    """What somebody knows of the tasks behind request keys, absolute; -1 where a number is not known.
+
+    Not on the wire: the sidecar, a profile store or a simulator's oracle adds it to a frame's events, before or after
+    the keys' `Requests`, at any time. It holds until the next one for the same key, until the application is gone, or
+    until a `Snapshot`, after which it must be told again.
+
+    ``duration_ms`` is how long a task of the key is expected to run, ``deviation_ms`` the standard deviation of that.
+    ``tasks`` is the width left: how many tasks of the key have not ended, those that run and those not asked for yet
+    included.
+    """
+
+    application: I32
+    key: I32
+    duration_ms: I64
+    deviation_ms: I64
+    tasks: I32
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRanks:
+    """How early a plan wants the tasks behind request keys (Graphene's tpriScore): 1 first, 0 last; 1 if never told.
+
+    Not on the wire; told and forgotten like `TaskEstimates`.
+    """
+
+    application: I32
+    key: I32
+    score: F64
+
+
 Event = (
     Snapshot
     | Names
@@ -287,4 +320,6 @@ Event = (
     | Localities
     | Containers
     | Fates
+    | TaskEstimates
+    | PlanRanks
 )

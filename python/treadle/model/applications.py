@@ -31,6 +31,7 @@ APPLICATION: Final = np.dtype(
         ("containers", "i4"),
         ("assumed_count", "i4"),
         ("first_row", "i4"),
+        ("first_told", "i4"),  # the first of its keys in the table of what was told of tasks
         ("blacklisted", "i4"),  # how many names it does not want
         ("state", "u1"),
         ("awaiting_am", "u1"),
@@ -44,7 +45,7 @@ class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
     def __init__(self, resources: int) -> None:
-        super().__init__(APPLICATION, (3, resources), {"first_row": -1, "queue": -1})
+        super().__init__(APPLICATION, (3, resources), {"first_row": -1, "first_told": -1, "queue": -1})
         self.leaf_first: I32 = np.zeros(1, np.int32)
         self.leaf_applications: I32 = np.zeros(0, np.int32)
         self.rank: I32 = np.zeros(0, np.int32)

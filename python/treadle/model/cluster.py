@@ -17,6 +17,7 @@ from treadle.model.pairs import PairMap
 from treadle.model.queues import LimitTable, QueueTable
 from treadle.model.rejections import Rejections
 from treadle.model.requests import RequestTable
+from treadle.model.told import ToldTable
 from treadle.model.types import U8
 from treadle.model.users import UserTable
 from treadle.model.view import View
@@ -36,6 +37,7 @@ class Cluster:
         self.users = UserTable(resources)
         self.apps = ApplicationTable(resources)
         self.requests = RequestTable(resources)
+        self.told = ToldTable(resources)
         self.blacklist = PairMap()
         self.assumed = Assumed()
         self.rejections = Rejections()
@@ -69,6 +71,8 @@ class Cluster:
             excluded=self.rejections.excluded.pairs,
             first_node=self.names.first_node,
             counted=self.counted,
+            told=self.told.at,
+            told_capability=self.told.amounts,
         )
 
     def tags(self, application: int) -> list[str]:
@@ -83,7 +87,7 @@ class Cluster:
                 self.nodes.apply(event, self.names)
             case events.Requests():
                 self._check_width(event.capability)
-                self.requests.apply(event, self.apps, self.names)
+                self.requests.apply(event, self.apps, self.told, self.names)
             case events.Localities():
                 self.requests.apply_localities(event, self.names, self.decide)
             case events.ApplicationUsage():
@@ -123,6 +127,9 @@ class Cluster:
             case events.Names():
                 self.names.add(event.texts)
                 return
+            case events.TaskEstimates() | events.PlanRanks():
+                self.told.apply(event, self.apps, self.requests.at, self.requests.capability, self.requests.index.pairs)
+                return
             case events.Containers():
                 return  # no part of today looks at the lives of containers
             case _:
@@ -141,6 +148,8 @@ class Cluster:
             application, bits = int(event.application[at]), int(drop[at])
             if bits & Replaces.REQUESTS:
                 self.requests.drop(application, self.apps)
+            if event.state[at] == int(ApplicationState.GONE):
+                self.told.drop(application, self.apps, self.requests.at)
             if bits & Replaces.BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
                     self.blacklist.remove(application, name)

@@ -12,6 +12,7 @@ from treadle.model.columns import Table, grown, largest, own
 from treadle.model.kernel import requests as kernel
 from treadle.model.names import Names
 from treadle.model.pairs import PairMap
+from treadle.model.told import ToldTable
 from treadle.model.types import I32, I64
 
 REQUEST: Final = np.dtype(
@@ -32,6 +33,7 @@ REQUEST: Final = np.dtype(
         ("exclusions", "i4"),  # how many nodes it was rejected on of late
         ("hold_node", "i4"),  # the node held for it, or -1
         ("hold_avoid", "i4"),  # the node that was held for it in vain, or -1
+        ("told", "i4"),  # what was told of its tasks, or -1
         ("relax", "u1"),
         ("constrained", "u1"),
         ("cool_level", "u1"),
@@ -71,7 +73,7 @@ class RequestTable(Table):
         """What a container of each row is to have, in each resource."""
         return self.amounts
 
-    def apply(self, event: events.Requests, apps: ApplicationTable, names: Names) -> None:
+    def apply(self, event: events.Requests, apps: ApplicationTable, told: ToldTable, names: Names) -> None:
         """Take request keys, absolute; a count of 0 removes one."""
         partitions = names.partitions_of(event.partition_name)
         apps.cover(event.application, "application")
@@ -88,6 +90,9 @@ class RequestTable(Table):
             self.index.pairs,
             self._free,
             self._next,
+            told.at,
+            told.amounts,
+            told.index.pairs,
             own(event.application),
             own(event.key),
             own(event.priority),

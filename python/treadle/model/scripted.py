@@ -18,7 +18,7 @@ from treadle import events
 
 E = TypeVar("E")
 
-_TYPES = {"U8": np.uint8, "I32": np.int32, "I64": np.int64}
+_TYPES = {"U8": np.uint8, "I32": np.int32, "I64": np.int64, "F64": np.float64}
 
 
 class Texts:
@@ -115,6 +115,7 @@ def small_events() -> list[list[Any]]:
     places = [{"application": 0, "key": 1, "name_name": "root", "count": 2, "relax_locality": 1}]
     big = request(2, 5, 1, [16384, 8], priority=0)
     fates = [{"sequence": 1, "position": at, "fate": at % 2 * int(events.Fate.NODE_FULL)} for at in range(16)]
+    told = {"application": 1, "key": 0}
     ended = {"application": 1, "id": 1, "attempt": 1, "queue": 2, "state": 0, "replaces": 7}
     return [
         [
@@ -124,6 +125,8 @@ def small_events() -> list[list[Any]]:
             rows(events.Requests, texts, [big, request(0, 1, 2, [1024, 1]), request(3, 0, 200, [1024, 1])]),
             rows(events.Localities, texts, places),
             rows(events.Fates, texts, fates),
+            rows(events.TaskEstimates, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
+            rows(events.PlanRanks, texts, [told | {"score": 0.5}]),
         ],
         [rows(events.Applications, texts, [ended])],
         [rows(events.Requests, texts, [request(3, key, 1, [1024, 1]) for key in range(1, 64)])],

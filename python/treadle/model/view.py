@@ -28,3 +28,5 @@ class View(NamedTuple):
     excluded: Records
     first_node: I32
     counted: U8
+    told: Records
+    told_capability: I64

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair, put, remove
+from treadle.model.kernel.told import copy_ask, take_from
 from treadle.model.types import I32, I64, U8, Records
-
-
-@inner
-def take_from(free: I32, next_unused: I64) -> int:
-    """Return a free row: one given back (``free[0]`` of them, a stack from 1 on), or the next that was never used."""
-    if free[0] > 0:
-        row = free[free[0]]
-        free[0] -= 1
-        return row
-    next_unused[0] += 1
-    return next_unused[0] - 1
 
 
 @inner
@@ -79,6 +69,7 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].exclusions = 0
     rows[row].hold_node = -1
     rows[row].hold_avoid = -1
+    rows[row].told = -1
 
 
 @kernel
@@ -89,6 +80,9 @@ def apply_requests(
     index: Records,
     free: I32,
     next_unused: I64,
+    told: Records,
+    told_capability: I64,
+    told_index: Records,
     application: I32,
     key: I32,
     priority: I32,
@@ -112,6 +106,7 @@ def apply_requests(
             row = take_from(free, next_unused)
             put(index, place, row)
             start_row(rows, row, application[i], key[i])
+            rows[row].told = find(told_index, place)
         set_count(apps, rows, row, capabilities[row, 0], 0)
         if count[i] > 0:
             moved = rows[row].priority != priority[i] or rows[row].allocation_request_id != allocation_request_id[i]
@@ -127,6 +122,8 @@ def apply_requests(
             if moved or fresh:
                 link(apps, rows, row)
             set_count(apps, rows, row, capabilities[row, 0], count[i])
+            if rows[row].told >= 0:
+                copy_ask(rows, capabilities, row, told, told_capability)
         else:
             emptied[empty] = row
             empty += 1

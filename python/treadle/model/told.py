@@ -1,0 +1,78 @@
+"""What was told of tasks: by request key how long one runs, how many are left, how early a plan wants them.
+
+Kept by (application, key) and not in the request rows: it may come before the first ask of a key, and tasks that run
+still count when nothing is asked for any more. A request row has the index of its row here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from treadle import events
+from treadle.model.applications import ApplicationTable
+from treadle.model.columns import ModelError, Table, grown, largest, own
+from treadle.model.kernel import told as kernel
+from treadle.model.pairs import PairMap
+from treadle.model.types import I32, I64, Records
+
+TOLD: Final = np.dtype(
+    [
+        ("duration_ms", "i8"),  # of a task; -1: not known
+        ("deviation_ms", "i8"),  # -1: not known
+        ("score", "f8"),  # how early the plan wants it: 1 first, 0 last
+        ("application", "i4"),  # -1: a free row
+        ("key", "i4"),
+        ("tasks", "i4"),  # not ended yet; -1: not known
+        ("priority", "i4"),  # of its asks; -1: it has not asked yet
+        ("next", "i4"),  # the application's next row
+    ],
+    align=True,
+)
+
+
+class ToldTable(Table):
+    """All keys that something was told of. The amounts are what a task asked for last, 0 if it has not asked yet."""
+
+    def __init__(self, resources: int) -> None:
+        super().__init__(TOLD, (resources,), {"application": -1})
+        self.index = PairMap()
+        self._free: I32 = np.zeros(16, np.int32)
+        self._next = np.zeros(1, np.int64)
+
+    def apply(
+        self,
+        event: events.TaskEstimates | events.PlanRanks,
+        apps: ApplicationTable,
+        rows: Records,
+        capability: I64,
+        row_index: Records,
+    ) -> None:
+        """Take what is told of request keys, absolute; links the request rows that there are.
+
+        Raises:
+            ModelError: a number that is neither possible nor -1.
+        """
+        apps.cover(event.application, "application")
+        largest(event.key, "request key")
+        more = len(event.application)
+        self.reserve(int(self._next[0]) + more)
+        self._free = grown(self._free, len(self.at) + 1, 0)
+        self.index.reserve(more)
+        tables = (apps.at, self.at, self.amounts, self.index.pairs, self._free, self._next, rows, capability, row_index)
+        keys = (own(event.application), own(event.key))
+        if isinstance(event, events.TaskEstimates):
+            for name in ("duration_ms", "deviation_ms", "tasks"):
+                if more and int(getattr(event, name).min()) < -1:
+                    raise ModelError(f"TaskEstimates.{name} is {int(getattr(event, name).min())}; -1 means not known")
+            kernel.apply_estimates(*tables, *keys, own(event.duration_ms), own(event.deviation_ms), own(event.tasks))
+        else:
+            if not bool(((event.score >= 0.0) & (event.score <= 1.0)).all()):
+                raise ModelError("PlanRanks.score must be between 0 and 1")
+            kernel.apply_ranks(*tables, *keys, own(event.score))
+        self.size = int(self._next[0])
+
+    def drop(self, application: int, apps: ApplicationTable, rows: Records) -> None:
+        """Forget an application."""
+        kernel.drop_told(apps.at, application, self.at, self.index.pairs, self._free, rows)

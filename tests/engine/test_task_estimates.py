@@ -1,0 +1,102 @@
+"""What is told of tasks reaches the request rows, whichever comes first, and goes with the application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.fake_rm import FakeRM, flat
+
+from treadle import events
+from treadle.config.settings import default_settings
+from treadle.engine import Engine
+from treadle.events import ApplicationState
+from treadle.model.columns import ModelError
+
+
+def estimates(*keys: tuple[int, int, int, int]) -> events.TaskEstimates:
+    """Return estimates of (application, key, duration_ms, tasks)."""
+    columns = np.array(keys).T
+    app, key, tasks = (columns[at].astype(np.int32) for at in (0, 1, 3))
+    return events.TaskEstimates(app, key, columns[2], np.full(len(keys), -1), tasks)
+
+
+def ranks(*keys: tuple[int, int, float]) -> events.PlanRanks:
+    """Return ranks of (application, key, score)."""
+    columns = np.array(keys).T
+    return events.PlanRanks(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2])
+
+
+def asking() -> tuple[FakeRM, int]:
+    rm = FakeRM()
+    rm.node("n0", (8, 8))
+    (leaf,) = flat(rm, 1, (8, 8))
+    app = rm.application(leaf)
+    rm.ask(app, 3, 2, (2, 1), priority=7)
+    return rm, app
+
+
+def row_of(engine: Engine, app: int, key: int) -> Any:
+    """Return what was told of a request row, with its ask, or None."""
+    view = engine._cluster.view()  # type: ignore[union-attr]
+    row = engine._cluster.requests.index.find(app, key)  # type: ignore[union-attr]
+    told = int(view.rows["told"][row])
+    return None if told < 0 else (view.told[told], view.told_capability[told].tolist())
+
+
+@pytest.mark.parametrize("told_first", [True, False])
+def test_what_is_told_reaches_the_row_whichever_comes_first(told_first: bool) -> None:
+    rm, app = asking()
+    engine = Engine(default_settings())
+    frame = rm.frame()
+    told: list[events.Event] = [estimates((app, 3, 5000, 9)), ranks((app, 3, 0.25))]
+    at = next(i for i, event in enumerate(frame) if isinstance(event, events.Requests))
+    engine.apply(frame[:at] + told + frame[at:] if told_first else frame + told)
+    record, ask = row_of(engine, app, 3)
+    assert (record["duration_ms"], record["tasks"], record["score"]) == (5000, 9, 0.25)
+    assert (ask, record["priority"]) == ([2, 1], 7)
+
+
+def test_estimates_are_absolute_and_leave_ranks_alone() -> None:
+    rm, app = asking()
+    engine = Engine(default_settings())
+    engine.apply([*rm.frame(), ranks((app, 3, 0.5)), estimates((app, 3, 5000, 9))])
+    engine.apply([estimates((app, 3, -1, 4))])
+    record, _ = row_of(engine, app, 3)
+    assert (record["duration_ms"], record["tasks"], record["score"]) == (-1, 4, 0.5)
+
+
+def test_they_outlive_the_asks_and_go_with_the_application() -> None:
+    rm, app = asking()
+    engine = Engine(default_settings())
+    engine.apply([*rm.frame(), estimates((app, 3, 5000, 2))])
+    rm.commit(engine.decide(0, 10, sequence=rm.sequence))
+    engine.apply(rm.frame())
+    told = engine._cluster.told  # type: ignore[union-attr]
+    assert engine._cluster.requests.index.find(app, 3) == -1  # type: ignore[union-attr]
+    assert told.at["tasks"][told.index.find(app, 3)] == 2
+    rm.applications[app].state = ApplicationState.GONE
+    rm.change(app)
+    engine.apply(rm.frame())
+    assert told.index.find(app, 3) == -1
+    engine.apply([estimates((app + 1, 0, 1, 1))])
+    assert told.size == 1, "its row is used again"
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (estimates((0, 3, -2, 0)), "duration_ms is -2"),
+        (estimates((0, 3, 1, -7)), "tasks is -7"),
+        (ranks((0, 3, 1.5)), "between 0 and 1"),
+        (ranks((0, 3, float("nan"))), "between 0 and 1"),
+        (estimates((0, -1, 1, 1)), "request key index -1"),
+    ],
+)
+def test_impossible_numbers_are_refused(event: events.Event, text: str) -> None:
+    rm, _ = asking()
+    engine = Engine(default_settings())
+    engine.apply(rm.frame())
+    with pytest.raises(ModelError, match=text):
+        engine.apply([event])
