@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from treadle.dag.dag import Dag
+from treadle.workload.errors import WorkloadError
 
 
 class Framework(StrEnum):
@@ -38,3 +40,40 @@ class Workload:
 
     resources: tuple[str, ...]
     jobs: tuple[Job, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader left out of the file or had to assume, a sentence each."""
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        known = set(self.resources)
+        latest = 0
+        for job in self.jobs:
+            if job.arrival_ms < 0:
+                raise WorkloadError(f"job {job.id}: arrival_ms is {job.arrival_ms}; it must not be negative")
+            if job.arrival_ms < latest:
+                raise WorkloadError(f"job {job.id} comes before the job in front of it; see `arranged`")
+            if job.id in seen:
+                raise WorkloadError(f"two jobs have the id {job.id}")
+            for stage in job.dag.stages:
+                if not known.issuperset(stage.demand):
+                    extra = ", ".join(sorted(set(stage.demand) - known))
+                    raise WorkloadError(f"job {job.id}: stage {stage.id} asks for {extra}, which `resources` lacks")
+            seen.add(job.id)
+            latest = job.arrival_ms
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks all jobs have together."""
+        return sum(job.dag.tasks for job in self.jobs)
+
+    @property
+    def span_ms(self) -> int:
+        """From the first arrival to the last."""
+        return self.jobs[-1].arrival_ms - self.jobs[0].arrival_ms if self.jobs else 0
+
+
+def arranged(jobs: Iterable[Job], notes: Iterable[str] = ()) -> Workload:
+    """Return jobs given in any order as a workload: by arrival, else as given; resources by name."""
+    ordered = tuple(sorted(jobs, key=lambda job: job.arrival_ms))
+    names = {name for job in ordered for stage in job.dag.stages for name in stage.demand}
+    return Workload(tuple(sorted(names)), ordered, tuple(notes))
