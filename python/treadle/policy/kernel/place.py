@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, TOTAL, USED
+from treadle.model.columns import TOTAL
 from treadle.model.kernel.assume import assume
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair
@@ -20,11 +20,9 @@ from treadle.policy.kernel.fit import (
     level_of,
     place_of,
 )
+from treadle.policy.kernel.limits import find_room, has_room, is_over_limit, may_ask, note_big
 from treadle.policy.kernel.order import begin_leaf, next_application
 from treadle.policy.kernel.scratch import (
-    BIG_COUNT,
-    BIG_ROWS,
-    CLUSTER,
     LARGEST,
     LEAST,
     MEMO_COUNT,
@@ -32,9 +30,8 @@ from treadle.policy.kernel.scratch import (
     OPEN_NODES,
     PARTITION,
     PLACED,
-    ROOM,
 )
-from treadle.policy.kernel.share import add_live, begin_shares, find_room, pick_leaf, update_shares
+from treadle.policy.kernel.share import add_live, begin_shares, pick_leaf, update_shares
 
 if TYPE_CHECKING:
     from treadle.model.types import I64, Records
@@ -75,14 +72,6 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
 
 
 @inner
-def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
-    """Has the row an ask that is not assumed, let through by the gate, and not cooling down?"""
-    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > knobs.decide:
-        return False
-    return view.rows[row].count > view.rows[row].assumed
-
-
-@inner
 def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """List the nodes of the partition on which the smallest ask fits; add up what the partition has."""
     resources = len(view.counted)
@@ -111,69 +100,6 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
             scratch.rates[LARGEST, r] = 1.0 / scratch.rates[LARGEST, r]
-
-
-@inner
-def grows_with_leaf(view: View, user: int, leaf: int, partition: int) -> bool:
-    """Say whether the user's limit will follow what the leaf uses.
-
-    Once a leaf uses what it is guaranteed, the RM makes the limit of a lone user what the leaf uses and a little more
-    (UsersManager.computeUserLimit), unless user-limit-factor caps it. A limit that covers all that the leaf uses is not
-    capped yet; taken as it was told, it would let one or two containers a tick through.
-    """
-    full = False
-    for r in range(len(view.counted)):
-        if view.counted[r]:
-            used = view.limit_amounts[leaf, partition, USED, r]
-            if view.user_amounts[user, LIMIT, r] < used:
-                return False
-            full = full or used >= view.limit_amounts[leaf, partition, GUARANTEED, r]
-    return full
-
-
-@inner
-def is_over_limit(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
-    """Say whether the user is over the limit already, by the dominant share of the cluster as the RM does.
-
-    One container over the limit is allowed, as in YARN: else an ask larger than what is left would never be served.
-    """
-    over, used_share, limit_share = False, 0.0, 0.0
-    grows = grows_with_leaf(view, user, leaf, partition)
-    for r in range(len(view.counted)):
-        if view.counted[r]:
-            used = view.user_amounts[user, USED, r] + view.user_amounts[user, ASSUMED, r]
-            limit = view.user_amounts[user, LIMIT, r]
-            if grows:
-                limit += view.limit_amounts[leaf, partition, ASSUMED, r]
-            over = over or used > limit
-            if scratch.rates[CLUSTER, r] > 0.0:
-                used_share = max(used_share, used / scratch.rates[CLUSTER, r])
-                limit_share = max(limit_share, limit / scratch.rates[CLUSTER, r])
-    return over and used_share >= limit_share
-
-
-@inner
-def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> bool:
-    """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom."""
-    for r in range(len(view.counted)):
-        if not view.counted[r]:
-            continue
-        ask = view.capability[row, r]
-        if ask > scratch.asks[ROOM, r]:
-            return False
-        headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
-        if user < 0 and view.apps[app].has_headroom and ask > headroom:
-            return False
-    return True
-
-
-@inner
-def note_big(view: View, scratch: Scratch, row: int) -> None:
-    """Remember a row that fits no node, and how many proposals there were when that was found."""
-    if view.rows[row].hold_node < 0 and scratch.counters[BIG_COUNT] < BIG_ROWS:
-        scratch.big[scratch.counters[BIG_COUNT]].row = row
-        scratch.big[scratch.counters[BIG_COUNT]].placed = scratch.counters[PLACED]
-        scratch.counters[BIG_COUNT] += 1
 
 
 @inner

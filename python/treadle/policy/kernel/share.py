@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.columns import ASSUMED, GUARANTEED, MAXIMUM, USED
+from treadle.model.columns import ASSUMED, GUARANTEED, USED
 from treadle.model.kernel.compiled import inner
-from treadle.policy.kernel.scratch import PARTITION, ROOM
+from treadle.policy.kernel.scratch import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.view import View
@@ -93,19 +93,4 @@ def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
     queue = leaf
     while queue >= 0:
         scratch.queues[queue].live += more
-        queue = view.queues[queue].parent
-
-
-@inner
-def find_room(view: View, scratch: Scratch, leaf: int, partition: int) -> None:
-    """Set ``room`` to the least that any queue from the leaf to the root may still get in the partition."""
-    room = scratch.asks[ROOM]
-    for r in range(len(room)):
-        room[r] = 1 << 62
-    queue = leaf
-    while queue >= 0:
-        if view.limit_known[queue, partition]:
-            for r in range(len(room)):
-                used = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]
-                room[r] = min(room[r], view.limit_amounts[queue, partition, MAXIMUM, r] - used)
         queue = view.queues[queue].parent
