@@ -5,6 +5,10 @@ import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -147,6 +151,9 @@ public final class Committer {
     private final CommitResult result;
     private final Assumptions assumptions;
     private final CapacityScheduler scheduler = port.scheduler();
+    /** The proposals before {@link #takenUpTo} that were taken; looked up, and so filled, only for repeated ones. */
+    private final Set<List<Integer>> taken = new HashSet<>();
+    private int takenUpTo;
     private Resource cluster;
 
     Run(ProposalFrame answer, Directory directory, CommitResult result, Assumptions assumptions) {
@@ -220,15 +227,16 @@ public final class Committer {
 
     /** Whether an identical proposal of this answer was taken before. Only asked when no ask is left. */
     private boolean isRepeated(int position) {
-      for (int before = position - 1; before >= 0; before--) {
-        if (!result.fate(before).isRejection()
-            && answer.application(before) == answer.application(position)
-            && answer.requestKey(before) == answer.requestKey(position)
-            && answer.node(before) == answer.node(position)) {
-          return true;
+      for (; takenUpTo < position; takenUpTo++) {
+        if (!result.fate(takenUpTo).isRejection()) {
+          taken.add(proposal(takenUpTo));
         }
       }
-      return false;
+      return taken.contains(proposal(position));
+    }
+
+    private List<Integer> proposal(int position) {
+      return Arrays.asList(answer.application(position), answer.requestKey(position), answer.node(position));
     }
   }
 }
