@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -87,20 +88,25 @@ def ordered(name: str, stages: tuple[Stage, ...]) -> Dag:
     Raises:
         DagError: there is a cycle, or what `Dag` refuses.
     """
-    by_id = {stage.id: stage for stage in stages}
-    waiting = {stage.id: sum(parent in by_id for parent in stage.parents) for stage in stages}
-    children: dict[int, list[int]] = {stage.id: [] for stage in stages}
-    for stage in stages:
+    if len({stage.id for stage in stages}) < len(stages):
+        return Dag(name, stages)  # which says what is wrong
+    place = {stage.id: at for at, stage in enumerate(stages)}
+    waiting = [sum(parent in place for parent in stage.parents) for stage in stages]
+    children: list[list[int]] = [[] for _ in stages]
+    for at, stage in enumerate(stages):
         for parent in stage.parents:
-            if parent in by_id:
-                children[parent].append(stage.id)
-    ready = [stage.id for stage in stages if waiting[stage.id] == 0]
-    for at in ready:
+            if parent in place:
+                children[place[parent]].append(at)
+    ready = [at for at, count in enumerate(waiting) if count == 0]  # a heap: the first given comes first
+    found = []
+    while ready:
+        at = heapq.heappop(ready)
+        found.append(stages[at])
         for child in children[at]:
             waiting[child] -= 1
             if waiting[child] == 0:
-                ready.append(child)
-    if len(by_id) == len(stages) and len(ready) < len(stages):
-        cycle = sorted(at for at, count in waiting.items() if count > 0)
+                heapq.heappush(ready, child)
+    if len(found) < len(stages):
+        cycle = sorted(stages[at].id for at, count in enumerate(waiting) if count > 0)
         raise DagError(f"DAG {name}: the stages {', '.join(map(str, cycle))} are on a cycle or behind one")
-    return Dag(name, tuple(by_id[at] for at in ready) if len(by_id) == len(stages) else stages)
+    return Dag(name, tuple(found))

@@ -1,0 +1,69 @@
+"""`treadle dags`: generate DAGs to plan and to simulate."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.dag.generate import Shape, generate
+from treadle.dag.json_format import write_instances
+from treadle.errors import UserError
+
+app = typer.Typer(no_args_is_help=True)
+_DEFAULT = Shape()
+
+
+@app.callback()
+def dags() -> None:
+    """Generate DAGs to plan and to simulate."""
+
+
+@app.command("generate")
+def generate_dags(
+    seed: Annotated[str, typer.Option(help="One seed, or a range such as 1..100: a DAG each.")] = "1",
+    machines: Annotated[int, typer.Option(help="Machines, with 1.0 of each resource.")] = _DEFAULT.machines,
+    stages: Annotated[str, typer.Option(help="Stages of a DAG: a number or a range.")] = "20..50",
+    tasks: Annotated[str, typer.Option(help="Tasks of a DAG, about: a number or a range.")] = "1000..3000",
+    depth: Annotated[str, typer.Option(help="Layers of a DAG: a number or a range.")] = "5..9",
+    long_share: Annotated[float, typer.Option(help="Share of stages that are small and long.")] = _DEFAULT.long_share,
+    fragmenting_share: Annotated[
+        float, typer.Option(help="Share of stages that need 34 to 65 % of a machine in one resource.")
+    ] = _DEFAULT.fragmenting_share,
+    output: Annotated[Path | None, typer.Option(help="A file instead of standard output.")] = None,
+) -> None:
+    """Write generated DAGs in the `dag` format, one a line; the same seed gives the same DAG."""
+    shape = replace(
+        _DEFAULT,
+        machines=machines,
+        stages=_range("--stages", stages),
+        tasks=_range("--tasks", tasks),
+        depth=_range("--depth", depth),
+        long_share=long_share,
+        fragmenting_share=fragmenting_share,
+    )
+    first, last = _range("--seed", seed, low=0)
+    found = (generate(at, shape) for at in range(first, last + 1))
+    if output is None:
+        write_instances(found, sys.stdout)
+        return
+    try:
+        with output.open("w", encoding="utf-8") as stream:
+            write_instances(found, stream)
+    except OSError as error:
+        raise UserError(f"--output: {output}: {error.strerror}; name a file that can be written") from None
+
+
+def _range(option: str, text: str, low: int = 1) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,9})(?:\.\.(\d{1,9}))?", text)
+    if match is None:
+        raise UserError(f"{option}: {text!r}; give a number, or a range such as 1..100")
+    first = int(match[1])
+    last = int(match[2]) if match[2] is not None else first
+    if not low <= first <= last:
+        raise UserError(f"{option}: {text!r}; give numbers from {low} on, the lesser first")
+    return first, last
