@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.parts import estimates, ranks
 
 from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState
 from treadle.model.columns import ModelError
-
-
-def estimates(*keys: tuple[int, int, int, int]) -> events.TaskEstimates:
-    """Return estimates of (application, key, duration_ms, tasks)."""
-    columns = np.array(keys).T
-    app, key, tasks = (columns[at].astype(np.int32) for at in (0, 1, 3))
-    return events.TaskEstimates(app, key, columns[2], np.full(len(keys), -1), tasks)
-
-
-def ranks(*keys: tuple[int, int, float]) -> events.PlanRanks:
-    """Return ranks of (application, key, score)."""
-    columns = np.array(keys).T
-    return events.PlanRanks(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2])
 
 
 def asking() -> tuple[FakeRM, int]:

@@ -20,6 +20,10 @@ APPLICATION: Final = np.dtype(
         ("pending", "i8"),  # sum of its request rows' counts, nothing assumed taken off
         ("demand", "i8"),  # the same in memory, MB
         ("cool_until", "i8"),  # no proposals before this decide
+        ("service_ms", "f8"),  # share of the cluster x time used so far, by the dominant resource
+        ("container_ms", "f8"),  # time that its containers have had so far
+        ("share", "f8"),  # what it used when that was last added up
+        ("charged", "i4"),  # containers then
         ("id", "i4"),
         ("attempt", "i4"),
         ("name", "i4"),
@@ -31,6 +35,7 @@ APPLICATION: Final = np.dtype(
         ("containers", "i4"),
         ("assumed_count", "i4"),
         ("first_row", "i4"),
+        ("first_group", "i4"),  # the first of its groups of tasks
         ("first_told", "i4"),  # the first of its keys in the table of what was told of tasks
         ("blacklisted", "i4"),  # how many names it does not want
         ("state", "u1"),
@@ -45,7 +50,9 @@ class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
     def __init__(self, resources: int) -> None:
-        super().__init__(APPLICATION, (3, resources), {"first_row": -1, "first_told": -1, "queue": -1})
+        super().__init__(
+            APPLICATION, (3, resources), {"first_row": -1, "first_group": -1, "first_told": -1, "queue": -1}
+        )
         self.leaf_first: I32 = np.zeros(1, np.int32)
         self.leaf_applications: I32 = np.zeros(0, np.int32)
         self.rank: I32 = np.zeros(0, np.int32)

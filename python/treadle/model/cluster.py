@@ -17,6 +17,7 @@ from treadle.model.pairs import PairMap
 from treadle.model.queues import LimitTable, QueueTable
 from treadle.model.rejections import Rejections
 from treadle.model.requests import RequestTable
+from treadle.model.tasks import TaskTable
 from treadle.model.told import ToldTable
 from treadle.model.types import U8
 from treadle.model.users import UserTable
@@ -38,12 +39,15 @@ class Cluster:
         self.apps = ApplicationTable(resources)
         self.requests = RequestTable(resources)
         self.told = ToldTable(resources)
+        self.tasks = TaskTable(resources)
         self.blacklist = PairMap()
         self.assumed = Assumed()
         self.rejections = Rejections()
         self.settings: dict[str, str] = {}
         self.decide = 1
         """The number of the next decide; events are stamped with it."""
+        self.charged_ms = -1
+        """Up to when the service of applications has been added up; -1: not yet."""
         self.changed = True
         """Has anything come that may allow a placement which the last decide could not make?"""
         self._tags: dict[int, set[int]] = {}
@@ -73,6 +77,9 @@ class Cluster:
             counted=self.counted,
             told=self.told.at,
             told_capability=self.told.amounts,
+            groups=self.tasks.at,
+            group_amounts=self.tasks.amounts,
+            group_index=self.tasks.index.pairs,
         )
 
     def tags(self, application: int) -> list[str]:
@@ -131,7 +138,9 @@ class Cluster:
                 self.told.apply(event, self.apps, self.requests.at, self.requests.capability, self.requests.index.pairs)
                 return
             case events.Containers():
-                return  # no part of today looks at the lives of containers
+                self._check_width(event.capability)
+                self.tasks.apply(event, self.apps)
+                return
             case _:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True
@@ -150,6 +159,7 @@ class Cluster:
                 self.requests.drop(application, self.apps)
             if event.state[at] == int(ApplicationState.GONE):
                 self.told.drop(application, self.apps, self.requests.at)
+                self.tasks.drop(application, self.apps)
             if bits & Replaces.BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
                     self.blacklist.remove(application, name)
@@ -180,7 +190,7 @@ class Cluster:
     def sweep(self) -> None:
         """Free what has ended: request rows without asks, and the holds for them."""
         rows = self.requests.at
-        for row in self.requests.sweep(self.apps):
+        for row in self.requests.sweep(self.apps, self.told):
             node = int(rows["hold_node"][row])
             if node >= 0:
                 self.nodes.at["hold_row"][node] = -1

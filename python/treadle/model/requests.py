@@ -152,7 +152,7 @@ class RequestTable(Table):
         )
         self._emptied.update(emptied.tolist())
 
-    def sweep(self, apps: ApplicationTable) -> list[int]:
+    def sweep(self, apps: ApplicationTable, told: ToldTable) -> list[int]:
         """Free the rows that stayed without an ask and have nothing assumed; return them, in order."""
         if not self._emptied:
             return []
@@ -169,6 +169,7 @@ class RequestTable(Table):
                 self.localities.at,
                 self.locality_index.pairs,
                 self._free_localities,
+                told.at,
             )
         self._emptied = {row for row in ended if columns["assumed"][row] > 0}
         return free

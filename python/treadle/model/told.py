@@ -26,6 +26,7 @@ TOLD: Final = np.dtype(
         ("key", "i4"),
         ("tasks", "i4"),  # not ended yet; -1: not known
         ("priority", "i4"),  # of its asks; -1: it has not asked yet
+        ("row", "i4"),  # its request row, or -1
         ("next", "i4"),  # the application's next row
     ],
     align=True,

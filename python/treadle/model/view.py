@@ -30,3 +30,6 @@ class View(NamedTuple):
     counted: U8
     told: Records
     told_capability: I64
+    groups: Records
+    group_amounts: I64
+    group_index: Records

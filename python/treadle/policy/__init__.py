@@ -2,9 +2,16 @@
 
 from treadle.policy import (  # noqa: F401 (a part registers itself when it is imported)
     estimate_none,
+    estimate_observed,
+    estimate_told,
     fit_first,
     fit_packing,
     gate_all,
+    order_fair,
+    order_fifo,
+    order_las,
+    order_mlfq,
     order_queue,
+    order_srpt,
     share_capacity,
 )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from treadle.config.parts import PARTS, NoParameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import I64
+from treadle.model.types import F64
+from treadle.model.view import View
 
 
 @PARTS.register("estimate", "none")
 class NoEstimate:
-    """Nothing is known of how long anything takes."""
+    """Nothing is known of how long anything takes: all tasks count alike."""
+
+    default_ms = 1000.0
 
     def __init__(self, parameters: NoParameters) -> None:
         pass
 
-    def remaining_ms(self, cluster: Cluster) -> I64 | None:
-        """Return None."""
-        return None
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+        """Leave all durations unknown."""

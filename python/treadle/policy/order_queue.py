@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from treadle.config.parts import PARTS, NoParameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import U8
+from treadle.model.types import F64, Records
+from treadle.policy.jobs import Jobs
 
 
 @PARTS.register("order", "queue")
 class QueueOrder:
     """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 
+    weights = ()
+
     def __init__(self, parameters: NoParameters) -> None:
         pass
 
-    def orders(self, cluster: Cluster, leaf_order: U8) -> None:
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Copy what the queues say."""
-        leaf_order[:] = cluster.queues.at["order"]
+        leaves["order"] = cluster.queues.at["order"]
+        leaves["sized"] = cluster.queues.at["sized"]
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing: both orders have keys of their own."""

@@ -7,10 +7,15 @@ A new part is a class with one of these interfaces in a file of its own, registe
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from treadle.model.cluster import Cluster
-from treadle.model.types import I64, U8
+from treadle.model.types import F64, U8, Records
+from treadle.model.view import View
+
+if TYPE_CHECKING:
+    from treadle.policy.jobs import Jobs
 
 
 class Gate(Protocol):
@@ -30,8 +35,20 @@ class Share(Protocol):
 class Order(Protocol):
     """Which application first?"""
 
-    def orders(self, cluster: Cluster, leaf_order: U8) -> None:
-        """Set ``leaf_order[queue]`` to `treadle.model.queues.FIFO` or `FAIR` for each leaf."""
+    weights: Sequence[float]
+    """Of the levels, the first level's first, if leaves have the order `LEVELS`; else empty."""
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.kernel.scratch`.
+
+        For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
+        """
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set ``key[application]`` (0 before) for the orders `KEYED`: least first, and `LEVELS`: the level, from 0.
+
+        Equal keys are served by start time, then by priority and id; those of one level by priority and id.
+        """
 
 
 class Fit(Protocol):
@@ -46,5 +63,11 @@ class Fit(Protocol):
 class Estimate(Protocol):
     """How long, and how much is left?"""
 
-    def remaining_ms(self, cluster: Cluster) -> I64 | None:
-        """Return for each application the work left in milliseconds, or None if nothing is known of any."""
+    default_ms: float
+    """How long a task is taken to run of which nothing is known."""
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+        """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
+
+        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``cluster.told`` what was told.
+        """

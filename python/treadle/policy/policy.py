@@ -10,8 +10,10 @@ from treadle.model.cluster import Cluster
 from treadle.model.columns import TOTAL
 from treadle.model.view import View
 from treadle.policy.holds import Holds
+from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.place import place
 from treadle.policy.kernel.scratch import CLUSTER, DELAYED, PLACED, Knobs, Scratch, scratch_for
+from treadle.policy.kernel.work import charge, note_use
 from treadle.policy.parts import Estimate, Fit, Gate, Order, Share
 
 NODE_LOCALITY_DELAY = 40
@@ -52,19 +54,31 @@ class Policy:
     def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int) -> Batch:
         """Return at most ``limit`` proposals, which are assumed in the columns already."""
         cluster.apps.sort()
-        scratch = scratch_for(cluster, self._scratch)
+        scratch = scratch_for(cluster, self._scratch, self._order.weights)
         self._scratch = scratch
         self._gate.open(cluster, scratch.rows["may"])
-        self._order.orders(cluster, scratch.queues["order"][:-1])
         knobs = self._knobs(cluster, view, scratch, now_ms)
+        self._arrange(cluster, view, scratch, now_ms)
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
         if knobs.root >= 0:
             for partition in range(len(cluster.names.partitions)):
                 place(view, scratch, knobs, out, asked, partition, limit)
             self.holds.choose(view, scratch, knobs, self._settings.hold)
+        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.size, scratch.rates[CLUSTER])
         self.waiting = bool(scratch.counters[DELAYED])
         placed = int(scratch.counters[PLACED])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
+
+    def _arrange(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> None:
+        """Let the order say how the leaves are served; add up the service attained up to now."""
+        totals = scratch.rates[CLUSTER]
+        elapsed_ms = max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0
+        charge(view.apps, cluster.apps.size, elapsed_ms)
+        cluster.charged_ms = now_ms
+        key = np.zeros(len(view.apps))
+        self._order.orders(cluster, scratch.queues[:-1])
+        self._order.keys(Jobs(cluster, view, self._estimate, scratch.list, totals, now_ms), key)
+        scratch.apps["key"] = np.where(np.isnan(key), np.inf, key)
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
         settings = cluster.settings

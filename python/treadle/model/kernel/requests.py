@@ -224,11 +224,14 @@ def free_row(
     places: Records,
     place_index: Records,
     free_places: I32,
+    told: Records,
 ) -> None:
     """Give a row back that has no ask and nothing assumed."""
     clear_localities(rows, row, places, place_index, free_places)
     unlink(apps, rows, row)
     remove(row_index, pair(rows[row].application, rows[row].key))
     rows[row].application = -1
+    if rows[row].told >= 0:
+        told[rows[row].told].row = -1
     free_rows[0] += 1
     free_rows[free_rows[0]] = row

@@ -23,6 +23,7 @@ def copy_ask(rows: Records, capabilities: I64, row: int, told: Records, told_cap
     """Remember what the tasks of a key ask for, and at which priority, beyond the end of the asks."""
     at = rows[row].told
     told[at].priority = rows[row].priority
+    told[at].row = row
     for r in range(capabilities.shape[1]):
         told_capability[at, r] = capabilities[row, r]
 
@@ -55,6 +56,7 @@ def told_row(
     told[at].tasks = -1
     told[at].score = 1.0
     told[at].priority = -1
+    told[at].row = -1
     told[at].next = apps[app].first_told
     apps[app].first_told = at
     for r in range(told_capability.shape[1]):

@@ -1,4 +1,4 @@
-"""Which application of a leaf comes next: those that await their AM first, then fifo or fair, as configured."""
+"""Which application of a leaf comes next: those that await their AM first, then as the order says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from treadle.model.columns import ASSUMED, USED
 from treadle.model.kernel.compiled import inner
-from treadle.model.queues import FAIR
+from treadle.policy.kernel.scratch import CLUSTER, FAIR, FIFO, LEVELS
 
 if TYPE_CHECKING:
     from treadle.model.view import View
@@ -33,7 +33,7 @@ def fair_key(view: View, app: int, sized: int) -> float:
 
 @inner
 def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Say whether fair order puts ``a`` before ``b``: the smaller key, then the earlier start, then fifo order."""
+    """Say whether ``a`` comes before ``b``: the smaller key, then the earlier start, then fifo order."""
     if scratch.apps[a].key != scratch.apps[b].key:
         return scratch.apps[a].key < scratch.apps[b].key
     if view.apps[a].start_time_ms != view.apps[b].start_time_ms:
@@ -65,7 +65,8 @@ def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
-            scratch.apps[app].key = fair_key(view, app, view.queues[leaf].sized)
+            if scratch.queues[leaf].order == FAIR:
+                scratch.apps[app].key = fair_key(view, app, scratch.queues[leaf].sized)
             scratch.list[base + size].heap = app
             size += 1
     scratch.queues[leaf].heap_size = size
@@ -79,6 +80,7 @@ def begin_leaf(scratch: Scratch, leaf: int) -> None:
     scratch.queues[leaf].am_cursor = scratch.queues[leaf].first
     scratch.queues[leaf].cursor = scratch.queues[leaf].first
     scratch.queues[leaf].heap_size = -1
+    scratch.queues[leaf].served = -1
 
 
 @inner
@@ -96,8 +98,10 @@ def next_application(view: View, scratch: Scratch, leaf: int) -> int:
         if awaits_am(view, scratch, app):
             return app
         scratch.queues[leaf].am_cursor += 1
-    if scratch.queues[leaf].order == FAIR:
-        return next_fair(view, scratch, leaf)
+    if scratch.queues[leaf].order == LEVELS:
+        return next_of_levels(view, scratch, leaf)
+    if scratch.queues[leaf].order != FIFO:
+        return next_of_heap(view, scratch, leaf)
     while scratch.queues[leaf].cursor < last:
         app = scratch.list[scratch.queues[leaf].cursor].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
@@ -107,14 +111,14 @@ def next_application(view: View, scratch: Scratch, leaf: int) -> int:
 
 
 @inner
-def next_fair(view: View, scratch: Scratch, leaf: int) -> int:
+def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
     """Return the application with the least key, after putting the one served last where it belongs now."""
     if scratch.queues[leaf].heap_size < 0:
         build_heap(view, scratch, leaf)
     base = scratch.queues[leaf].first
-    if scratch.queues[leaf].heap_size > 0:
+    if scratch.queues[leaf].heap_size > 0 and scratch.queues[leaf].order == FAIR:
         head = scratch.list[base].heap
-        scratch.apps[head].key = fair_key(view, head, view.queues[leaf].sized)
+        scratch.apps[head].key = fair_key(view, head, scratch.queues[leaf].sized)
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     while scratch.queues[leaf].heap_size > 0:
         head = scratch.list[base].heap
@@ -124,3 +128,68 @@ def next_fair(view: View, scratch: Scratch, leaf: int) -> int:
         scratch.list[base].heap = scratch.list[base + scratch.queues[leaf].heap_size].heap
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     return -1
+
+
+@inner
+def cluster_share(view: View, scratch: Scratch, app: int) -> float:
+    """Return the dominant share of the cluster that an application uses, with what is assumed."""
+    share = 0.0
+    for r in range(len(view.counted)):
+        if view.counted[r] and scratch.rates[CLUSTER, r] > 0.0:
+            used = view.app_amounts[app, USED, r] + view.app_amounts[app, ASSUMED, r]
+            share = max(share, used / scratch.rates[CLUSTER, r])
+    return share
+
+
+@inner
+def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
+    """List the leaf's applications that want something by level, and add up what each level uses."""
+    base, count = scratch.queues[leaf].first, len(scratch.weights)
+    levels = scratch.levels[leaf * count : (leaf + 1) * count]
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
+        scratch.apps[app].share = cluster_share(view, scratch, app)
+        levels[level].used += scratch.apps[app].share
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            levels[level].end += 1
+    size = base
+    for level in range(count):
+        levels[level].cursor = size
+        size += levels[level].end
+        levels[level].end = levels[level].cursor
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
+            scratch.list[levels[level].end].heap = app
+            levels[level].end += 1
+    scratch.queues[leaf].heap_size = size - base
+
+
+@inner
+def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return the first application of the level that uses least for its weight, of those that have one; else -1."""
+    if scratch.queues[leaf].heap_size < 0:
+        build_levels(view, scratch, leaf)
+    count = len(scratch.weights)
+    levels = scratch.levels[leaf * count : (leaf + 1) * count]
+    served = scratch.queues[leaf].served
+    if served >= 0:
+        share = cluster_share(view, scratch, served)
+        level = int(min(max(scratch.apps[served].key, 0.0), count - 1.0))
+        levels[level].used += share - scratch.apps[served].share
+        scratch.apps[served].share = share
+    best = -1
+    for level in range(count):
+        while levels[level].cursor < levels[level].end:
+            if wants(view, scratch, scratch.list[levels[level].cursor].heap):
+                break
+            levels[level].cursor += 1
+        if levels[level].cursor == levels[level].end:
+            continue
+        if best < 0 or levels[level].used / scratch.weights[level] < levels[best].used / scratch.weights[best]:
+            best = level
+    served = -1 if best < 0 else scratch.list[levels[best].cursor].heap
+    scratch.queues[leaf].served = served
+    return served

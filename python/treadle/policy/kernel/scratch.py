@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ASSUMED, FREE
+from treadle.model.queues import FAIR as FAIR
+from treadle.model.queues import FIFO as FIFO
 from treadle.model.types import F64, I64, Records
 
 BIG_ROWS: Final = 64
@@ -39,6 +42,10 @@ MEMO: Final = 2  # asks that fit nowhere
 FIRST_FIT: Final = 0
 PACKING: Final = 1
 
+# How the applications of a leaf are ordered; the first two are those of `treadle.model.queues`.
+KEYED: Final = 2  # by a key that holds for the whole decide, least first
+LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
+
 
 class Knobs(NamedTuple):
     """Numbers that hold for one decide."""
@@ -59,7 +66,18 @@ SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=T
 place whose node is still open."""
 
 ROW: Final = np.dtype([("may", "u1"), ("done", "u1")])
-APPLICATION: Final = np.dtype([("key", "f8"), ("rank", "i4"), ("done", "u1")], align=True)
+APPLICATION: Final = np.dtype(
+    [
+        ("key", "f8"),  # for the leaf's order
+        ("share", "f8"),  # dominant share of the cluster, as it stood when its level was served last
+        ("rank", "i4"),
+        ("done", "u1"),
+    ],
+    align=True,
+)
+LEVEL: Final = np.dtype([("used", "f8"), ("cursor", "i4"), ("end", "i4")], align=True)
+"""A level of a leaf: the dominant shares of its applications added up, and which of them have not had their turn."""
+
 QUEUE: Final = np.dtype(
     [
         ("used_share", "f8"),
@@ -68,8 +86,10 @@ QUEUE: Final = np.dtype(
         ("first", "i4"),  # its applications in the list; they end where those of the next queue begin
         ("am_cursor", "i4"),
         ("cursor", "i4"),
-        ("heap_size", "i4"),
+        ("heap_size", "i4"),  # -1: not made yet in this decide
+        ("served", "i4"),  # the application served last by levels, or -1
         ("order", "u1"),
+        ("sized", "u1"),
     ],
     align=True,
 )
@@ -88,12 +108,17 @@ class Scratch(NamedTuple):
     rows: Records
     apps: Records
     queues: Records
-    list: Records  # the applications of each leaf, in fifo order, and the leaf's heap in fair order
+    list: Records  # the applications of each leaf, in fifo order, and the leaf's heap or levels
+    levels: Records  # queue x level, nothing unless a leaf is served by levels
+    weights: F64  # of the levels
     big: Records  # rows that fit no node, and how many proposals had been made then
 
 
-def scratch_for(cluster: Cluster, old: Scratch | None) -> Scratch:
-    """Return arrays large enough for the cluster, cleared as the loop expects; keep cursor and offers of ``old``."""
+def scratch_for(cluster: Cluster, old: Scratch | None, weights: Sequence[float] = ()) -> Scratch:
+    """Return arrays large enough for the cluster, cleared as the loop expects; keep cursor and offers of ``old``.
+
+    ``weights`` are those of the order's levels.
+    """
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
@@ -115,5 +140,7 @@ def scratch_for(cluster: Cluster, old: Scratch | None) -> Scratch:
         apps=marks,
         queues=queues,
         list=listed,
+        levels=np.zeros(len(queues) * len(weights), LEVEL),
+        weights=np.array(weights, np.float64),
         big=np.zeros(BIG_ROWS, BIG),
     )

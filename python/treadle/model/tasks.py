@@ -1,0 +1,105 @@
+"""Tasks that run and have run, by application and priority, as the steps in containers' lives tell.
+
+Frameworks give tasks of one kind one priority (the maps of a job, the vertices of a DAG), so an application's
+containers of one priority are taken for alike. AM containers are not tasks. All is forgotten with the application.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from treadle import events
+from treadle.model.applications import ApplicationTable
+from treadle.model.columns import Table, grown, own
+from treadle.model.kernel import tasks as kernel
+from treadle.model.pairs import PairMap
+from treadle.model.types import I32
+
+GROUP: Final = np.dtype(
+    [
+        ("created_ms", "i8"),  # sum over the tasks that run
+        ("ended_ms", "i8"),  # sum of the durations of those that ended well
+        ("application", "i4"),  # -1: a free row
+        ("priority", "i4"),
+        ("running", "i4"),
+        ("ended", "i4"),  # how many ended well
+        ("first", "i4"),  # a task that runs, or -1
+        ("next", "i4"),  # the application's next group
+        ("covered", "u1"),  # used while work is added up: the tasks that run are among those told of
+    ],
+    align=True,
+)
+
+TASK: Final = np.dtype(
+    [
+        ("key", "i8"),  # application and container
+        ("created_ms", "i8"),
+        ("group", "i4"),
+        ("next", "i4"),
+        ("before", "i4"),
+    ],
+    align=True,
+)
+
+
+class TaskTable(Table):
+    """Groups of tasks by ``index.find(application, priority)``. The amounts are what those that run have together."""
+
+    def __init__(self, resources: int) -> None:
+        super().__init__(GROUP, (resources,), {"application": -1})
+        self.index = PairMap()
+        self._tasks = Table(TASK, (resources,))
+        self._task_index = PairMap()
+        self._free: I32 = np.zeros(16, np.int32)
+        self._free_tasks: I32 = np.zeros(16, np.int32)
+        self._next = np.zeros(1, np.int64)
+        self._next_task = np.zeros(1, np.int64)
+
+    def apply(self, event: events.Containers, apps: ApplicationTable) -> None:
+        """Take steps in the lives of containers, in order. Steps of applications that are gone mean nothing."""
+        more = len(event.application)
+        apps.cover(np.maximum(event.application, 0), "application")
+        self.reserve(int(self._next[0]) + more)
+        self._free = grown(self._free, len(self.at) + 1, 0)
+        self.index.reserve(more)
+        self._tasks.reserve(int(self._next_task[0]) + more)
+        self._free_tasks = grown(self._free_tasks, len(self._tasks.at) + 1, 0)
+        self._task_index.reserve(more)
+        kernel.apply_containers(
+            apps.at,
+            self.at,
+            self.amounts,
+            self.index.pairs,
+            self._free,
+            self._next,
+            self._tasks.at,
+            self._tasks.amounts,
+            self._task_index.pairs,
+            self._free_tasks,
+            self._next_task,
+            own(event.container),
+            own(event.application),
+            own(event.priority),
+            own(event.event),
+            own(event.time_ms),
+            own(event.created_ms),
+            own(event.exit_status),
+            own(event.am),
+            own(event.capability),
+        )
+        self.size = int(self._next[0])
+
+    def drop(self, application: int, apps: ApplicationTable) -> None:
+        """Forget an application."""
+        kernel.drop_groups(
+            apps.at,
+            application,
+            self.at,
+            self.index.pairs,
+            self._free,
+            self._tasks.at,
+            self._task_index.pairs,
+            self._free_tasks,
+        )

@@ -1,0 +1,31 @@
+"""Durations that somebody else knows."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from treadle.config.parts import PARTS, Parameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64
+from treadle.model.view import View
+from treadle.policy.kernel.work import told_durations
+
+
+class ToldParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run of which nothing was told."
+    )
+
+
+@PARTS.register("estimate", "told", ToldParameters)
+class ToldEstimate:
+    """What a profile store or the simulator's oracle tells the engine of tasks (`treadle.events.TaskEstimates`)."""
+
+    def __init__(self, parameters: ToldParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+        """Set what was told."""
+        told_durations(view, cluster.told.size, rows_ms, groups_ms)

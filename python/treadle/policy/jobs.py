@@ -1,0 +1,78 @@
+"""What an order may look at: applications, the work left in them, the service they have had."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64, Records
+from treadle.model.view import View
+from treadle.policy.kernel import work as kernel
+from treadle.policy.parts import Estimate
+
+
+class Jobs:
+    """The applications of one decide. What is dear is worked out when it is first asked for.
+
+    Columns are by application index and as long as ``cluster.apps.at``; they say nothing of applications that are not
+    active.
+    """
+
+    def __init__(
+        self, cluster: Cluster, view: View, estimate: Estimate, listed: Records, totals: F64, now_ms: int
+    ) -> None:
+        """Look at a cluster.
+
+        Args:
+            cluster: the model
+            view: its columns
+            estimate: how long tasks take
+            listed: the active applications, in the column ``application``
+            totals: the cluster's resources
+            now_ms: the RM's time
+        """
+        self.cluster = cluster
+        self.now_ms = now_ms
+        self._view, self._estimate, self._listed, self._totals = view, estimate, listed, totals
+        self._work: tuple[F64, F64] | None = None
+
+    def rows_ms(self) -> tuple[F64, F64]:
+        """Return how long a task of each request row and of each group of tasks takes; NaN: not known."""
+        rows, groups = np.full(len(self._view.rows), np.nan), np.full(len(self._view.groups), np.nan)
+        self._estimate.durations(self.cluster, self._view, rows, groups)
+        return rows, groups
+
+    def work(self) -> F64:
+        """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms."""
+        return self._both()[0]
+
+    def left_ms(self) -> F64:
+        """Return the sum of the durations of the remaining tasks."""
+        return self._both()[1]
+
+    def service_ms(self) -> F64:
+        """Return the service attained: dominant share of the cluster x ms."""
+        return np.ascontiguousarray(self._view.apps["service_ms"])
+
+    def container_ms(self) -> F64:
+        """Return the time that all containers have had."""
+        return np.ascontiguousarray(self._view.apps["container_ms"])
+
+    def _both(self) -> tuple[F64, F64]:
+        if self._work is None:
+            rows_ms, groups_ms = self.rows_ms()
+            work, left_ms = np.zeros(len(self._view.apps)), np.zeros(len(self._view.apps))
+            default_ms = float(self._estimate.default_ms)
+            kernel.add_work(
+                self._view,
+                self._listed,
+                rows_ms,
+                groups_ms,
+                default_ms,
+                self._totals,
+                self.now_ms,
+                work,
+                left_ms,
+            )
+            self._work = work, left_ms
+        return self._work

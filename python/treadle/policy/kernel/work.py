@@ -1,0 +1,188 @@
+"""How much work is left in each application, and how much service each has had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.model.columns import ASSUMED, USED
+from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.pairs import find
+from treadle.model.kernel.tasks import group_key
+
+if TYPE_CHECKING:
+    from treadle.model.types import F64, I64, U8, Records
+    from treadle.model.view import View
+
+
+@kernel
+def charge(apps: Records, size: int, elapsed_ms: int) -> None:
+    """Add what applications have used since `note_use` to the service that they have had."""
+    for app in range(size):
+        apps[app].service_ms += apps[app].share * elapsed_ms
+        apps[app].container_ms += apps[app].charged * float(elapsed_ms)
+
+
+@kernel
+def note_use(apps: Records, amounts: I64, counted: U8, size: int, totals: F64) -> None:
+    """Note what applications use from now on, with what is assumed; ``totals`` are the cluster's resources."""
+    for app in range(size):
+        share = 0.0
+        for r in range(len(counted)):
+            if counted[r] and totals[r] > 0.0:
+                share = max(share, (amounts[app, USED, r] + amounts[app, ASSUMED, r]) / totals[r])
+        apps[app].share = share
+        apps[app].charged = apps[app].containers + apps[app].assumed_count
+
+
+@kernel
+def told_durations(view: View, size: int, rows_ms: F64, groups_ms: F64) -> None:
+    """Set the durations that were told: of the key for its row, of any of its keys for a group of tasks."""
+    for at in range(size):
+        app = view.told[at].application
+        if app < 0 or view.told[at].duration_ms < 0:
+            continue
+        if view.told[at].row >= 0:
+            rows_ms[view.told[at].row] = view.told[at].duration_ms
+        if view.told[at].priority >= 0:
+            group = find(view.group_index, group_key(app, view.told[at].priority))
+            if group >= 0:
+                groups_ms[group] = view.told[at].duration_ms
+
+
+@kernel
+def observed_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+    """Set the means of tasks that ended; of the application's other tasks where none of that priority has ended."""
+    for group in range(groups):
+        app = view.groups[group].application
+        if app < 0:
+            continue
+        if view.groups[group].ended > 0:
+            groups_ms[group] = view.groups[group].ended_ms / view.groups[group].ended
+        else:
+            mean = application_mean_ms(view, app)
+            if mean >= 0.0:
+                groups_ms[group] = mean
+    for row in range(rows):
+        app = view.rows[row].application
+        if app < 0:
+            continue
+        group = find(view.group_index, group_key(app, view.rows[row].priority))
+        if group >= 0:
+            rows_ms[row] = groups_ms[group]
+        else:
+            mean = application_mean_ms(view, app)
+            if mean >= 0.0:
+                rows_ms[row] = mean
+
+
+@inner
+def application_mean_ms(view: View, app: int) -> float:
+    """Return the mean duration of an application's tasks that have ended, -1 if none has."""
+    ended, ended_ms = 0, 0
+    group = view.apps[app].first_group
+    while group >= 0:
+        ended += view.groups[group].ended
+        ended_ms += view.groups[group].ended_ms
+        group = view.groups[group].next
+    return ended_ms / ended if ended > 0 else -1.0
+
+
+@inner
+def or_default(duration_ms: float, default_ms: float) -> float:
+    """Return a duration, the default if it is not known (NaN)."""
+    return duration_ms if duration_ms >= 0.0 else default_ms
+
+
+@inner
+def demand_of(amounts: I64, at: int, counted: U8, totals: F64) -> float:
+    """Return the sum of a row's amounts, each as a share of the cluster."""
+    demand = 0.0
+    for r in range(len(counted)):
+        if counted[r] and totals[r] > 0.0:
+            demand += amounts[at, r] / totals[r]
+    return demand
+
+
+@inner
+def add_asks(
+    view: View, app: int, rows_ms: F64, groups_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64
+) -> None:
+    """Add an application's tasks that wait; those that run too, where it was told how many have not ended."""
+    group = view.apps[app].first_group
+    while group >= 0:
+        view.groups[group].covered = 0
+        group = view.groups[group].next
+    row = view.apps[app].first_row
+    while row >= 0:
+        told = view.rows[row].told
+        if told < 0 or view.told[told].tasks < 0:
+            left_ms = view.rows[row].count * or_default(rows_ms[row], default_ms)
+            time_ms[app] += left_ms
+            work[app] += left_ms * demand_of(view.capability, row, view.counted, totals)
+        row = view.rows[row].next
+    told = view.apps[app].first_told
+    while told >= 0:
+        if view.told[told].tasks >= 0:
+            group = -1
+            if view.told[told].priority >= 0:
+                group = find(view.group_index, group_key(app, view.told[told].priority))
+            duration_ms = float(view.told[told].duration_ms)
+            if view.told[told].row >= 0:
+                duration_ms = rows_ms[view.told[told].row]
+            elif group >= 0:
+                duration_ms = groups_ms[group]
+            if group >= 0:
+                view.groups[group].covered = 1
+            left_ms = view.told[told].tasks * or_default(duration_ms, default_ms)
+            time_ms[app] += left_ms
+            work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
+        told = view.told[told].next
+
+
+@inner
+def add_running(
+    view: View,
+    app: int,
+    groups_ms: F64,
+    default_ms: float,
+    totals: F64,
+    now_ms: int,
+    work: F64,
+    time_ms: F64,
+) -> None:
+    """Add the rests of an application's tasks that run, or, if they are in already as a whole, take off their past."""
+    group = view.apps[app].first_group
+    while group >= 0:
+        running = view.groups[group].running
+        if running > 0:
+            whole_ms = running * or_default(groups_ms[group], default_ms)
+            past_ms = min(float(max(running * now_ms - view.groups[group].created_ms, 0)), whole_ms)
+            more_ms = -past_ms if view.groups[group].covered else whole_ms - past_ms
+            time_ms[app] += more_ms
+            work[app] += more_ms * demand_of(view.group_amounts, group, view.counted, totals) / running
+        group = view.groups[group].next
+
+
+@kernel
+def add_work(
+    view: View,
+    listed: Records,
+    rows_ms: F64,
+    groups_ms: F64,
+    default_ms: float,
+    totals: F64,
+    now_ms: int,
+    work: F64,
+    time_ms: F64,
+) -> None:
+    """Set for each listed application the sum over its remaining tasks of duration x demands, and of durations.
+
+    Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``work`` and ``time_ms``
+    are 0 before. A task that has run longer than expected counts as about to end.
+    """
+    for at in range(len(listed)):
+        app = listed[at].application
+        add_asks(view, app, rows_ms, groups_ms, default_ms, totals, work, time_ms)
+        add_running(view, app, groups_ms, default_ms, totals, now_ms, work, time_ms)
+        work[app] = max(work[app], 0.0)
+        time_ms[app] = max(time_ms[app], 0.0)

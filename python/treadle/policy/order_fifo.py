@@ -1,0 +1,26 @@
+"""First in, first out."""
+
+from __future__ import annotations
+
+from treadle.config.parts import PARTS, NoParameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64, Records
+from treadle.policy.jobs import Jobs
+from treadle.policy.kernel.scratch import FIFO
+
+
+@PARTS.register("order", "fifo")
+class FifoOrder:
+    """The application with the highest priority first, then the one that came first."""
+
+    weights = ()
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Serve every leaf so."""
+        leaves["order"] = FIFO
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing."""

@@ -1,0 +1,27 @@
+"""Least attained service."""
+
+from __future__ import annotations
+
+from treadle.config.parts import PARTS, NoParameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64, Records
+from treadle.policy.jobs import Jobs
+from treadle.policy.kernel.scratch import KEYED
+
+
+@PARTS.register("order", "las")
+class LasOrder:
+    """The application that has used the least so far: dominant share of the cluster x time."""
+
+    weights = ()
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Serve every leaf by the keys."""
+        leaves["order"] = KEYED
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set the service attained when the decide begins."""
+        key[:] = jobs.service_ms()

@@ -1,0 +1,55 @@
+"""Multi-level queues (SLearn, NSDI 2022, section 3)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from treadle.config.parts import PARTS, Parameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64, Records
+from treadle.policy.jobs import Jobs
+from treadle.policy.kernel.scratch import LEVELS
+
+
+class MlfqParameters(Parameters):
+    """What can be set; the defaults are those of SLearn."""
+
+    levels: int = Field(default=10, ge=1, le=64, description="How many levels there are.")
+    first_threshold_ms: int = Field(
+        default=1_000_000, ge=1, le=2**53, description="The largest size, in task time, of the first level."
+    )
+    threshold_factor: float = Field(
+        default=10.0, gt=1.0, le=1e6, description="Each further level's largest size is so many times as large."
+    )
+    weight_factor: float = Field(
+        default=10.0, ge=1.0, le=1e6, description="Each further level's weight is so many times smaller."
+    )
+    size: Literal["estimated", "attained"] = Field(
+        default="estimated",
+        description="What counts as size: the time that all tasks took and will take, or only what they took so far.",
+    )
+
+
+@PARTS.register("order", "mlfq", MlfqParameters)
+class MlfqOrder:
+    """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
+
+    def __init__(self, parameters: MlfqParameters) -> None:
+        levels = np.arange(parameters.levels)
+        self.weights = tuple(float(weight) for weight in parameters.weight_factor ** -levels.astype(float))
+        self._thresholds = parameters.first_threshold_ms * parameters.threshold_factor ** levels[:-1].astype(float)
+        self._estimated = parameters.size == "estimated"
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Serve every leaf by levels."""
+        leaves["order"] = LEVELS
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set each application's level."""
+        size_ms = jobs.container_ms()
+        if self._estimated:
+            size_ms = size_ms + jobs.left_ms()
+        key[:] = np.searchsorted(self._thresholds, size_ms)

@@ -1,0 +1,27 @@
+"""Shortest remaining processing time (Tetris, SIGCOMM 2014; Graphene, OSDI 2016, section 5)."""
+
+from __future__ import annotations
+
+from treadle.config.parts import PARTS, NoParameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64, Records
+from treadle.policy.jobs import Jobs
+from treadle.policy.kernel.scratch import KEYED
+
+
+@PARTS.register("order", "srpt")
+class SrptOrder:
+    """The application with the least work left: over its remaining tasks the sum of duration x demands."""
+
+    weights = ()
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Serve every leaf by the keys."""
+        leaves["order"] = KEYED
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set the work left when the decide begins."""
+        key[:] = jobs.work()

@@ -1,0 +1,67 @@
+"""Engines with other parts than the default ones, and events that the fake RM does not tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from treadle import events
+from treadle.config.parts import PARTS, Part
+from treadle.config.settings import Hold, Settings, default_settings
+from treadle.engine import Engine
+from treadle.events import ContainerEvent
+
+
+def settings_with(**parts: Any) -> Settings:
+    """Return settings with these kinds of parts, such as ``order="srpt"`` or ``fit=("packing", {"window": 1})``."""
+    settings = default_settings()
+    chosen = {}
+    for part, choice in parts.items():
+        name, parameters = (choice, {}) if isinstance(choice, str) else choice
+        kind = PARTS.kinds(part)[name]
+        chosen[part] = Part(kind, kind.parameters(**parameters))
+    return replace(settings, policy=replace(settings.policy, **chosen), hold=Hold(nodes_max=0))
+
+
+def engine_with(**parts: Any) -> Engine:
+    """Return an engine with these kinds of parts and no holds."""
+    return Engine(settings_with(**parts))
+
+
+def estimates(*keys: tuple[int, int, int, int]) -> events.TaskEstimates:
+    """Return estimates of (application, key, duration_ms, tasks)."""
+    columns = np.array(keys).T
+    app, key, tasks = (columns[at].astype(np.int32) for at in (0, 1, 3))
+    return events.TaskEstimates(app, key, columns[2], np.full(len(keys), -1), tasks)
+
+
+def ranks(*keys: tuple[int, int, float]) -> events.PlanRanks:
+    """Return ranks of (application, key, score)."""
+    columns = np.array(keys).T
+    return events.PlanRanks(columns[0].astype(np.int32), columns[1].astype(np.int32), columns[2])
+
+
+def containers(event: ContainerEvent, *lives: tuple[int, int, int, int, int], exit_status: int = 0) -> Any:
+    """Return a step of containers (application, number, priority, created_ms, time_ms) of one unit of each resource."""
+    count = len(lives)
+    columns = np.array(lives).T
+
+    def i32(values: Any) -> events.I32:
+        return np.broadcast_to(np.asarray(values, np.int32), (count,)).copy()
+
+    flags = np.zeros(count, np.uint8)
+    return events.Containers(
+        container=columns[1],
+        application=i32(columns[0]),
+        priority=i32(columns[2]),
+        node=i32(0),
+        event=flags + np.uint8(event),
+        time_ms=columns[4],
+        created_ms=columns[3],
+        exit_status=i32(exit_status),
+        by_treadle=flags,
+        am=flags.copy(),
+        capability=np.ones((count, 2), np.int64),
+    )

@@ -1,0 +1,174 @@
+"""Each order serves the applications of a leaf as its definition says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.parts import containers, engine_with, estimates
+
+from treadle.engine import Engine
+from treadle.events import ContainerEvent, Event
+
+ENDED, STARTED = ContainerEvent.COMPLETED, ContainerEvent.ALLOCATED
+
+
+def leaf_with(*asks: Any, size: int = 100, **queue: Any) -> FakeRM:
+    """Return one leaf with an application for each (count, capability)."""
+    rm = FakeRM()
+    rm.node("n0", (size, size))
+    (leaf,) = flat(rm, 1, (size, size), **queue)
+    for count, capability in asks:
+        rm.ask(rm.application(leaf), 0, count, capability)
+    return rm
+
+
+def served(rm: FakeRM, engine: Engine, limit: int, *more: Event, now_ms: int = 1000) -> list[int]:
+    """Return the applications served, in order."""
+    engine.apply([*rm.frame(), *more])
+    made = engine.decide(now_ms, limit, sequence=rm.sequence)
+    rm.commit(made)
+    return [int(app) for app in made.application]
+
+
+def test_fifo_serves_the_oldest_whatever_the_queue_is_configured_with() -> None:
+    rm = leaf_with((3, (1, 1)), (3, (1, 1)), order="fair")
+    assert served(rm, engine_with(order="fifo"), 4) == [0, 0, 0, 1]
+
+
+def test_fair_serves_whoever_uses_least_whatever_the_queue_is_configured_with() -> None:
+    rm = leaf_with((3, (2, 1)), (6, (1, 1)), order="fifo")
+    assert sorted(served(rm, engine_with(order="fair"), 6)) == [0, 0, 1, 1, 1, 1]
+
+
+def test_fair_by_size_gives_more_to_those_who_ask_for_more() -> None:
+    rm = leaf_with((60, (1, 1)), (2, (1, 1)))
+    equal = served(rm, engine_with(order="fair"), 4)
+    rm = leaf_with((60, (1, 1)), (2, (1, 1)))
+    sized = served(rm, engine_with(order=("fair", {"size_based_weight": True})), 4)
+    assert (equal.count(1), sized.count(1)) == (2, 1)
+
+
+def test_srpt_serves_the_least_sum_of_demands_when_nothing_is_known_of_durations() -> None:
+    rm = leaf_with((4, (1, 1)), (1, (9, 3)), (2, (1, 3)))  # 8, 12 and 8 hundredths of the cluster
+    assert served(rm, engine_with(order="srpt"), 10) == [0, 0, 0, 0, 2, 2, 1]
+
+
+def test_srpt_serves_the_least_duration_times_demands_that_was_told() -> None:
+    rm = leaf_with((4, (1, 1)), (1, (9, 3)), (2, (1, 3)))
+    told = estimates((0, 0, 900, -1), (1, 0, 100, -1), (2, 0, 400, -1))
+    assert served(rm, engine_with(order="srpt", estimate="told"), 10, told) == [1, 2, 2, 0, 0, 0, 0]
+
+
+def test_srpt_counts_the_tasks_left_that_were_told_also_before_they_are_asked_for() -> None:
+    rm = leaf_with((2, (1, 1)), (2, (1, 1)))
+    told = estimates((0, 0, 100, 50), (1, 0, 100, 3))
+    assert served(rm, engine_with(order="srpt", estimate="told"), 2, told) == [1, 1]
+
+
+def test_what_nothing_was_told_of_takes_the_default() -> None:
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    slow, fast = estimates((1, 0, 40_000, -1)), estimates((1, 0, 20_000, -1))
+    told = ("told", {"default_ms": 30_000})
+    assert served(rm, engine_with(order="srpt", estimate=told), 1, slow) == [0]
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    assert served(rm, engine_with(order="srpt", estimate=told), 1, fast) == [1]
+
+
+@pytest.mark.parametrize(("told", "first"), [(-1, 1), (12, 0)])
+def test_srpt_counts_the_rests_of_tasks_that_run(told: int, first: int) -> None:
+    """Ten tasks of 100 ms run since 95 ms: 50 ms are left of them, of one of which two more are waiting."""
+    rm = leaf_with((2, (1, 1)), (2, (1, 1)))
+    running = containers(STARTED, *((0, 1 + at, 0, 905, 905) for at in range(10)))
+    about = estimates((0, 0, 100, told), (1, 0, 110 if told < 0 else 130, -1))
+    # 0: 2 x 100 + 10 x 5 = 250; told of 12: 12 x 100 - 10 x 95 = 250. 1: 2 x 110 = 220 or 2 x 130 = 260.
+    assert served(rm, engine_with(order="srpt", estimate="told"), 1, running, about) == [first]
+
+
+def test_a_task_that_runs_longer_than_expected_is_about_to_end() -> None:
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    late = containers(STARTED, (0, 1, 0, 0, 0))
+    about = estimates((0, 0, 100, -1), (1, 0, 101, -1))
+    assert served(rm, engine_with(order="srpt", estimate="told"), 1, late, about, now_ms=9000) == [0]
+
+
+def test_observed_durations_are_means_of_the_same_application_and_priority() -> None:
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    slow = containers(ENDED, (0, 1, 0, 0, 300), (0, 2, 0, 100, 200))  # 300 and 100: 200 in the mean
+    fast = containers(ENDED, (1, 1, 0, 0, 190))
+    assert served(rm, engine_with(order="srpt", estimate="observed"), 1, slow, fast) == [1]
+
+
+def test_of_another_priority_the_applications_mean_is_taken_then_the_default() -> None:
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    other = containers(ENDED, (0, 1, 7, 0, 200))
+    for default, first in ((190, 1), (210, 0)):
+        observed = ("observed", {"default_ms": default})
+        assert served(rm, engine_with(order="srpt", estimate=observed), 1, other) == [first]
+        rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+
+
+def test_killed_tasks_say_nothing_of_durations() -> None:
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    preempted = containers(ENDED, (1, 1, 0, 0, 1), exit_status=-102)
+    ended = containers(ENDED, (0, 1, 0, 0, 29_000))
+    assert served(rm, engine_with(order="srpt", estimate="observed"), 1, preempted, ended) == [0]
+
+
+def test_las_serves_whoever_had_least_resource_time() -> None:
+    rm = leaf_with((60, (1, 1)), (60, (1, 1)))
+    engine = engine_with(order="las")
+    assert served(rm, engine, 10, now_ms=0) == [0] * 10, "nobody had anything: the first"
+    rm.complete(0)
+    assert served(rm, engine, 20, now_ms=1000) == [1] * 20, "0 had ten containers for a second"
+    rm.complete(0)
+    # By 1,400: 0 had 10 s and 9 x 0.4 s, 1 had 20 x 0.4 s.
+    assert served(rm, engine, 1, now_ms=1400) == [1]
+    rm.complete(0)
+    # By 3,000: 0 had 10 + 3.6 + 8 x 1.6 s = 26.4 s, 1 had 8 + 21 x 1.6 = 41.6 s.
+    assert served(rm, engine, 1, now_ms=3000) == [0]
+
+
+LEVELS: dict[str, Any] = {"levels": 3, "first_threshold_ms": 1000, "threshold_factor": 10.0, "weight_factor": 4.0}
+
+
+def test_levels_share_by_weight_and_are_fifo_inside() -> None:
+    """Levels 0 (applications 1 and 3), 1 (0), 2 (2) with weights 1, 1/4, 1/16: of 21 containers 16, 4 and 1."""
+    rm = leaf_with(*[(100, (1, 1))] * 4)
+    told = estimates((0, 0, 1, 10_000), (1, 0, 1, 1000), (2, 0, 1, 10_001), (3, 0, 1, 1))
+    made = served(rm, engine_with(order=("mlfq", LEVELS), estimate="told"), 21, told)
+    assert [made.count(app) for app in range(4)] == [4, 16, 1, 0]
+
+
+def test_a_level_without_asks_leaves_its_share_to_the_others() -> None:
+    rm = leaf_with((10, (1, 1)), (2, (1, 1)))
+    told = estimates((0, 0, 1, 10_000), (1, 0, 1, 1000))
+    made = served(rm, engine_with(order=("mlfq", LEVELS), estimate="told"), 100, told)
+    assert [made.count(app) for app in range(2)] == [10, 2]
+
+
+def test_by_attained_time_everybody_begins_at_the_top_and_sinks() -> None:
+    rm = leaf_with((50, (1, 1)), (50, (1, 1)))
+    engine = engine_with(order=("mlfq", LEVELS | {"size": "attained"}))
+    assert served(rm, engine, 2, now_ms=0) == [0, 0]
+    rm.complete(0)
+    assert served(rm, engine, 1, now_ms=400) == [0], "2 x 400 ms: still in the first level"
+    rm.complete(0)
+    made = served(rm, engine, 6, now_ms=1000)
+    assert made[:4] == [1, 1, 1, 1], "800 + 2 x 600 ms: one level down, where one container weighs as much as four"
+
+
+def test_the_levels_of_slearn_are_the_defaults() -> None:
+    engine = engine_with(order="mlfq")
+    order: Any = engine._policy._order
+    assert len(order.weights) == 10
+    assert order.weights[:3] == pytest.approx((1.0, 0.1, 0.01))
+    assert order._thresholds[:2].tolist() == [1e6, 1e7]
+
+
+@pytest.mark.parametrize("order", ["fifo", "fair", "srpt", "las", "mlfq"])
+def test_every_order_serves_everybody_in_the_end(order: str) -> None:
+    rm = leaf_with(*((1 + at % 3, (1 + at % 4, 1)) for at in range(12)))
+    made = served(rm, engine_with(order=order), 1000)
+    assert [made.count(app) for app in range(12)] == [1 + at % 3 for at in range(12)]
