@@ -12,7 +12,7 @@ from treadle.workload.distributions import BoundedPareto, Constant, Distribution
 from treadle.workload.errors import WorkloadError
 from treadle.workload.generate import poisson
 from treadle.workload.job import Workload
-from treadle.workload.load import loads, scaled_to_load, window_loads
+from treadle.workload.load import job_work, loads, scaled_to_load, window_loads
 from treadle.workload.shapes import Shape, bag, layered, map_reduce, mixed, narrow, one_of, wide
 
 SHAPES: dict[str, Shape] = {
@@ -47,9 +47,15 @@ def test_the_same_seed_gives_the_same_jobs_and_the_load_is_met(shape: str, seed:
     two = poisson(seed, jobs, shape=SHAPES[shape], capacity=CAPACITY, load=load, queues={"a": 1, "b": 3}, users=3)
     assert flat(one) == flat(two)
     assert len(one.jobs) == jobs
-    end_ms = one.jobs[-1].arrival_ms
+    busy_ms = max(sum(job_work(job).get(name, 0) for job in one.jobs) / CAPACITY[name] for name in CAPACITY)
     # Arrivals are whole milliseconds, so the span is met to half of one.
-    assert max(loads(one, CAPACITY).values()) == pytest.approx(load, rel=0.51 / max(1, end_ms))
+    assert one.jobs[-1].arrival_ms == pytest.approx(busy_ms / load, abs=0.51)
+
+
+def test_the_load_is_work_over_capacity_and_span() -> None:
+    workload = poisson(1, 200, capacity=CAPACITY, load=0.8)
+    assert max(loads(workload, CAPACITY).values()) == pytest.approx(0.8, rel=1e-5)
+    assert loads(poisson(1, 200, mean_gap_ms=1e-6), CAPACITY) == {"memory-mb": 0, "vcores": 0}  # all at time 0
 
 
 @settings(max_examples=20, deadline=None)

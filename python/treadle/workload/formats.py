@@ -1,0 +1,193 @@
+"""The formats of workloads, how each is told from the others, and the one function that reads them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.workload.eagle import read_eagle
+from treadle.workload.errors import WorkloadError, wrong
+from treadle.workload.google import TASKS_FILE, TASKS_HEADER, read_google
+from treadle.workload.job import Workload
+from treadle.workload.omega import START, TABLES, read_omega
+from treadle.workload.rumen import read_rumen
+from treadle.workload.sls import read_sls
+from treadle.workload.source import SAMPLE_CHARACTERS, Progress, find_file, read_text
+from treadle.workload.swim import read_swim
+from treadle.workload.synth import read_synth
+from treadle.workload.tpch import PROFILES_HEADER, read_tpch
+
+_FIELD: Final = re.compile(r'"([^"\\]+)"\s*:')
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a format is told by: the start of a file, or the names in a folder."""
+
+    path: Path
+    start: str
+    """The first characters; empty for a folder."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The first lines that are not empty, without the last, which may be cut off unless it is the only one."""
+        lines = [line.strip() for line in self.start.splitlines()]
+        found = [line for line in lines if line]
+        return found[:-1] if len(self.start) >= SAMPLE_CHARACTERS and len(found) > 1 else found
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return self.path.is_dir()
+
+    @property
+    def fields(self) -> set[str]:
+        """What could be names of JSON fields: all strings followed by a colon."""
+        return set(_FIELD.findall(self.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format and its reader."""
+
+    name: str
+    summary: str
+    objection: Callable[[Content], str]
+    """Returns why a content is not of this format; empty if it is."""
+    read: Callable[..., Workload]
+    """Takes the path, ``progress`` and the format's own options."""
+    seeded: bool = False
+    """Whether the file only says how jobs are drawn, so that ``seed`` is one of the options."""
+
+
+def _json_with(*fields: str) -> Callable[[Content], str]:
+    def objection(content: Content) -> str:
+        if content.is_folder:
+            return "a folder"
+        if content.start.lstrip()[:1] not in ("{", "["):
+            return "no JSON"
+        return "" if content.fields.intersection(fields) else f"no field {' or '.join(fields)}"
+
+    return objection
+
+
+def _headed(header: str, file: str) -> Callable[[Content], str]:
+    def objection(content: Content) -> str:
+        if content.is_folder:
+            return "" if find_file(content.path, file) else f"no {file} in the folder"
+        return "" if content.lines[:1] == [header] else f"the first line is not {header[:40]}..."
+
+    return objection
+
+
+def _not_eagle(content: Content) -> str:
+    if content.is_folder:
+        return "a folder"
+    for line in content.lines[:5]:
+        fields = line.split()
+        if len(fields) < 4 or not all(map(_is_number, fields)):
+            return "a line is not of four or more numbers"
+        if len(content.start) < SAMPLE_CHARACTERS and int(float(fields[1])) != len(fields) - 3:
+            return "the second number is not how many follow the third"
+    return "" if content.lines else "no line"
+
+
+def _not_swim(content: Content) -> str:
+    if content.is_folder:
+        return "a folder"
+    for line in content.lines[:5]:
+        fields = line.split("\t")
+        if len(fields) not in (6, 7) or not all(map(_is_number, fields[1:6])):
+            return "a line is not of a name and five numbers separated by tabs"
+    return "" if content.lines else "no line"
+
+
+def _not_omega(content: Content) -> str:
+    folder = content.path if content.is_folder else content.path.parent
+    if not content.is_folder and not any(part in content.path.name for part in (START, *TABLES)):
+        return "not one of Omega's tables by its name"
+    missing = [part for part in (START, *TABLES) if not any(folder.glob(f"*{part}*.log*"))]
+    return f"no *{missing[0]}*.log in the folder" if missing else ""
+
+
+FORMATS: Final[dict[str, Format]] = {
+    known.name: known
+    for known in (
+        Format("sls", "SLS JSON of Hadoop's load simulator", _json_with("job.tasks"), read_sls),
+        Format(
+            "synth",
+            "SYNTH JSON of Hadoop's load simulator",
+            _json_with("job_classes", "workload_weight"),
+            read_synth,
+            True,
+        ),
+        Format("rumen", "Rumen's JSON of finished MapReduce jobs", _json_with("jobID", "mapTasks"), read_rumen),
+        Format("google", "extract of Google's trace of 2011", _headed(TASKS_HEADER, TASKS_FILE), read_google),
+        Format("eagle", "trace of the Sparrow, Hawk and Eagle simulators", _not_eagle, read_eagle),
+        Format("tpch", "TPC-H DAGs measured on Spark", _headed(PROFILES_HEADER, "profiles.csv"), read_tpch),
+        Format("swim", "SWIM's samples of Facebook's clusters", _not_swim, read_swim),
+        Format("omega", "tables of the Omega lightweight simulator", _not_omega, read_omega, True),
+    )
+}
+"""In the order in which they are tried."""
+
+
+def read_workload(
+    path: Path,
+    format: str | None = None,  # noqa: A002 (as the option of the command is called)
+    *,
+    progress: Progress | None = None,
+    seed: int | None = None,
+    **options: Any,
+) -> Workload:
+    """Read a file, plain or packed by xz or gzip, or a folder of files that belong together.
+
+    Args:
+        path: the file or folder.
+        format: a name of `FORMATS`; None: told by the content.
+        progress: called now and then with the share that is read.
+        seed: of formats that only say how jobs are drawn (`Format.seeded`); others do not look at it.
+        options: other ones of the format's own reader.
+
+    Raises:
+        WorkloadError: nothing can be read there, no format fits (the text says why each does not), or the content is
+            wrong, with its line or record and field.
+    """
+    if format is not None and format not in FORMATS:
+        raise WorkloadError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+    if not path.exists():
+        raise wrong(path, "", "there is no such file or folder")
+    known = FORMATS[format or recognised(path)]
+    if known.seeded and seed is not None:
+        options["seed"] = seed
+    return known.read(path, progress=progress, **options)
+
+
+def recognised(path: Path) -> str:
+    """Return the name of the format that a file or folder has by its content.
+
+    Raises:
+        WorkloadError: none fits, or nothing can be read there.
+    """
+    content = Content(path, "" if path.is_dir() else read_text(path, SAMPLE_CHARACTERS))
+    if not path.is_dir() and not content.start.strip():
+        raise wrong(path, "", "the file is empty")
+    objections = {}
+    for known in FORMATS.values():
+        objection = known.objection(content)
+        if not objection:
+            return known.name
+        objections[known.name] = objection
+    reasons = "".join(f"\n  {name}: {reason}" for name, reason in objections.items())
+    raise wrong(path, "", f"this is none of the formats known; name the right one with the format option{reasons}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
