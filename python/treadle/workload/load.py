@@ -14,6 +14,9 @@ from treadle.workload.job import Job, Workload
 Capacity = Mapping[str, float]
 """What a cluster has of each resource; a resource that is missing is not limited."""
 
+_STEPS_MAX = 30
+_PRECISION = 0.001
+
 
 def job_work(job: Job) -> dict[str, float]:
     """Return what a job holds of each resource summed over time, in the resource's units times milliseconds."""
@@ -83,12 +86,39 @@ def scaled_to_load(workload: Workload, capacity: Capacity, load: float) -> Workl
     Raises:
         WorkloadError: one of these does not hold.
     """
+    return _stretched(workload, _factor(max(loads(workload, capacity).values(), default=0.0), load))
+
+
+def scaled_to_window_load(workload: Workload, capacity: Capacity, load: float) -> Workload:
+    """Return the same jobs with all arrival times multiplied so that the mean of `window_loads` is ``load``.
+
+    It is met to one in a thousand, or as nearly as 30 steps come to it: as jobs pass from window to window the mean
+    moves in jumps.
+
+    Raises:
+        WorkloadError: as `scaled_to_load`.
+    """
+    factor = _factor(max(loads(workload, capacity).values(), default=0.0), load)
+    best = (float("inf"), workload)
+    for _ in range(_STEPS_MAX):
+        scaled = _stretched(workload, factor)
+        mean = float(window_loads(scaled, capacity).mean())
+        best = min(best, (abs(mean / load - 1.0), scaled), key=lambda found: found[0])
+        if best[0] < _PRECISION or mean <= 0.0:
+            break
+        factor *= mean / load
+    return best[1]
+
+
+def _factor(now: float, load: float) -> float:
     if not 0.0 < load < float("inf"):
         raise WorkloadError(f"load is {load}: it must be a number above 0")
-    now = max(loads(workload, capacity).values(), default=0.0)
     if now <= 0.0:
         raise WorkloadError("the load cannot be scaled: no job arrives after time 0, or none asks for what is limited")
-    factor = now / load
+    return now / load
+
+
+def _stretched(workload: Workload, factor: float) -> Workload:
     jobs = tuple(replace(job, arrival_ms=round(job.arrival_ms * factor)) for job in workload.jobs)
     return Workload(workload.resources, jobs, workload.notes)
 

@@ -83,7 +83,7 @@ def _unpacked(raw: io.BufferedReader) -> io.TextIOWrapper:
 
 def _explained(path: Path, line: int, error: Exception) -> WorkloadError:
     where = f"after line {line}" if line else ""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
         return wrong(path, where, "there is no such file")
     if isinstance(error, IsADirectoryError):
         return wrong(path, where, "this is a folder; name a file in it")
