@@ -1,0 +1,110 @@
+"""The tables of a store and the steps that bring older ones up to date.
+
+Migrations are a list of steps and the number of those taken, in a table of their own, and not Alembic's: three tables
+that only this package writes need no environment, revision graph or autogeneration, and a step must run within the
+transaction in which a sidecar opens the store, killed at any moment or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    insert,
+    inspect,
+    select,
+    update,
+)
+
+from treadle.profiles.errors import StoreError, Unusable
+
+METADATA: Final = MetaData()
+
+SCHEMA: Final = Table("treadle_schema", METADATA, Column("version", Integer, nullable=False))
+
+PROFILES: Final = Table(
+    "treadle_profiles",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("digest", String(32), nullable=False, unique=True),  # of the key: its texts are too long for an index
+    Column("user_digest", String(32), nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("runs", BigInteger, nullable=False),
+    Column("first_seen_ms", BigInteger, nullable=False),
+    Column("last_seen_ms", BigInteger, nullable=False),
+    Column("recent", Text, nullable=False),
+    Index("treadle_profiles_by_user", "user_digest", "last_seen_ms"),
+    Index("treadle_profiles_by_age", "last_seen_ms"),
+)
+
+STAGES: Final = Table(
+    "treadle_stages",
+    METADATA,
+    Column(
+        "profile",
+        Integer,
+        ForeignKey("treadle_profiles.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    Column("document", Text, nullable=False),  # the rest of a StageProfile, JSON: see documents.py
+)
+
+
+def _first(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[PROFILES, STAGES])
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_first]
+"""Step k brings a store from version k to version k + 1. A step that has been released is never changed."""
+
+
+def migrate(connection: Connection, store: str) -> None:
+    """Bring a store up to date, or make its tables, within the connection's transaction.
+
+    Raises:
+        StoreError: a newer version made it, or the tables are not ours.
+    """
+    version = stored_version(connection, store)
+    if version is None:
+        SCHEMA.create(connection)
+        connection.execute(insert(SCHEMA).values(version=0))
+        version = 0
+    for step in MIGRATIONS[version:]:
+        step(connection)
+    if version < len(MIGRATIONS):
+        connection.execute(update(SCHEMA).values(version=len(MIGRATIONS)))
+
+
+def stored_version(connection: Connection, store: str) -> int | None:
+    """Return how many steps a store has behind it; None if it is empty.
+
+    Raises:
+        StoreError: as `migrate`.
+    """
+    tables = set(inspect(connection).get_table_names())
+    if SCHEMA.name not in tables:
+        if tables & {PROFILES.name, STAGES.name}:
+            raise StoreError(store, Unusable.FOREIGN)
+        return None
+    version = connection.execute(select(SCHEMA.c.version)).scalar()
+    if not isinstance(version, int) or version < 0:
+        raise StoreError(store, Unusable.CORRUPTED, f"its version is {version!r}")
+    if version > len(MIGRATIONS):
+        raise StoreError(store, Unusable.NEWER, f"version {version}, this Treadle knows {len(MIGRATIONS)}")
+    return version

@@ -1,0 +1,247 @@
+"""The store of profiles: a recurring job's runs go in, its profile comes out, in any process and after any death."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from treadle.profiles.connection import READS, connect, file_of, shown
+from treadle.profiles.documents import compact, stage_from_json, stage_json
+from treadle.profiles.errors import StoreError, Unusable, explained
+from treadle.profiles.profile import JobProfile, merged, not_after, with_run
+from treadle.profiles.pruning import prune
+from treadle.profiles.recurrence import RecurrenceKey, user_digest
+from treadle.profiles.retention import Retention
+from treadle.profiles.run import JobRun, storable_run
+from treadle.profiles.schema import MIGRATIONS, PROFILES, STAGES, migrate, stored_version
+
+PRUNE_EVERY: Final = 256
+"""Runs between two looks at the age and the size of everything."""
+
+_ATTEMPTS: Final = 3
+"""Of a transaction, where another one made a profile's row at the same moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which profiles: all whose key has every part that is given. ``name`` is compared without regard to case."""
+
+    user: str | None = None
+    queue: str | None = None
+    type: str | None = None
+    name: str | None = None
+
+    def matches(self, key: RecurrenceKey) -> bool:
+        """Is a key among them?"""
+        return (
+            (self.user is None or key.user == self.user)
+            and (self.queue is None or key.queue == self.queue)
+            and (self.type is None or key.type == self.type.upper())
+            and (self.name is None or key.name == self.name.lower())
+        )
+
+
+class ProfileStore:
+    """Profiles by recurrence key. May be used by several threads and processes at once.
+
+    Each method is one transaction: after a kill at any moment it has either happened or not. Each raises `StoreError`
+    if the store cannot be used now, and leaves it as it was.
+    """
+
+    def __init__(self, engine: Engine, name: str, retention: Retention) -> None:
+        """Take an engine whose tables are up to date; see `open_store`."""
+        self._engine = engine
+        self.name = name
+        """Its path or URL, without a password."""
+        self._retention = retention
+        self._until_prune = PRUNE_EVERY
+
+    def put(self, run: JobRun, now_ms: int) -> bool:
+        """Add a run to the profile of its key; returns whether there was anything new in it (see `with_run`)."""
+        run = storable_run(run, now_ms)
+
+        def change(before: JobProfile | None) -> JobProfile | None:
+            return with_run(None if before is None else not_after(before, now_ms), run)
+
+        return self._change(run.key, change, now_ms)
+
+    def merge(self, profile: JobProfile, now_ms: int) -> bool:
+        """Add what another store knows of a key; returns whether anything changed (see `profile.merged`)."""
+
+        def change(before: JobProfile | None) -> JobProfile | None:
+            other = not_after(profile, now_ms)
+            after = other if before is None else merged(before, other)
+            return None if after is before else after
+
+        return self._change(profile.key, change, now_ms)
+
+    def get(self, key: RecurrenceKey) -> JobProfile | None:
+        """Return the profile of a key; None if there is none."""
+        with self._transaction(reads=True) as connection:
+            row = connection.execute(select(PROFILES).where(PROFILES.c.digest == key.digest())).first()
+            return None if row is None else self._profile(connection, row)
+
+    def profiles(self, selection: Selection | None = None) -> list[JobProfile]:
+        """Return the profiles of a selection, or all, by user, queue, type and name."""
+        wanted = selection or Selection()
+        query = select(PROFILES)
+        for column, value in (("user_name", wanted.user), ("queue", wanted.queue)):
+            if value is not None:
+                query = query.where(PROFILES.c[column] == value)
+        with self._transaction(reads=True) as connection:
+            rows = [row for row in connection.execute(query).all() if wanted.matches(_key(row))]
+            found = [self._profile(connection, row) for row in rows]
+        return sorted(found, key=lambda profile: profile.key)
+
+    def forget(self, selection: Selection) -> int:
+        """Forget the profiles of a selection; returns how many there were."""
+        with self._transaction() as connection:
+            rows = connection.execute(select(PROFILES)).all()
+            ids = [row.id for row in rows if selection.matches(_key(row))]
+            for number in ids:
+                connection.execute(delete(STAGES).where(STAGES.c.profile == number))
+                connection.execute(delete(PROFILES).where(PROFILES.c.id == number))
+        return len(ids)
+
+    def prune(self, now_ms: int) -> int:
+        """Forget what the retention does not keep; returns how many profiles."""
+        with self._transaction() as connection:
+            return prune(connection, self._retention, now_ms)
+
+    def size_bytes(self) -> int:
+        """Return how much space its file takes; 0 if it is no SQLite file."""
+        file = file_of(self._engine)
+        return file.stat().st_size if file is not None and file.exists() else 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _change(
+        self, key: RecurrenceKey, change: Callable[[JobProfile | None], JobProfile | None], now_ms: int
+    ) -> bool:
+        """Replace the profile of a key by what ``change`` makes of it, one caller after the other."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                changed = self._change_once(key, change, now_ms)
+                break
+            except IntegrityError as error:
+                if attempt == _ATTEMPTS:
+                    raise explained(self.name, error) from error
+        self._until_prune -= 1
+        if self._until_prune <= 0:
+            self._until_prune = PRUNE_EVERY
+            self.prune(now_ms)
+        return changed
+
+    def _change_once(
+        self, key: RecurrenceKey, change: Callable[[JobProfile | None], JobProfile | None], now_ms: int
+    ) -> bool:
+        with self._transaction() as connection:
+            query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
+            row = connection.execute(query).first()
+            after = change(None if row is None else self._profile(connection, row))
+            if after is None:
+                return False
+            number = self._write_profile(connection, after, None if row is None else row.id)
+            connection.execute(delete(STAGES).where(STAGES.c.profile == number))
+            stages = [
+                {"profile": number, "ordinal": ordinal, "document": compact(stage_json(stage))}
+                for ordinal, stage in enumerate(after.stages)
+            ]
+            if stages:
+                connection.execute(insert(STAGES), stages)
+            prune(connection, self._retention, now_ms, user=key.user)
+        return True
+
+    def _write_profile(self, connection: Connection, profile: JobProfile, number: int | None) -> int:
+        values = {
+            "digest": profile.key.digest(),
+            "user_digest": user_digest(profile.key.user),
+            "user_name": profile.key.user,
+            "queue": profile.key.queue,
+            "type": profile.key.type,
+            "name": profile.key.name,
+            "runs": profile.runs,
+            "first_seen_ms": profile.first_seen_ms,
+            "last_seen_ms": profile.last_seen_ms,
+            "recent": compact([list(run) for run in profile.recent]),
+        }
+        if number is not None:
+            connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
+            return number
+        inserted = connection.execute(insert(PROFILES).values(**values)).inserted_primary_key
+        assert inserted is not None, "a table with a primary key"
+        return int(inserted[0])
+
+    def _profile(self, connection: Connection, row: Row[Any]) -> JobProfile:
+        query = select(STAGES.c.document).where(STAGES.c.profile == row.id).order_by(STAGES.c.ordinal)
+        try:
+            stages = tuple(stage_from_json(json.loads(document)) for (document,) in connection.execute(query))
+            recent = tuple((int(ended), str(run), int(took)) for ended, run, took in json.loads(row.recent))
+        except (ValueError, TypeError) as error:
+            raise StoreError(self.name, Unusable.CORRUPTED, f"row {row.id}: {error}") from error
+        return JobProfile(_key(row), row.runs, row.first_seen_ms, row.last_seen_ms, recent, stages)
+
+    @contextmanager
+    def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
+        try:
+            engine = self._engine.execution_options(**{READS: True}) if reads else self._engine
+            with engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except (SQLAlchemyError, OSError) as error:
+            raise explained(self.name, error) from error
+
+
+def open_store(location: str, retention: Retention | None = None, *, read_only: bool = False) -> ProfileStore:
+    """Open a store, or make it: a path of an SQLite file, or a URL of SQLAlchemy's.
+
+    Raises:
+        StoreError: it cannot be used; with ``read_only`` also if it is not there.
+    """
+    name = shown(location)
+    engine = connect(location, read_only=read_only)
+    try:
+        with engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                _check(connection, name)
+            if not read_only:
+                migrate(connection, name)
+            elif (version := stored_version(connection, name)) != len(MIGRATIONS):
+                raise StoreError(name, Unusable.FOREIGN, f"version {version}; open it for writing once")
+    except Exception as error:
+        engine.dispose()
+        raise explained(name, error) from error
+    return ProfileStore(engine, name, retention or Retention())
+
+
+def open_or_none(location: str, retention: Retention | None = None) -> tuple[ProfileStore | None, str]:
+    """Return a store and an empty text, or None and why it cannot be used: what schedules goes on without it."""
+    try:
+        return open_store(location, retention), ""
+    except StoreError as error:
+        return None, str(error)
+
+
+def _check(connection: Connection, name: str) -> None:
+    found: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
+    if not found or found[0][0] != "ok":
+        raise StoreError(name, Unusable.CORRUPTED, str(found[0][0]).partition("\n")[0] if found else "")
+
+
+def _key(row: Row[Any]) -> RecurrenceKey:
+    return RecurrenceKey(row.user_name, row.queue, row.type, row.name)
