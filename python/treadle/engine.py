@@ -110,7 +110,7 @@ class Engine:
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
-        return () if self._cluster is None else self._cluster.queues.warnings
+        return () if self._cluster is None else (*self._cluster.queues.warnings, *self._policy.warnings())
 
     def assumed(self) -> int:
         """Return how many proposals have no known fate."""

@@ -15,6 +15,8 @@ from treadle.proposals import Proposals
 
 Amounts = tuple[int, ...]
 
+RESOURCES = ("memory-mb", "vcores", "cpu", "gpu")
+
 
 def add(a: Amounts, b: Amounts, sign: int = 1) -> Amounts:
     return tuple(x + sign * y for x, y in zip(a, b, strict=True))
@@ -63,15 +65,17 @@ class Application:
     state: ApplicationState = ApplicationState.ACTIVE
     asks: dict[int, Ask] = field(default_factory=dict)
     blacklist: list[str] = field(default_factory=list)
-    used: Amounts = (0, 0)
+    used: Amounts = ()
     containers: int = 0
 
 
 class FakeRM:
-    """The truth. ``counted`` says which resources the calculator looks at; there are two."""
+    """The truth. ``counted`` says which resources the calculator looks at; there are as many as it is long."""
 
     def __init__(self, counted: Amounts = (1, 1), settings: dict[str, str] | None = None) -> None:
         self.counted = counted
+        self.none: Amounts = (0,) * len(counted)
+        self.plenty: Amounts = (1 << 40,) * len(counted)
         self.settings = {"node-locality-delay": "0", "nm-heartbeat-ms": "1000"} | (settings or {})
         self.nodes: list[Node] = []
         self.queues: list[Queue] = []
@@ -91,11 +95,11 @@ class FakeRM:
         return len(self.nodes) - 1
 
     def queue(self, parent: int, guaranteed: Amounts, maximum: Amounts | None = None, **more: Any) -> int:
-        self.queues.append(Queue(parent, guaranteed, maximum or (1 << 40, 1 << 40), **more))
+        self.queues.append(Queue(parent, guaranteed, maximum or self.plenty, **more))
         return len(self.queues) - 1
 
     def application(self, queue: int, **more: Any) -> int:
-        self.applications.append(Application(queue, **more))
+        self.applications.append(Application(queue, used=self.none, **more))
         self._changed.add(len(self.applications) - 1)
         return len(self.applications) - 1
 
@@ -129,9 +133,9 @@ class FakeRM:
         self.nodes[node].free = add(self.nodes[node].free, capability, -sign)
         for queue in self.path(app.queue):
             used = self.queues[queue].used
-            used[partition] = add(used.get(partition, (0, 0)), capability, sign)
+            used[partition] = add(used.get(partition, self.none), capability, sign)
         key = (app.queue, app.user, partition)
-        self.user_used[key] = add(self.user_used.get(key, (0, 0)), capability, sign)
+        self.user_used[key] = add(self.user_used.get(key, self.none), capability, sign)
 
     # What the shim would send.
 
@@ -144,7 +148,7 @@ class FakeRM:
             head.append(events.Snapshot(1))
         head.append(self._texts.drain())
         if not self._told:
-            head += [resource_types(("memory-mb", "vcores"), self.counted), events.Settings(self.settings)]
+            head += [resource_types(RESOURCES[: len(self.counted)], self.counted), events.Settings(self.settings)]
         self._told = True
         self._changed.clear()
         self._fates.clear()
@@ -185,7 +189,7 @@ class FakeRM:
         return row | {"ordering_policy_name": queue.order, "size_based_weight": queue.sized, "priority": queue.priority}
 
     def _limit_rows(self) -> list[dict[str, Any]]:
-        none = (0, 0)
+        none = self.none
         return [
             {"queue": at, "partition_name": partition, "guaranteed": queue.guaranteed, "maximum": queue.maximum}
             | {"used": queue.used.get(partition, none), "pending": none, "am_limit": none, "am_used": none}
@@ -197,7 +201,7 @@ class FakeRM:
         leaves = sorted({(app.queue, app.user) for app in self.applications if app.user in self.user_limit})
         return [
             {"queue": queue, "user_name": user, "partition_name": partition, "limit": self.user_limit[user]}
-            | {"used": self.user_used.get((queue, user, partition), (0, 0))}
+            | {"used": self.user_used.get((queue, user, partition), self.none)}
             for queue, user in leaves
             for partition in self.partitions()
         ]
@@ -216,7 +220,7 @@ class FakeRM:
 
     def _usage_row(self, at: int) -> dict[str, Any]:
         app = self.applications[at]
-        return {"application": at, "containers": app.containers, "used": app.used, "headroom": (1 << 40, 1 << 40)}
+        return {"application": at, "containers": app.containers, "used": app.used, "headroom": self.plenty}
 
     def _blacklist_rows(self, changed: list[int]) -> list[dict[str, Any]]:
         return [{"application": at, "name_name": name} for at in changed for name in self.applications[at].blacklist]
@@ -271,33 +275,37 @@ class FakeRM:
             return "blacklisted"
         if not self._near_enough(ask, machine):
             return "relaxLocality"
-        over = [r for r in (0, 1) if self.counted[r] and ask.capability[r] > machine.free[r]]
+        over = [r for r in range(len(self.counted)) if self.counted[r] and ask.capability[r] > machine.free[r]]
         if over:
             return "node full"
         for queue in self.path(app.queue):
-            used = self.queues[queue].used.get(ask.partition, (0, 0))
+            used = self.queues[queue].used.get(ask.partition, self.none)
             after = add(used, ask.capability)
-            if any(self.counted[r] and after[r] > self.queues[queue].maximum[r] for r in (0, 1)):
+            if any(self.counted[r] and after[r] > self.queues[queue].maximum[r] for r in range(len(self.counted))):
                 return "queue maximum"
-        used = self.user_used.get((app.queue, app.user, ask.partition), (0, 0))
+        used = self.user_used.get((app.queue, app.user, ask.partition), self.none)
         limit = self._limit_now(app, ask.partition)
-        over_limit = any(self.counted[r] and used[r] > limit[r] for r in (0, 1))
+        over_limit = any(self.counted[r] and used[r] > limit[r] for r in range(len(self.counted)))
         return "user limit" if over_limit and self._dominant(used) >= self._dominant(limit) else ""
 
     def _limit_now(self, app: Application, partition: str) -> Amounts:
         """Return the user's limit: as told last, and what a leaf at its guarantee has grown by since."""
-        limit = self.user_limit.get(app.user, (1 << 60, 1 << 60))
-        then = self._told_used.get((app.queue, partition), (0, 0))
+        limit = self.user_limit.get(app.user, (1 << 60,) * len(self.counted))
+        then = self._told_used.get((app.queue, partition), self.none)
         queue = self.queues[app.queue]
-        counted = [r for r in (0, 1) if self.counted[r]]
+        counted = [r for r in range(len(self.counted)) if self.counted[r]]
         full = any(then[r] >= queue.guaranteed[r] for r in counted)
         if not full or any(limit[r] < then[r] for r in counted):
             return limit
-        return add(limit, add(queue.used.get(partition, (0, 0)), then, -1))
+        return add(limit, add(queue.used.get(partition, self.none), then, -1))
 
     def _dominant(self, amounts: Amounts) -> float:
-        total = [sum(node.total[r] for node in self.nodes if node.state != NodeState.GONE) for r in (0, 1)]
-        return max((amounts[r] / total[r] for r in (0, 1) if self.counted[r] and total[r]), default=0.0)
+        total = [
+            sum(node.total[r] for node in self.nodes if node.state != NodeState.GONE) for r in range(len(self.counted))
+        ]
+        return max(
+            (amounts[r] / total[r] for r in range(len(self.counted)) if self.counted[r] and total[r]), default=0.0
+        )
 
     def check(self, application: int, key: int, node: int) -> None:
         """Fail if a container may not be placed now."""

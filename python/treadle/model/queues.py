@@ -32,6 +32,7 @@ _FIFO_CLASSES = ("FifoOrderingPolicy", "FifoOrderingPolicyWithExclusivePartition
 QUEUE: Final = np.dtype(
     [
         ("parent", "i4"),
+        ("path", "i4"),  # name
         ("priority", "i4"),
         ("first_child", "i4"),  # the children are children[first_child:first_child + child_count]
         ("child_count", "i4"),
@@ -67,6 +68,7 @@ class QueueTable(Table):
                 raise ModelError(f"queue {names.texts[event.path_name[row]]}: its parent is not sent before it")
             exists[queue] = 1
         self.at["parent"][event.queue] = event.parent
+        self.at["path"][event.queue] = event.path_name
         self.at["leaf"][event.queue] = event.leaf
         self.at["sized"][event.queue] = event.size_based_weight
         self.at["priority"][event.queue] = event.priority

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, U8, Records
 from treadle.model.view import View
+from treadle.policy.kernel.share_scratch import Shares
 
 if TYPE_CHECKING:
     from treadle.policy.jobs import Jobs
@@ -29,7 +30,13 @@ class Share(Protocol):
     """Which queue is owed most?"""
 
     rule: int
-    """Which of the rules in `treadle.policy.kernel.share` compares queues."""
+    """Which of the rules in `treadle.policy.kernel.share_scratch` compares queues."""
+
+    def shares(self, cluster: Cluster) -> Shares:
+        """Return the tree to share by, and room for what the rule keeps; `treadle.policy.share_tree` makes both."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know about the share."""
 
 
 class Order(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from treadle.config.settings import Settings
@@ -51,10 +53,15 @@ class Policy:
         self._fit: Fit = parts.fit.make()
         self._estimate: Estimate = parts.estimate.make()
 
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know about the policy on this cluster."""
+        return self._share.warnings()
+
     def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int) -> Batch:
         """Return at most ``limit`` proposals, which are assumed in the columns already."""
         cluster.apps.sort()
-        scratch = scratch_for(cluster, self._scratch, self._order.weights)
+        shares = self._share.shares(cluster)
+        scratch = scratch_for(cluster, shares, self._scratch, self._order.weights)
         self._scratch = scratch
         self._gate.open(cluster, scratch.rows["may"])
         knobs = self._knobs(cluster, view, scratch, now_ms)
@@ -95,4 +102,5 @@ class Policy:
             rack_delay=max(integer(settings, "rack-locality-additional-delay", -1), -1),
             fit=self._fit.rule,
             window=self._fit.window,
+            share=self._share.rule,
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from treadle.config.parts import PARTS, NoParameters
-from treadle.policy.kernel.share import CAPACITY
+from treadle.model.cluster import Cluster
+from treadle.policy.kernel.share_scratch import CAPACITY, Shares, no_tree
 
 
 @PARTS.register("share", "capacity")
@@ -14,3 +17,11 @@ class CapacityShare:
 
     def __init__(self, parameters: NoParameters) -> None:
         pass
+
+    def shares(self, cluster: Cluster) -> Shares:
+        """Return no tree: this rule walks down that of the queues."""
+        return no_tree(len(cluster.counted))
+
+    def warnings(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()

@@ -9,6 +9,7 @@ from treadle.model.kernel.assume import assume
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
+from treadle.policy.kernel.blocked import drop_application, drop_row
 from treadle.policy.kernel.fit import (
     NO_NODE,
     NODE_LOCAL,
@@ -31,7 +32,8 @@ from treadle.policy.kernel.scratch import (
     PARTITION,
     PLACED,
 )
-from treadle.policy.kernel.share import add_live, begin_shares, pick_leaf, update_shares
+from treadle.policy.kernel.share import begin_shares, give_up, note_placed, pick_leaf
+from treadle.policy.kernel.share_capacity import add_live
 
 if TYPE_CHECKING:
     from treadle.model.types import I64, Records
@@ -159,6 +161,7 @@ def serve_application(
                 if node == NO_NODE:
                     note_big(view, scratch, row)
             scratch.rows[row].done = 1
+            drop_row(view, scratch, leaf, row)
         row = view.rows[row].next
     return False
 
@@ -172,8 +175,10 @@ def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: 
         if app < 0:
             return False
         if serve_application(view, scratch, knobs, out, asked, app, leaf, partition):
-            update_shares(view, scratch, leaf, partition)
+            last = out[scratch.counters[PLACED] - 1]
+            note_placed(view, scratch, knobs, leaf, last.row, last.node)
             return True
+        drop_application(view, scratch, knobs, leaf, app, partition)
         scratch.apps[app].done = 1
 
 
@@ -187,11 +192,11 @@ def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, 
     if not survey_asks(view, scratch, knobs, partition):
         return scratch.counters[PLACED]
     survey_nodes(view, scratch, knobs, partition)
-    begin_shares(view, scratch, partition)
+    begin_shares(view, scratch, knobs, partition)
     while scratch.counters[PLACED] < limit:
-        leaf = pick_leaf(view, scratch, knobs.root)
+        leaf = pick_leaf(view, scratch, knobs)
         if leaf < 0:
             break
         if not serve_leaf(view, scratch, knobs, out, asked, leaf, partition):
-            add_live(view, scratch, leaf, -1)
+            give_up(view, scratch, knobs, leaf, partition)
     return scratch.counters[PLACED]

@@ -12,6 +12,7 @@ from treadle.model.columns import ASSUMED, FREE
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
 from treadle.model.types import F64, I64, Records
+from treadle.policy.kernel.share_scratch import Shares
 
 BIG_ROWS: Final = 64
 """At most so many rows that fit no free node are remembered in a decide, as candidates for a held node."""
@@ -59,6 +60,7 @@ class Knobs(NamedTuple):
     rack_delay: int  # -1: as many opportunities as asks x share of the cluster's nodes and racks that they name
     fit: int
     window: int
+    share: int
 
 
 SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
@@ -112,9 +114,10 @@ class Scratch(NamedTuple):
     levels: Records  # queue x level, nothing unless a leaf is served by levels
     weights: F64  # of the levels
     big: Records  # rows that fit no node, and how many proposals had been made then
+    shares: Shares
 
 
-def scratch_for(cluster: Cluster, old: Scratch | None, weights: Sequence[float] = ()) -> Scratch:
+def scratch_for(cluster: Cluster, shares: Shares, old: Scratch | None, weights: Sequence[float] = ()) -> Scratch:
     """Return arrays large enough for the cluster, cleared as the loop expects; keep cursor and offers of ``old``.
 
     ``weights`` are those of the order's levels.
@@ -143,4 +146,5 @@ def scratch_for(cluster: Cluster, old: Scratch | None, weights: Sequence[float] 
         levels=np.zeros(len(queues) * len(weights), LEVEL),
         weights=np.array(weights, np.float64),
         big=np.zeros(BIG_ROWS, BIG),
+        shares=shares,
     )

@@ -1,96 +1,63 @@
-"""Which leaf is owed most: the CapacityScheduler's order of queues (PriorityUtilizationQueueOrderingPolicy)."""
+"""Which leaf is owed most, by the rule of the policy's share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.columns import ASSUMED, GUARANTEED, USED
 from treadle.model.kernel.compiled import inner
-from treadle.policy.kernel.scratch import PARTITION
+from treadle.policy.kernel.blocked import begin_resources, count_all_asks, drop_application, take_resources
+from treadle.policy.kernel.share_capacity import add_live, begin_capacity, pick_by_capacity, update_capacity
+from treadle.policy.kernel.share_scratch import CAPACITY
+from treadle.policy.kernel.share_tree import begin_tree, pick_in_tree, update_path
 
 if TYPE_CHECKING:
     from treadle.model.view import View
-    from treadle.policy.kernel.scratch import Scratch
-
-CAPACITY = 0
-"""The only rule so far."""
+    from treadle.policy.kernel.scratch import Knobs, Scratch
 
 
 @inner
-def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kind: int) -> float:
-    """Return the largest share of the partition that an amount of the queue is; with what is assumed, if USED."""
-    share = 0.0
-    for r in range(len(view.counted)):
-        amount = view.limit_amounts[queue, partition, kind, r]
-        if kind == USED:
-            amount += view.limit_amounts[queue, partition, ASSUMED, r]
-        share = max(share, amount * scratch.rates[PARTITION, r])
-    return share
+def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Work out what every queue is owed in the partition."""
+    if knobs.share == CAPACITY:
+        begin_capacity(view, scratch, partition)
+        return
+    begin_resources(view, scratch, knobs, partition)
+    count_all_asks(view, scratch, knobs, partition, True)
+    begin_tree(view, scratch, knobs.share, partition)
 
 
 @inner
-def begin_shares(view: View, scratch: Scratch, partition: int) -> None:
-    """Work out what every queue has been guaranteed and uses in the partition."""
-    for queue in range(len(view.queues)):
-        if view.queues[queue].exists:
-            scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
-            scratch.queues[queue].guaranteed_share = dominant_share(view, scratch, queue, partition, GUARANTEED)
+def pick_leaf(view: View, scratch: Scratch, knobs: Knobs) -> int:
+    """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
+    if knobs.share == CAPACITY:
+        return pick_by_capacity(view, scratch, knobs.root)
+    return pick_in_tree(scratch.shares)
 
 
 @inner
-def update_shares(view: View, scratch: Scratch, leaf: int, partition: int) -> None:
-    """Follow an allocation up from its leaf."""
-    queue = leaf
-    while queue >= 0:
-        scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
-        queue = view.queues[queue].parent
+def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, node: int) -> None:
+    """Follow a container that was just proposed for a leaf."""
+    partition = view.rows[row].partition
+    if knobs.share == CAPACITY:
+        update_capacity(view, scratch, leaf, partition)
+        return
+    app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
+    scratch.shares.nodes[at].asks -= 1
+    if view.apps[app].awaiting_am:
+        drop_application(view, scratch, knobs, leaf, app, partition)
+    if take_resources(view, scratch, knobs, row, node):
+        count_all_asks(view, scratch, knobs, partition, False)
+        begin_tree(view, scratch, knobs.share, partition)
+    else:
+        update_path(view, scratch, knobs.share, at, partition)
 
 
 @inner
-def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Is queue ``a`` served before its sibling ``b``?
-
-    Queues with a guarantee come before queues without. Among those that are both under, or both at or over, their
-    guarantee the higher priority wins; else the smaller used / guaranteed; then the larger guarantee; then the
-    smaller index.
-    """
-    guaranteed_a, guaranteed_b = scratch.queues[a].guaranteed_share, scratch.queues[b].guaranteed_share
-    if (guaranteed_a > 0.0) != (guaranteed_b > 0.0):
-        return guaranteed_a > 0.0
-    ratio_a, ratio_b = scratch.queues[a].used_share, scratch.queues[b].used_share
-    if guaranteed_a > 0.0:
-        ratio_a /= guaranteed_a
-        ratio_b /= guaranteed_b
-    if view.queues[a].priority != view.queues[b].priority and (ratio_a >= 1.0) == (ratio_b >= 1.0):
-        return view.queues[a].priority > view.queues[b].priority
-    if ratio_a != ratio_b:
-        return ratio_a < ratio_b
-    if guaranteed_a != guaranteed_b:
-        return guaranteed_a > guaranteed_b
-    return a < b
-
-
-@inner
-def pick_leaf(view: View, scratch: Scratch, root: int) -> int:
-    """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
-    queue = root
-    if scratch.queues[queue].live == 0:
-        return -1
-    while not view.queues[queue].leaf:
-        best = -1
-        first = view.queues[queue].first_child
-        for at in range(first, first + view.queues[queue].child_count):
-            child = view.children[at]
-            if scratch.queues[child].live > 0 and (best < 0 or is_owed_more(view, scratch, child, best)):
-                best = child
-        queue = best
-    return queue
-
-
-@inner
-def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
-    """Count a leaf as live (1) or not any more (-1), at itself and above."""
-    queue = leaf
-    while queue >= 0:
-        scratch.queues[queue].live += more
-        queue = view.queues[queue].parent
+def give_up(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
+    """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
+    if knobs.share == CAPACITY:
+        add_live(view, scratch, leaf, -1)
+        return
+    at = scratch.shares.leaf_node[leaf]
+    scratch.shares.nodes[at].asks = 0
+    update_path(view, scratch, knobs.share, at, partition)
