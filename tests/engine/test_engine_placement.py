@@ -15,6 +15,7 @@ from treadle.engine import Engine
 from treadle.events import Fate, NodeState
 from treadle.model.columns import ModelError
 from treadle.model.scripted import small_cluster
+from treadle.policy.kernel.scratch import LOOKED
 
 
 def nodes(made: list[Any]) -> list[int]:
@@ -41,6 +42,31 @@ def test_preferred_node_then_after_a_delay_its_rack_then_anywhere() -> None:
     assert nodes(placed(rm, 10, engine, now_ms=800)) == [1]
     assert nodes(placed(rm, 10, engine, now_ms=1000)) == []  # the rack-local container began the count anew
     assert nodes(placed(rm, 10, engine, now_ms=2800)) == [2]
+
+
+def test_one_decide_goes_from_node_to_rack_to_anywhere_without_a_delay() -> None:
+    rm = racks("0")
+    rm.settings["rack-locality-additional-delay"] = "0"
+    rm.applications[0].asks[0] = replace(
+        rm.applications[0].asks[0], capability=(2, 2), count=8, places={"n0": (8, True), "/a": (8, True)}
+    )
+    made = nodes(placed(rm, 10))
+    assert made[:4] == [0, 0, 1, 1]
+    assert sorted(made[4:]) == [2, 2, 3, 3]
+
+
+def test_names_that_no_node_has_cost_one_search_and_not_one_for_each_container() -> None:
+    rm = FakeRM(settings={"node-locality-delay": "0", "rack-locality-additional-delay": "0"})
+    for number in range(200):
+        rm.node(f"n{number}", (4, 4), rack="/a")
+    (leaf,) = flat(rm, 1, (800, 800))
+    names = {f"m{number}": (1, True) for number in range(100)}
+    rm.ask(rm.application(leaf), 0, 100, (1, 1), places={**names, "/elsewhere": (100, True)})
+    engine = Engine(default_settings())
+    assert len(placed(rm, 100, engine)) == 100
+    window = engine._policy._fit.window
+    assert engine._policy._scratch is not None
+    assert engine._policy._scratch.counters[LOOKED] <= 200 + 100 * window
 
 
 def test_each_container_placed_meanwhile_is_an_opportunity_missed() -> None:

@@ -14,6 +14,7 @@ from treadle.policy.kernel.scratch import (
     FIRST_FIT,
     LARGEST,
     LEAST,
+    LOOKED,
     MEMO,
     MEMO_COUNT,
     MEMOS,
@@ -144,6 +145,7 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
         end = count if lap == 0 else start
         while at < end and found < knobs.window:
             node = scratch.spots[at].node
+            scratch.counters[LOOKED] += 1
             at = skip(scratch.spots, at + 1)
             if not fits(view, scratch, row, node):
                 continue
@@ -259,21 +261,27 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
 
 @inner
 def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
-    """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one."""
+    """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one.
+
+    Room only shrinks in a decide: where one search found no node near enough, no other is made for the row.
+    """
     node = held_node(view, scratch, knobs, row)
     if node >= 0:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
         return NO_NODE
     if view.rows[row].localities > 0 and not view.rows[row].constrained:
-        node = scan_local(view, scratch, knobs, row)
-        if node >= 0:
-            return node
+        if scratch.rows[row].nearest == NODE_LOCAL:
+            node = scan_local(view, scratch, knobs, row)
+            if node >= 0:
+                return node
+            scratch.rows[row].nearest = RACK_LOCAL
         missed = missed_opportunities(view, scratch, knobs, row)
-        if missed > min(knobs.cluster_nodes, knobs.node_delay):
+        if scratch.rows[row].nearest == RACK_LOCAL and missed > min(knobs.cluster_nodes, knobs.node_delay):
             node = scan(view, scratch, knobs, row, np.int64(RACK_LOCAL))
             if node >= 0:
                 return node
+            scratch.rows[row].nearest = OFF_SWITCH
         if not view.rows[row].relax or missed <= off_switch_delay(view, knobs, row):
             return wait(view, scratch, knobs, row)
     node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))

@@ -28,7 +28,8 @@ BIG_COUNT: Final = 3
 CURSOR: Final = 4  # the node at which the next search starts; lives from decide to decide
 DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
 OFFERS: Final = 6  # proposals so far; lives from decide to decide
-COUNTERS: Final = 7
+LOOKED: Final = 7  # nodes looked at in this decide: what searches cost
+COUNTERS: Final = 8
 
 # Rows of `Scratch.rates`.
 CLUSTER: Final = 0  # the cluster's resources
@@ -67,7 +68,9 @@ SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=T
 """``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next
 place whose node is still open."""
 
-ROW: Final = np.dtype([("may", "u1"), ("done", "u1")])
+ROW: Final = np.dtype([("may", "u1"), ("done", "u1"), ("nearest", "u1")])
+"""``nearest``: the nearest level on which a node may still be found in this decide."""
+
 APPLICATION: Final = np.dtype(
     [
         ("key", "f8"),  # for the leaf's order
@@ -125,7 +128,7 @@ def scratch_for(cluster: Cluster, shares: Shares, old: Scratch | None, weights: 
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
-    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = 0
+    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[LOOKED] = 0
     queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
     queues["first"] = len(apps.leaf_applications)
     queues["first"][: len(apps.leaf_first)] = apps.leaf_first
