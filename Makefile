@@ -60,6 +60,10 @@ test-all: build lint ## the above, the long tests and Hadoop's own CapacitySched
 wheel: build/.venv ## a wheel that carries the shim's jar, in dist/
 	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 
+.PHONY: image
+image: wheel ## a Docker image for every role of a cluster (docs/docker.md)
+	@docker/build.sh
+
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf $(VENV) build dist java-shim/target java-shim/*/target

@@ -1,0 +1,63 @@
+"""The image and the compose file agree with each other and with the package."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from treadle.minicluster.configuration import read_site
+from treadle.minicluster.settings import SHIM_CLASS
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+    return loaded
+
+
+def test_every_role_of_the_compose_file_is_one_that_the_image_starts(compose: dict[str, Any]) -> None:
+    roles = set(re.findall(r"^  (\w+)\)", (DOCKER / "start.sh").read_text(), re.MULTILINE))
+    assert {"rm", "sidecar", "nm"} <= set(compose["services"])
+    for name, service in compose["services"].items():
+        entry = service.get("entrypoint", [])
+        assert (entry[-1] if entry else service["command"]) in roles, name
+
+
+def test_an_unknown_role_is_refused() -> None:
+    done = subprocess.run(["sh", str(DOCKER / "start.sh"), "namenode"], capture_output=True, text=True)
+    # without a java it ends even sooner
+    assert done.returncode != 0
+    assert "which role?" in done.stderr
+
+
+def test_rm_and_sidecar_meet_at_one_file_and_on_one_loopback(compose: dict[str, Any]) -> None:
+    site = read_site(DOCKER / "conf" / "yarn-site.xml")
+    file = site["yarn.scheduler.treadle.sidecar.connection-file"]
+    assert file in (DOCKER / "start.sh").read_text()
+    for name in ("rm", "sidecar"):
+        assert f"connection:{Path(file).parent}" in compose["services"][name]["volumes"]
+    assert compose["services"]["sidecar"]["network_mode"] == "service:rm"
+    assert site["yarn.resourcemanager.scheduler.class"] == SHIM_CLASS
+    assert site["yarn.resourcemanager.hostname"] == "rm"
+
+
+@pytest.mark.parametrize("name", ["core-site.xml", "mapred-site.xml", "capacity-scheduler.xml", "yarn-site.xml"])
+def test_the_configuration_can_be_read(name: str) -> None:
+    assert read_site(DOCKER / "conf" / name)
+
+
+def test_the_wheels_are_for_the_image_s_python() -> None:
+    version = re.search(r"^python=(\S+)", (DOCKER / "build.sh").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert version is not None
+    assert version[1] == "3.11"
+    assert project["requires-python"] == ">=3.11"
