@@ -1,0 +1,143 @@
+"""`treadle workload`: look at the jobs of a trace or of a generator's input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from treadle.errors import UserError
+from treadle.workload.formats import FORMATS, read_workload, recognised
+from treadle.workload.job import Workload
+from treadle.workload.load import loads
+from treadle.workload.summary import QUANTILES, Summary, summarise
+
+app = typer.Typer(no_args_is_help=True)
+
+LABELS: Final = {
+    "job_tasks": "tasks of a job",
+    "job_stages": "stages of a job",
+    "stage_tasks": "tasks of a stage",
+    "task_ms": "task (s)",
+    "job_ms": "all its tasks (s)",
+    "gap_ms": "gap (s)",
+}
+Format = Annotated[str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; else told by the content.")]
+
+
+@app.callback()
+def workload() -> None:
+    """Look at workloads (docs/workloads.md)."""
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="A file, plain or packed by xz or gzip, or a folder of them.")],
+    format: Format = None,  # noqa: A002 (its name is the option's)
+    seed: Annotated[int | None, typer.Option(min=0, help="For formats that say how jobs are drawn.")] = None,
+    capacity: Annotated[
+        list[str] | None, typer.Option(help="What a cluster has, as vcores=150, for its load; may be repeated.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+) -> None:
+    """Show how many jobs, stages and tasks there are, when they come, what they need and how long they run."""
+    errors = Console(stderr=True)
+    amounts = _amounts(capacity or [])
+    known = format or recognised(file)
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bars:
+        bar = bars.add_task(f"reading {file.name}", total=1.0)
+        found = read_workload(file, known, progress=lambda share: bars.update(bar, completed=share), seed=seed)
+    summary = summarise(found)
+    load = loads(found, amounts)
+    if plot is not None:
+        _plot(found, summary, file, plot / f"{file.name.partition('.')[0]}-workload.png")
+    if as_json:
+        typer.echo(json.dumps({"format": known, **summary.as_json(), "loads": load}))
+        return
+    console = Console()
+    for table in (_counts(known, summary), _resources(summary, load), _distributions(summary)):
+        console.print(table)
+    for note in summary.notes:
+        console.print(f"Note: {note}.", style="yellow", highlight=False)
+
+
+def _counts(known: str, summary: Summary) -> Table:
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("format", f"{known}: {FORMATS[known].summary}")
+    table.add_row("jobs", f"{summary.jobs:,}")
+    table.add_row("stages", f"{summary.stages:,}")
+    table.add_row("tasks", f"{summary.tasks:,}")
+    table.add_row("first arrival", f"{summary.first_arrival_ms / 1000:,.1f} s")
+    table.add_row("last arrival", f"{summary.last_arrival_ms / 1000:,.1f} s")
+    table.add_row("frameworks", ", ".join(f"{name} {count:,}" for name, count in sorted(summary.frameworks.items())))
+    if summary.queues:
+        table.add_row("queues", ", ".join(f"{name} {count:,}" for name, count in sorted(summary.queues.items())))
+    if summary.users:
+        table.add_row("users", f"{summary.users:,}")
+    return table
+
+
+def _resources(summary: Summary, load: dict[str, float]) -> Table:
+    table = Table(title="Resources, until the last arrival", title_justify="left")
+    table.add_column("resource")
+    table.add_column("amount x hours", justify="right")
+    table.add_column("held on average", justify="right")
+    if load:
+        table.add_column("load", justify="right")
+    for name, work in summary.work.items():
+        row = [name, _short(work / 3_600_000), _short(summary.mean_held(name))]
+        table.add_row(*row, *([f"{load[name]:.3f}" if name in load else ""] if load else []))
+    return table
+
+
+def _distributions(summary: Summary) -> Table:
+    table = Table(title="Distributions", title_justify="left")
+    table.add_column("", no_wrap=True)
+    for share in QUANTILES:
+        table.add_column({0.0: "least", 1.0: "most"}.get(share, f"P{100 * share:g}"), justify="right")
+    table.add_column("mean", justify="right")
+    for name, found in summary.distributions.items():
+        unit = 1000 if name.endswith("_ms") else 1
+        table.add_row(
+            LABELS[name], *(_short(found.quantile(share) / unit) for share in QUANTILES), _short(found.mean / unit)
+        )
+    return table
+
+
+def _short(value: float) -> str:
+    """Return a number in at most seven characters: 0.125, 12.5, 1,250, 1.25M."""
+    for suffix, unit in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if value >= unit:
+            return f"{value / unit:.3g}{suffix}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _amounts(texts: list[str]) -> dict[str, float]:
+    amounts = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        try:
+            amounts[name] = float(amount)
+        except ValueError:
+            raise UserError(f"--capacity: {text!r} is not like vcores=150") from None
+    return amounts
+
+
+def _plot(found: Workload, summary: Summary, file: Path, target: Path) -> None:
+    try:
+        from treadle.workload.plot import plot_workload  # only here: matplotlib is an extra
+    except ImportError:
+        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        plot_workload(found, summary, file.name, target)
+    except OSError as error:
+        raise UserError(f"--plot: {target}: {error.strerror}; name a folder that can be written") from None
