@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.engine.fake_rm import FakeRM, none_assumed
+from tests.engine.parts import engine_with
 
 from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
@@ -68,6 +69,39 @@ def draw_ask(draw: Any, rm: FakeRM, app: int, key: int) -> None:
     partition = draw(st.sampled_from(["", "", "", "gpu"]))
     more = {"priority": draw(st.integers(0, 3)), "relax": relax, "places": places, "partition": partition}
     rm.ask(app, key, draw(st.integers(1, 6)), capability, **more)
+
+
+POLICIES = [
+    {"share": share, "order": order, "fit": fit, "estimate": estimate}
+    for share, order, fit, estimate in [
+        ("capacity", "fifo", "first_fit", "none"),
+        ("capacity", "fair", "random_fit", "told"),
+        ("hdrf", "srpt", "tetris", "observed"),
+        ("drf", "las", ("tetris", {"candidates": 2}), "none"),
+        ("capacity", "mlfq", "tetris", "told"),
+        ("hdrf", "mlfq", "packing", "observed"),
+        ("hdrf", "queue", ("tetris", {"candidates": 1, "remote_penalty": 1.0}), "none"),
+    ]
+]
+
+
+@given(clusters(), st.sampled_from(POLICIES))
+@COMMON
+def test_any_order_goes_with_any_fit_and_leaves_nothing_that_fits(rm: FakeRM, parts: dict[str, Any]) -> None:
+    """No node over its capacity, nobody over a limit (the fake RM checks), work conserving, deterministic."""
+    frame = rm.frame()
+    engine, again = engine_with(**parts), engine_with(**parts)
+    engine.apply(frame)
+    again.apply(frame)
+    made = engine.decide(1000, 1000, sequence=rm.sequence)
+    assert made.node.tobytes() == again.decide(1000, 1000, sequence=rm.sequence).node.tobytes()
+    rm.commit(made)
+    engine.apply(rm.frame())
+    assert none_assumed(engine)
+    for at, app in enumerate(rm.applications):
+        for key in app.asks:
+            for node in range(len(rm.nodes)):
+                assert rm.why_not(at, key, node), f"application {at} key {key} would fit on node {node}"
 
 
 @given(clusters())

@@ -28,6 +28,7 @@ TOLD: Final = np.dtype(
         ("priority", "i4"),  # of its asks; -1: it has not asked yet
         ("row", "i4"),  # its request row, or -1
         ("next", "i4"),  # the application's next row
+        ("ranked", "u1"),  # was the score told?
     ],
     align=True,
 )

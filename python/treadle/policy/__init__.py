@@ -6,6 +6,8 @@ from treadle.policy import (  # noqa: F401 (a part registers itself when it is i
     estimate_told,
     fit_first,
     fit_packing,
+    fit_random,
+    fit_tetris,
     gate_all,
     order_fair,
     order_fifo,

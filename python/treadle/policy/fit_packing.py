@@ -6,6 +6,7 @@ from pydantic import Field
 
 from treadle.config.parts import PARTS, Parameters
 from treadle.policy.kernel.scratch import PACKING
+from treadle.policy.parts import PlainFit
 
 
 class PackingParameters(Parameters):
@@ -20,7 +21,7 @@ class PackingParameters(Parameters):
 
 
 @PARTS.register("fit", "packing", PackingParameters)
-class Packing:
+class Packing(PlainFit):
     """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
 
     rule = PACKING

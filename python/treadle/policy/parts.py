@@ -7,7 +7,8 @@ A new part is a class with one of these interfaces in a file of its own, registe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from treadle.model.cluster import Cluster
@@ -62,9 +63,27 @@ class Fit(Protocol):
     """Which node for an ask?"""
 
     rule: int
-    """`treadle.policy.kernel.scratch.FIRST_FIT` or `PACKING`."""
+    """`treadle.policy.kernel.scratch.FIRST_FIT`, `PACKING` or `RANDOM`."""
     window: int
     """How many nodes on which the ask fits are compared."""
+    candidates: int
+    """How many rows of the leaf that is served compete for a node; 0: the order alone decides."""
+    remote_penalty: float
+    """What part of its score a node loses that is not the one asked for; negative: asks wait for nodes as in YARN."""
+    srpt_weight: float
+    """Where rows compete, what the work left weighs beside the packing score."""
+    overbook: Mapping[str, float]
+    """How many times what a node has may be given out, of resources that the RM does not count."""
+
+
+class PlainFit:
+    """What a fit has that does nothing out of the ordinary."""
+
+    window = 1
+    candidates = 0
+    remote_penalty = -1.0
+    srpt_weight = 0.0
+    overbook: Mapping[str, float] = MappingProxyType({})
 
 
 class Estimate(Protocol):

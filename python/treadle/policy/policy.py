@@ -41,6 +41,7 @@ class Policy:
         self.holds = Holds()
         self.waiting = False
         """Does a row wait for a nearer node? Then time alone may change the next answer."""
+        self._not_overbooked: tuple[str, ...] = ()
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
@@ -55,13 +56,14 @@ class Policy:
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know about the policy on this cluster."""
-        return self._share.warnings()
+        return (*self._share.warnings(), *self._not_overbooked)
 
     def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int) -> Batch:
         """Return at most ``limit`` proposals, which are assumed in the columns already."""
         cluster.apps.sort()
-        shares = self._share.shares(cluster)
-        scratch = scratch_for(cluster, shares, self._scratch, self._order.weights)
+        fit, shares = self._fit, self._share.shares(cluster)
+        overbooked = self._overbooked(cluster)
+        scratch = scratch_for(cluster, shares, self._scratch, self._order.weights, overbooked, fit.candidates)
         self._scratch = scratch
         self._gate.open(cluster, scratch.rows["may"])
         knobs = self._knobs(cluster, view, scratch, now_ms)
@@ -76,6 +78,19 @@ class Policy:
         placed = int(scratch.counters[PLACED])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
 
+    def _overbooked(self, cluster: Cluster) -> dict[int, float]:
+        """Return the resources that the fit overbooks, and how many times; note those that it cannot."""
+        overbooked, warnings = {}, []
+        for name, factor in self._fit.overbook.items():
+            if name not in cluster.types.names:
+                warnings.append(f"{name} cannot be overbooked: the cluster has no such resource")
+            elif cluster.counted[cluster.types.names.index(name)]:
+                warnings.append(f"{name} cannot be overbooked: the ResourceCalculator counts it")
+            else:
+                overbooked[cluster.types.names.index(name)] = factor
+        self._not_overbooked = tuple(warnings)
+        return overbooked
+
     def _arrange(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> None:
         """Let the order say how the leaves are served; add up the service attained up to now."""
         totals = scratch.rates[CLUSTER]
@@ -84,7 +99,10 @@ class Policy:
         cluster.charged_ms = now_ms
         key = np.zeros(len(view.apps))
         self._order.orders(cluster, scratch.queues[:-1])
-        self._order.keys(Jobs(cluster, view, self._estimate, scratch.list, totals, now_ms), key)
+        jobs = Jobs(cluster, view, self._estimate, scratch.list, totals, now_ms)
+        self._order.keys(jobs, key)
+        if self._fit.candidates > 0:
+            scratch.apps["work"] = jobs.work()
         scratch.apps["key"] = np.where(np.isnan(key), np.inf, key)
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
@@ -103,4 +121,8 @@ class Policy:
             fit=self._fit.rule,
             window=self._fit.window,
             share=self._share.rule,
+            candidates=self._fit.candidates,
+            remote_penalty=float(self._fit.remote_penalty),
+            srpt_weight=float(self._fit.srpt_weight),
+            seed=self._settings.seed,
         )

@@ -55,6 +55,7 @@ def told_row(
     told[at].deviation_ms = -1
     told[at].tasks = -1
     told[at].score = 1.0
+    told[at].ranked = 0
     told[at].priority = -1
     told[at].row = -1
     told[at].next = apps[app].first_told
@@ -136,6 +137,7 @@ def apply_ranks(
             key[i],
         )
         told[at].score = score[i]
+        told[at].ranked = 1
 
 
 @kernel

@@ -11,7 +11,6 @@ from treadle.model.kernel.pairs import find, pair
 from treadle.policy.kernel.scratch import (
     CURSOR,
     DELAYED,
-    FIRST_FIT,
     LARGEST,
     LEAST,
     LOOKED,
@@ -21,6 +20,7 @@ from treadle.policy.kernel.scratch import (
     OFFERS,
     OPEN_NODES,
     PACKING,
+    RANDOM,
 )
 
 if TYPE_CHECKING:
@@ -33,15 +33,18 @@ RACK_LOCAL = 1
 OFF_SWITCH = 2
 NOT_THERE = 3
 
+DRAWS = 16
+"""So many random nodes are tried before the nodes from a random one on are looked through."""
+
 NO_NODE = -1
 WAIT = -2
 
 
 @inner
 def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
-    """Is there room on the node, in every counted resource?"""
+    """Is there room on the node, in every resource that nodes bound?"""
     for r in range(len(view.counted)):
-        if view.counted[r] and scratch.available[node, r] < view.capability[row, r]:
+        if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
             return False
     return True
 
@@ -85,14 +88,52 @@ def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
 
 
 @inner
-def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> float:
-    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; 0 for first fit)."""
+def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
+    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; Graphene's pScore)."""
     value = 0.0
-    if knobs.fit == PACKING:
-        for r in range(len(view.counted)):
-            scale = scratch.rates[LARGEST, r]
-            value += view.capability[row, r] * scale * scratch.available[node, r] * scale
+    for r in range(len(view.counted)):
+        scale = scratch.rates[LARGEST, r]
+        value += view.capability[row, r] * scale * scratch.available[node, r] * scale
     return value
+
+
+@inner
+def locality_factor(view: View, knobs: Knobs, row: int, level: int) -> float:
+    """Return what is left of a score on a node this near: all of it on a node that is asked for."""
+    if knobs.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
+        return 1.0
+    return 1.0 - knobs.remote_penalty
+
+
+@inner
+def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int, level: int) -> float:
+    """Return how well a row fits on a node on which there is room; 0 where the first will do."""
+    if knobs.fit == PACKING:
+        return dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
+    return 0.0
+
+
+@inner
+def draw(knobs: Knobs, scratch: Scratch, row: int, again: int, below: int) -> int:
+    """Return a number from 0 to ``below`` - 1: the same for the same seed, proposal, row and try (SplitMix64)."""
+    state = np.uint64(knobs.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
+    state += np.uint64(row) * np.uint64(0xD1B54A32D192ED03) + np.uint64(again) * np.uint64(0x8CB92BA72F3D8DD7)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int(np.int64((state ^ (state >> np.uint64(31))) % np.uint64(below)))
+
+
+@inner
+def draw_node(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
+    """Return a random node that will do; `NO_NODE` if some draws find none, which says little if few nodes fit."""
+    count = scratch.counters[OPEN_NODES]
+    for again in range(DRAWS):
+        at = draw(knobs, scratch, row, again, count)
+        node = scratch.spots[at].node
+        good = scratch.spots[at].next == at and fits(view, scratch, row, node)
+        if good and level_of(view, row, node) <= farthest and is_wanted(view, knobs, row, node):
+            return node
+    return NO_NODE
 
 
 @inner
@@ -121,7 +162,7 @@ def position_of(spots: Records, count: int, node: int) -> int:
 def close_node(view: View, scratch: Scratch, node: int) -> None:
     """Take a node off the list if not even the smallest ask fits any more."""
     for r in range(len(view.counted)):
-        if view.counted[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
+        if scratch.bound[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
             scratch.spots[node].open = 0
             at = position_of(scratch.spots, scratch.counters[OPEN_NODES], node)
             scratch.spots[at].next = at + 1
@@ -130,14 +171,20 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 
 @inner
 def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
-    """Return the best node no farther than ``farthest``: nearest first, then by score; `NO_NODE` if none fits.
+    """Return the best node no farther than ``farthest``; `NO_NODE` if none fits.
 
-    Looks at open nodes from the cursor on until ``window`` of them fit, however many have to be passed. Callers give
-    ``farthest`` as `np.int64`: numba compiles anew for each literal.
+    Best is the nearest, then the highest score; with a penalty on remote nodes only the score. Looks at open nodes from
+    the cursor on until ``window`` of them fit, however many have to be passed. Callers give ``farthest`` as `np.int64`:
+    numba compiles anew for each literal.
     """
     count = scratch.counters[OPEN_NODES]
     start = 0
-    if knobs.fit != FIRST_FIT:
+    if knobs.fit == RANDOM and count > 0:
+        node = draw_node(view, scratch, knobs, row, farthest)
+        if node >= 0:
+            return node
+        start = draw(knobs, scratch, row, DRAWS, count)
+    elif knobs.fit == PACKING:
         start = position_of(scratch.spots, count, scratch.counters[CURSOR])
     best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
     for lap in range(2):
@@ -154,8 +201,9 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
                 continue
             found += 1
             last = node
-            value = score(view, scratch, knobs, row, node)
-            if level < best_level or (level == best_level and value > best_score):
+            value = score(view, scratch, knobs, row, node, level)
+            nearer = level < best_level and (knobs.remote_penalty < 0.0 or best < 0)
+            if nearer or (value > best_score and (level == best_level or knobs.remote_penalty >= 0.0)):
                 best, best_level, best_score = node, level, value
     if found > 0 and farthest == OFF_SWITCH:
         scratch.counters[CURSOR] = last + 1
@@ -175,7 +223,7 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
             good = scratch.spots[node].open and fits(view, scratch, row, node)
             if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, knobs, row, node):
                 found += 1
-                value = score(view, scratch, knobs, row, node)
+                value = score(view, scratch, knobs, row, node, NODE_LOCAL)
                 if best < 0 or value > best_score or (value == best_score and node < best):
                     best, best_score = node, value
             node = view.nodes[node].next_same_name
@@ -189,7 +237,7 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
     for memo in range(scratch.counters[MEMO_COUNT]):
         larger = True
         for r in range(len(view.counted)):
-            if view.counted[r] and view.capability[row, r] < scratch.asks[MEMO + memo, r]:
+            if scratch.bound[r] and view.capability[row, r] < scratch.asks[MEMO + memo, r]:
                 larger = False
                 break
         if larger:
@@ -260,6 +308,21 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
 
 
 @inner
+def choose_by_score(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the better of the nodes that the row names and of a window of all, remote ones at their penalty."""
+    near = scan_local(view, scratch, knobs, row)
+    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+    if node < 0:
+        remember_nowhere(view, scratch, row)
+        return near
+    if near >= 0:
+        level = level_of(view, row, node)
+        if score(view, scratch, knobs, row, near, NODE_LOCAL) >= score(view, scratch, knobs, row, node, level):
+            return near
+    return node
+
+
+@inner
 def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one.
 
@@ -270,6 +333,8 @@ def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
         return NO_NODE
+    if knobs.remote_penalty >= 0.0 and view.rows[row].localities > 0:
+        return choose_by_score(view, scratch, knobs, row)
     if view.rows[row].localities > 0 and not view.rows[row].constrained:
         if scratch.rows[row].nearest == NODE_LOCAL:
             node = scan_local(view, scratch, knobs, row)

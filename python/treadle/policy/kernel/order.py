@@ -193,3 +193,21 @@ def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
     served = -1 if best < 0 else scratch.list[levels[best].cursor].heap
     scratch.queues[leaf].served = served
     return served
+
+
+@inner
+def application_after(scratch: Scratch, leaf: int, at: int) -> int:
+    """Return the application ``at`` places after the leaf's next one, which `next_application` has found, or -1.
+
+    Of a heap these are the ones in its upper part, not exactly the next; of levels those of the level being served.
+    """
+    base, order = scratch.queues[leaf].first, scratch.queues[leaf].order
+    if order == FIFO:
+        place = scratch.queues[leaf].cursor + at
+        return scratch.list[place].application if place < scratch.queues[leaf + 1].first else -1
+    if order == LEVELS:
+        count = len(scratch.weights)
+        level = int(min(max(scratch.apps[scratch.queues[leaf].served].key, 0.0), count - 1.0))
+        place = scratch.levels[leaf * count + level].cursor + at
+        return scratch.list[place].heap if place < scratch.levels[leaf * count + level].end else -1
+    return scratch.list[base + at].heap if at < scratch.queues[leaf].heap_size else -1

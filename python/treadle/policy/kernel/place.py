@@ -5,33 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.model.columns import TOTAL
-from treadle.model.kernel.assume import assume
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.blocked import drop_application, drop_row
-from treadle.policy.kernel.fit import (
-    NO_NODE,
-    NODE_LOCAL,
-    OFF_SWITCH,
-    RACK_LOCAL,
-    WAIT,
-    choose_node,
-    close_node,
-    level_of,
-    place_of,
-)
+from treadle.policy.kernel.bundle import propose_best
+from treadle.policy.kernel.fit import NO_NODE, WAIT, choose_node
 from treadle.policy.kernel.limits import find_room, has_room, is_over_limit, may_ask, note_big
 from treadle.policy.kernel.order import begin_leaf, next_application
-from treadle.policy.kernel.scratch import (
-    LARGEST,
-    LEAST,
-    MEMO_COUNT,
-    OFFERS,
-    OPEN_NODES,
-    PARTITION,
-    PLACED,
-)
+from treadle.policy.kernel.propose import propose
+from treadle.policy.kernel.scratch import LARGEST, LEAST, MEMO_COUNT, OPEN_NODES, PARTITION, PLACED
 from treadle.policy.kernel.share import begin_shares, give_up, note_placed, pick_leaf
 from treadle.policy.kernel.share_capacity import add_live
 
@@ -81,6 +64,7 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
         scratch.rates[PARTITION, r] = scratch.rates[LARGEST, r] = 0.0
     count = 0
     for node in range(len(view.nodes)):
+        scratch.spots[node].open = 0
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
         fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
@@ -88,6 +72,7 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
         for r in range(resources):
             if view.counted[r]:
                 scratch.rates[PARTITION, r] += view.node_amounts[node, TOTAL, r]
+            if scratch.bound[r]:
                 scratch.rates[LARGEST, r] = max(scratch.rates[LARGEST, r], float(view.node_amounts[node, TOTAL, r]))
                 fits = fits and scratch.available[node, r] >= scratch.asks[LEAST, r]
         scratch.spots[node].open = fits
@@ -101,40 +86,8 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
     for r in range(resources):
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
+        if scratch.rates[LARGEST, r] > 0.0:
             scratch.rates[LARGEST, r] = 1.0 / scratch.rates[LARGEST, r]
-
-
-@inner
-def propose(
-    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, row: int, node: int, user: int
-) -> None:
-    """Write a proposal and assume it."""
-    i = scratch.counters[PLACED]
-    scratch.counters[PLACED] += 1
-    scratch.counters[OFFERS] += 1
-    level = level_of(view, row, node)
-    out[i].application = app
-    out[i].key = view.rows[row].key
-    out[i].node = node
-    out[i].row = row
-    out[i].queue = view.apps[app].queue
-    out[i].user = user
-    out[i].partition = view.rows[row].partition
-    out[i].node_place = place_of(view, row, view.nodes[node].name) if level == NODE_LOCAL else -1
-    out[i].rack_place = place_of(view, row, view.nodes[node].rack) if level <= RACK_LOCAL else -1
-    out[i].open = 1
-    for r in range(len(view.counted)):
-        asked[i, r] = view.capability[row, r]
-    assume(view, out, asked, i, knobs.decide)
-    for r in range(len(view.counted)):
-        scratch.available[node, r] -= asked[i, r]
-    if level < OFF_SWITCH:
-        view.rows[row].waiting_since_ms = -1
-    if view.rows[row].hold_node == node:
-        view.rows[row].hold_node = -1
-        view.nodes[node].hold_row = -1
-    elif scratch.spots[node].open:
-        close_node(view, scratch, node)
 
 
 @inner
@@ -174,12 +127,17 @@ def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: 
         app = next_application(view, scratch, leaf)
         if app < 0:
             return False
-        if serve_application(view, scratch, knobs, out, asked, app, leaf, partition):
+        if knobs.candidates > 0 and not view.apps[app].awaiting_am:
+            served = propose_best(view, scratch, knobs, out, asked, app, leaf, partition)
+        else:
+            served = serve_application(view, scratch, knobs, out, asked, app, leaf, partition)
+            if not served:
+                drop_application(view, scratch, knobs, leaf, app, partition)
+                scratch.apps[app].done = 1
+        if served:
             last = out[scratch.counters[PLACED] - 1]
             note_placed(view, scratch, knobs, leaf, last.row, last.node)
             return True
-        drop_application(view, scratch, knobs, leaf, app, partition)
-        scratch.apps[app].done = 1
 
 
 @kernel

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from treadle.model.cluster import Cluster
-from treadle.model.columns import ASSUMED, FREE
+from treadle.model.columns import ASSUMED, FREE, TOTAL
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
-from treadle.model.types import F64, I64, Records
+from treadle.model.types import F64, I32, I64, U8, Records
 from treadle.policy.kernel.share_scratch import Shares
 
 BIG_ROWS: Final = 64
@@ -29,7 +29,13 @@ CURSOR: Final = 4  # the node at which the next search starts; lives from decide
 DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
 OFFERS: Final = 6  # proposals so far; lives from decide to decide
 LOOKED: Final = 7  # nodes looked at in this decide: what searches cost
-COUNTERS: Final = 8
+BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; lives from decide to decide
+SCORED: Final = 9  # proposals in the averages; lives from decide to decide
+COUNTERS: Final = 10
+
+# Places in `Scratch.averages`, over the latest proposals; they live from decide to decide.
+PACKED: Final = 0  # packing score
+WORK: Final = 1  # work left in the application
 
 # Rows of `Scratch.rates`.
 CLUSTER: Final = 0  # the cluster's resources
@@ -43,6 +49,7 @@ MEMO: Final = 2  # asks that fit nowhere
 
 FIRST_FIT: Final = 0
 PACKING: Final = 1
+RANDOM: Final = 2
 
 # How the applications of a leaf are ordered; the first two are those of `treadle.model.queues`.
 KEYED: Final = 2  # by a key that holds for the whole decide, least first
@@ -62,6 +69,10 @@ class Knobs(NamedTuple):
     fit: int
     window: int
     share: int
+    candidates: int  # so many rows of a leaf compete for a node; 0: the order alone decides
+    remote_penalty: float  # what a node takes off the score that is not the one asked for; negative: rows wait instead
+    srpt_weight: float
+    seed: int
 
 
 SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
@@ -74,6 +85,7 @@ ROW: Final = np.dtype([("may", "u1"), ("done", "u1"), ("nearest", "u1")])
 APPLICATION: Final = np.dtype(
     [
         ("key", "f8"),  # for the leaf's order
+        ("work", "f8"),  # what is left of it, if rows compete
         ("share", "f8"),  # dominant share of the cluster, as it stood when its level was served last
         ("rank", "i4"),
         ("done", "u1"),
@@ -117,17 +129,35 @@ class Scratch(NamedTuple):
     levels: Records  # queue x level, nothing unless a leaf is served by levels
     weights: F64  # of the levels
     big: Records  # rows that fit no node, and how many proposals had been made then
+    bound: U8  # resources that nodes bound: those counted, and those overbooked
+    averages: F64
+    rivals: I32  # rows that compete for a node
     shares: Shares
 
 
-def scratch_for(cluster: Cluster, shares: Shares, old: Scratch | None, weights: Sequence[float] = ()) -> Scratch:
-    """Return arrays large enough for the cluster, cleared as the loop expects; keep cursor and offers of ``old``.
+def scratch_for(
+    cluster: Cluster,
+    shares: Shares,
+    old: Scratch | None,
+    weights: Sequence[float] = (),
+    overbook: Mapping[int, float] | None = None,
+    candidates: int = 0,
+) -> Scratch:
+    """Return arrays large enough for the cluster, cleared as the loop expects; keep what lives on of ``old``.
 
-    ``weights`` are those of the order's levels.
+    Args:
+        cluster: the model
+        shares: the tree to share by
+        old: that of the decide before
+        weights: those of the order's levels
+        overbook: resources that the RM does not count, and how many times what a node has may be given out
+        candidates: how many rows compete for a node
     """
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
     counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
+    if old is None:
+        counters[BUNDLE] = -1
     counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[LOOKED] = 0
     queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
     queues["first"] = len(apps.leaf_applications)
@@ -136,9 +166,14 @@ def scratch_for(cluster: Cluster, shares: Shares, old: Scratch | None, weights: 
     marks["rank"][: len(apps.rank)] = apps.rank
     listed = np.zeros(len(apps.leaf_applications), LISTED)
     listed["application"] = apps.leaf_applications
+    available = nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED]
+    bound = cluster.counted.copy()
+    for resource, factor in (overbook or {}).items():
+        bound[resource] = 1
+        available[:, resource] += ((factor - 1.0) * nodes.amounts[:, TOTAL, resource]).astype(np.int64)
     return Scratch(
         counters=counters,
-        available=nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED],
+        available=available,
         rates=np.zeros((3, resources)),
         asks=np.zeros((MEMO + MEMOS, resources), np.int64),
         spots=np.zeros(len(nodes.at) + 1, SPOT),
@@ -149,5 +184,8 @@ def scratch_for(cluster: Cluster, shares: Shares, old: Scratch | None, weights: 
         levels=np.zeros(len(queues) * len(weights), LEVEL),
         weights=np.array(weights, np.float64),
         big=np.zeros(BIG_ROWS, BIG),
+        bound=bound,
+        averages=old.averages if old is not None else np.zeros(2),
+        rivals=np.zeros(candidates, np.int32),
         shares=shares,
     )

@@ -1,0 +1,17 @@
+"""Random fit."""
+
+from __future__ import annotations
+
+from treadle.config.parts import PARTS, NoParameters
+from treadle.policy.kernel.scratch import RANDOM
+from treadle.policy.parts import PlainFit
+
+
+@PARTS.register("fit", "random_fit")
+class RandomFit(PlainFit):
+    """Any node on which the ask fits, drawn with the seed."""
+
+    rule = RANDOM
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass

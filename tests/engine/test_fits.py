@@ -1,0 +1,158 @@
+"""Each fit puts containers where its definition says, and rows compete for nodes by Graphene's score."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.parts import engine_with, estimates, ranks, settings_with
+from tests.engine.test_engine_order import placed
+
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings
+from treadle.engine import Engine
+from treadle.events import Event
+
+
+def cluster(*nodes: tuple[int, int]) -> FakeRM:
+    """Return nodes of these sizes with one leaf that may use them all."""
+    rm = FakeRM()
+    for at, total in enumerate(nodes):
+        rm.node(f"n{at}", total)
+    flat(rm, 1, (1000, 1000))
+    return rm
+
+
+def asks(rm: FakeRM, *wanted: tuple[int, tuple[int, int]], **more: Any) -> FakeRM:
+    """Add an application for each (count, capability)."""
+    for count, capability in wanted:
+        rm.ask(rm.application(1), 0, count, capability, **more)
+    return rm
+
+
+def applications(made: list[Any]) -> list[int]:
+    return [app for app, _, _ in made]
+
+
+def nodes(made: list[Any]) -> list[int]:
+    return [node for _, _, node in made]
+
+
+def told(rm: FakeRM, engine: Engine, limit: int, *more: Event) -> list[Any]:
+    """As `placed`, with further events."""
+    frame = rm.frame()
+    engine.apply([*frame, *more])
+    made = engine.decide(1000, limit, sequence=rm.sequence)
+    rm.commit(made)
+    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
+
+
+def test_random_fit_draws_all_nodes_alike_and_the_same_for_the_same_seed() -> None:
+    def once(seed: int) -> list[int]:
+        settings = settings_with(fit="random_fit")
+        settings = type(settings)(settings.policy, settings.hold, settings.assumed, settings.limits, seed)
+        return nodes(placed(asks(cluster(*[(1000, 1000)] * 4), (400, (1, 1))), 400, Engine(settings)))
+
+    first = once(1)
+    assert first == once(1)
+    assert first != once(2)
+    assert sorted(Counter(first)) == [0, 1, 2, 3]
+    assert min(Counter(first).values()) > 70, "100 each on average, standard deviation 9"
+
+
+def test_random_fit_finds_the_only_node_with_room() -> None:
+    rm = asks(cluster(*[(1, 1)] * 50, (2, 2), *[(1, 1)] * 50), (1, (2, 2)))
+    assert nodes(placed(rm, 10, engine_with(fit="random_fit"))) == [50]
+
+
+def test_tetris_puts_on_a_node_what_is_most_like_its_free_space() -> None:
+    rm = asks(cluster((16, 4)), (9, (1, 1)), (9, (4, 1)))
+    made = applications(placed(rm, 9, engine_with(fit=("tetris", {"srpt_weight": 0.0}))))
+    assert made == [1, 1, 1, 1], "4 x 16 + 1 x 4 against 1 x 16 + 1 x 4, then no core is left"
+
+
+def test_tetris_bundles_tasks_on_a_node_until_none_of_the_candidates_fits() -> None:
+    rm = asks(cluster((4, 4), (4, 4)), (2, (3, 3)), (2, (1, 1)))
+    made = placed(rm, 10, engine_with(fit=("tetris", {"srpt_weight": 0.0})))
+    assert nodes(made) in ([0, 0, 1, 1], [1, 1, 0, 0])
+    assert applications(made) == [0, 1, 0, 1]
+
+
+def test_candidates_are_bounded() -> None:
+    rm = asks(cluster((16, 4)), (2, (1, 1)), (9, (4, 1)))
+    made = applications(placed(rm, 9, engine_with(fit=("tetris", {"srpt_weight": 0.0, "candidates": 1}))))
+    assert made == [0, 0, 1, 1], "with one candidate the order decides"
+
+
+def test_the_work_left_weighs_against_packing() -> None:
+    """Once the averages are known, the small job goes first though the large one's tasks pack better."""
+
+    def after_one(weight: float) -> list[int]:
+        rm = asks(cluster((1000, 1000)), (100, (2, 2)), (3, (1, 1)))
+        engine = engine_with(fit=("tetris", {"srpt_weight": weight}), order="fifo", estimate="told")
+        return applications(told(rm, engine, 5, estimates((0, 0, 1000, -1), (1, 0, 10, -1))))
+
+    assert after_one(0.0) == [0, 0, 0, 0, 0]
+    assert after_one(1.0) == [0, 1, 1, 1, 0]
+
+
+def test_a_plans_rank_multiplies_the_packing_score_across_request_priorities() -> None:
+    rm = cluster((100, 100))
+    app = rm.application(1)
+    rm.ask(app, 0, 3, (1, 1), priority=1)
+    rm.ask(app, 1, 3, (1, 1), priority=2)
+    engine = engine_with(fit="tetris")
+    made = told(rm, engine, 4, ranks((app, 0, 0.2), (app, 1, 0.9)))
+    assert [key for _, key, _ in made] == [1, 1, 1, 0]
+
+
+def test_without_a_plan_request_priorities_hold() -> None:
+    rm = cluster((100, 100))
+    app = rm.application(1)
+    rm.ask(app, 0, 2, (1, 1), priority=1)
+    rm.ask(app, 1, 3, (4, 4), priority=2)
+    assert [key for _, key, _ in placed(rm, 3, engine_with(fit="tetris"))] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("penalty", "node"), [(0.0, 1), (0.4, 1), (0.6, 0)])
+def test_a_remote_node_must_be_better_by_more_than_the_penalty(penalty: float, node: int) -> None:
+    rm = cluster((4, 4), (8, 8))
+    asks(rm, (1, (1, 1)), places={"n0": (1, True), "/r": (1, True)})
+    assert nodes(placed(rm, 1, engine_with(fit=("tetris", {"remote_penalty": penalty})))) == [node]
+
+
+def overbooking(counted: tuple[int, int], factor: float = 2.0) -> tuple[Engine, FakeRM]:
+    rm = FakeRM(counted=counted)
+    rm.node("n0", (8, 4))
+    flat(rm, 1, (1000, 1000))
+    asks(rm, (100, (1, 1)))
+    return engine_with(fit=("tetris", {"overbook": {"vcores": factor}})), rm
+
+
+@pytest.mark.parametrize(("factor", "count"), [(0.5, 2), (1.0, 4), (1.5, 6), (100.0, 8)])
+def test_what_the_rm_does_not_count_is_given_out_so_many_times(factor: float, count: int) -> None:
+    engine, rm = overbooking((1, 0), factor)
+    assert len(placed(rm, 100, engine)) == count
+    assert len(placed(rm, 100, engine)) == 0
+    assert engine.warnings() == ()
+
+
+def test_what_the_rm_counts_is_not_overbooked_and_a_warning_says_so() -> None:
+    engine, rm = overbooking((1, 1))
+    assert len(placed(rm, 100, engine)) == 4
+    assert engine.warnings() == ("vcores cannot be overbooked: the ResourceCalculator counts it",)
+
+
+def test_a_resource_nobody_has_is_not_overbooked() -> None:
+    engine = engine_with(fit=("tetris", {"overbook": {"disk": 2.0}}))
+    assert len(placed(asks(cluster((4, 4)), (9, (1, 1))), 100, engine)) == 4
+    assert engine.warnings() == ("disk cannot be overbooked: the cluster has no such resource",)
+
+
+@pytest.mark.parametrize("overbook", ["{memory-mb: 2.0}", "{disk: 0.0}", "{disk: much}"])
+def test_memory_and_impossible_factors_are_refused(overbook: str) -> None:
+    text = f"policy:\n  fit:\n    kind: tetris\n    overbook: {overbook}\n"
+    with pytest.raises(ConfigError, match=r":4: policy\.fit\.overbook"):
+        parse_settings("treadle.yaml", text)
