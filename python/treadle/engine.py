@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 import treadle.policy  # noqa: F401 (registers the parts)
-from treadle.config.settings import Settings
-from treadle.events import Event, Names, ResourceTypes, Snapshot
+from treadle.config.settings import Settings, default_settings
+from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ModelError
 from treadle.model.scripted import small_cluster, small_events
+from treadle.policy.file_parts import PartFailure, Watch, unwatched
 from treadle.policy.policy import Policy
 from treadle.proposals import Proposals
+
+SWITCHES_MAX: Final = 64
+"""The latest changes to another policy that are kept."""
 
 
 class Engine:
     """Keeps a model of the cluster and proposes containers. Not for several threads at a time."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, good: Settings | None = None, watch: Watch = unwatched) -> None:
+        """Start with an empty model.
+
+        Args:
+            settings: what to follow
+            good: whose policy takes over if a part of the first fails; after that, or without one, the default policy
+            watch: runs the code of parts from files, and may stop it
+        """
         self._settings = settings
-        self._policy = Policy(settings)
+        self._running = settings
+        self._good = good
+        self._watch = watch
+        self._sequence = self._stop_at = 0
+        self._failure: PartFailure | None = None
+        self._switches: list[PolicySwitch] = []
+        self._policy = self._new_policy()
         self._names: list[Names] | None = None
         self._cluster: Cluster | None = None
         self._decides = 0
@@ -49,7 +68,9 @@ class Engine:
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
-                self._policy = Policy(self._settings)
+                self._policy = self._new_policy()
+            case PolicySwitch():
+                self._stop_at = event.call
             case _:
                 if self._cluster is None:
                     raise ModelError(f"{type(event).__name__} before a snapshot's resource types")
@@ -66,6 +87,7 @@ class Engine:
         """
         cluster = self._cluster
         self._decides += 1
+        self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:
             return Proposals.none()
         cluster.decide = self._decides
@@ -77,7 +99,7 @@ class Engine:
             cluster.decide += 1
             return Proposals.none()
         limit = min(limit, self._settings.limits.proposals_max)
-        made = self._policy.decide(cluster, view, now_ms, limit)
+        made = self._policy.decide(cluster, view, now_ms, limit, stop_at)
         count = made.left
         cluster.changed = count >= limit or not assume
         if count:
@@ -93,7 +115,7 @@ class Engine:
 
         The engine itself is not touched. Returns how many containers were proposed.
         """
-        engine = Engine(self._settings)
+        engine = Engine(self._running)
         engine.apply(small_cluster())
         placed = 0
         for sequence, told in enumerate(small_events(), 1):
@@ -101,12 +123,62 @@ class Engine:
             engine.apply(told)
         return placed
 
+    @classmethod
+    def try_out(cls, settings: Settings, watch: Watch = unwatched) -> None:
+        """Schedule small invented clusters: a common one, one without applications, one without nodes.
+
+        Raises:
+            PartFailure: a part from a file failed.
+        """
+        common = [small_cluster(), *small_events()]
+        for told in (common, [small_cluster(applications=0)], [small_cluster(nodes=0)]):
+            engine = cls(settings, None, watch)
+            for sequence, events in enumerate(told, 1):
+                engine.apply(events)
+                engine.decide(1_000 * sequence, 16, sequence=sequence)
+            if engine.failure is not None:
+                raise engine.failure
+
     def configure(self, settings: Settings) -> None:
-        """Follow other settings from now on. The model, what is assumed and what is held stay."""
+        """Follow other settings from now on. The model, what is assumed and what is held stay.
+
+        The policy followed so far is the one that takes over if a part of the new one fails.
+
+        Raises:
+            PartFailure: a part cannot be made; all is as before.
+        """
         self._policy.configure(settings)
-        self._settings = settings
+        self._good = self._running
+        self._settings = self._running = settings
+        self._failure = None
         if self._cluster is not None:
             self._cluster.changed = True
+
+    def _new_policy(self) -> Policy:
+        return Policy(self._running, self._fall_back, self._watch)
+
+    def _fall_back(self, failure: PartFailure) -> Settings:
+        """Return settings with the last good policy, or the default one, and note the change."""
+        good, self._good = self._good or default_settings(), None
+        self._running = replace(self._settings, policy=good.policy)
+        self._failure = failure
+        switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))
+        self._switches = [*self._switches, switch][-SWITCHES_MAX:]
+        return self._running
+
+    @property
+    def running(self) -> Settings:
+        """The settings followed now: those configured, or with another policy after a part failed."""
+        return self._running
+
+    @property
+    def failure(self) -> PartFailure | None:
+        """Why the policy configured is not the one that runs; None if it is."""
+        return self._failure
+
+    def switches(self) -> Sequence[PolicySwitch]:
+        """Return the latest changes to another policy, oldest first."""
+        return self._switches
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""

@@ -303,6 +303,23 @@ class PlanRanks:
     score: F64
 
 
+@dataclass(frozen=True, slots=True)
+class PolicySwitch:
+    """A part from a user's file failed or was stopped, and another policy took over in the middle of a decide.
+
+    Not on the wire: the engine tells it (`treadle.engine.Engine.switches`), and whoever repeats a run gives it back
+    before the same decide. What makes a part take too long is no event, so without this a run could not be repeated.
+    """
+
+    sequence: int
+    """The frame that the decide answered."""
+    call: int
+    """Which call to such a part in that decide it was, from 1; 0: the part could not be made."""
+    policy: str
+    """The policy that took over."""
+    reason: str
+
+
 Event = (
     Snapshot
     | Names
@@ -322,4 +339,5 @@ Event = (
     | Fates
     | TaskEstimates
     | PlanRanks
+    | PolicySwitch
 )

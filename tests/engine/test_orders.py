@@ -161,7 +161,7 @@ def test_by_attained_time_everybody_begins_at_the_top_and_sinks() -> None:
 
 def test_the_levels_of_slearn_are_the_defaults() -> None:
     engine = engine_with(order="mlfq")
-    order: Any = engine._policy._order
+    order: Any = engine._policy._parts.order
     assert len(order.weights) == 10
     assert order.weights[:3] == pytest.approx((1.0, 0.1, 0.01))
     assert order._thresholds[:2].tolist() == [1e6, 1e7]

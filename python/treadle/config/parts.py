@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
 
 QUESTIONS: Final = {
     "gate": "May this ask be served now?",
@@ -35,6 +36,16 @@ class Parameters(BaseModel):
     """Base of the parameter models: each field has a default, bounds and a description, and others are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
+
+    @property
+    def label(self) -> str:
+        """What a part with these parameters is called, if not by its kind; else empty."""
+        return ""
+
+    @classmethod
+    def keys(cls) -> dict[str, FieldInfo]:
+        """Return the fields as they are called in treadle.yaml."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
 class NoParameters(Parameters):
@@ -58,6 +69,11 @@ class Part:
 
     kind: Kind
     parameters: Parameters
+
+    @property
+    def label(self) -> str:
+        """The name of the kind, or what its parameters call it."""
+        return self.parameters.label or self.kind.name
 
     def make(self, *arguments: Any) -> Any:
         """Return a new part; the first argument of its maker is the parameters."""

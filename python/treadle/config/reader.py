@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from treadle.config.errors import ConfigError, Problem, unknown
+from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
-from treadle.config.settings import SECTIONS, SEED_MAX, Assumed, Hold, Limits, Policy, Settings
+from treadle.config.settings import SECTIONS, SEED_MAX, Assumed, Hold, Limits, Policy, Settings, Source
 from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
 
 P = TypeVar("P", bound=Parameters)
@@ -40,20 +41,31 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
     return parse_settings(str(file), text, parts)
 
 
-def parse_settings(file: str, text: str, parts: PartRegistry = PARTS) -> Settings:
-    """Return the settings in a text; ``file`` is what errors call it (see `read_settings`)."""
-    return _Reader(YamlDocument(file, text), parts).settings()
+def parse_settings(
+    file: str, text: str, parts: PartRegistry = PARTS, kept: Mapping[str, bytes] | None = None
+) -> Settings:
+    """Return the settings in a text (see `read_settings`).
+
+    Args:
+        file: what errors call it; parts with a relative path are looked for in its folder
+        text: the text
+        parts: the parts that a policy may have
+        kept: the contents of the parts' files by absolute path, if they are not to be read (`Source`)
+    """
+    return _Reader(YamlDocument(file, text), parts, kept).settings(text)
 
 
 class _Reader:
     """Checks one document, collecting all its problems."""
 
-    def __init__(self, document: YamlDocument, parts: PartRegistry) -> None:
+    def __init__(self, document: YamlDocument, parts: PartRegistry, kept: Mapping[str, bytes] | None) -> None:
         self._document = document
         self._parts = parts
+        self._kept = kept
+        self._part_files: dict[str, bytes] = {}
         self._problems: list[Problem] = []
 
-    def settings(self) -> Settings:
+    def settings(self, text: str) -> Settings:
         root = self._mapping(self._document.value, ())
         self._known(root, (), ["policy", "seed", *SECTIONS])
         chosen = self._mapping(root.get("policy"), ("policy",))
@@ -66,7 +78,8 @@ class _Reader:
         policy = {part: choice for part, choice in found.items() if choice is not None}
         if self._problems or hold is None or assumed is None or limits is None:
             raise ConfigError(self._document.file, self._problems)
-        return Settings(Policy(**policy), hold, assumed, limits, seed)
+        source = Source(self._document.file, text, self._part_files)
+        return Settings(Policy(**policy), hold, assumed, limits, seed, source)
 
     def _wrong(self, path: Path, text: str) -> None:
         self._problems.append(self._document.problem(path, text))
@@ -98,7 +111,19 @@ class _Reader:
             self._wrong((*path, "kind"), unknown(str(name), kinds))
             return None
         parameters = self._parameters(kinds[name].parameters, mapping, path, ("kind",))
+        if isinstance(parameters, FilePart):
+            parameters = self._located(part, parameters)
         return None if parameters is None else Part(kinds[name], parameters)
+
+    def _located(self, part: str, parameters: FilePart) -> FilePart | None:
+        """Find the class that a part of a user's is."""
+        try:
+            found = parameters.located(part, FilePath(self._document.file).parent, self._kept)
+        except PartFileError as error:
+            self._wrong(("policy", part, error.field), error.text)
+            return None
+        self._part_files[found.path] = found.source
+        return found
 
     def _parameters(self, model: type[P], value: Any, path: Path, besides: tuple[str, ...] = ()) -> P | None:
         try:
@@ -118,8 +143,10 @@ class _Reader:
 def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, ...]) -> str:
     """Return what is wrong with a value and what is allowed, in one line."""
     name = str(detail["loc"][0]) if detail["loc"] else ""
-    field = model.model_fields.get(name)
+    field = model.keys().get(name)
     if detail["type"] == "extra_forbidden":
-        return unknown(name, [*model.model_fields, *besides])
+        return unknown(name, [*model.keys(), *besides])
+    if detail["type"] == "missing" and field is not None:
+        return f"is missing; write `{name}: ...`: {field.description}"
     text = f"{detail['input']!r}: " + detail["msg"].replace("Input should be", "it must be")
-    return text if field is None else f"{text} (default {field.default!r})"
+    return text if field is None or field.is_required() else f"{text} (default {field.default!r})"

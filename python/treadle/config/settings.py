@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
@@ -52,7 +54,25 @@ class Policy:
 
     def name(self) -> str:
         """Return the kinds of the parts in one line, for status pages and metrics."""
-        return " ".join(f"{part}={getattr(self, part).kind.name}" for part in QUESTIONS)
+        return " ".join(f"{part}={getattr(self, part).label}" for part in QUESTIONS)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What settings were read from, in full: enough to read them again when the files have changed."""
+
+    file: str
+    text: str
+    part_files: Mapping[str, bytes]
+    """The content of each Python file that a part is in, by its absolute path."""
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal contents only."""
+        found = hashlib.sha256(self.text.encode())
+        for path, content in sorted(self.part_files.items()):
+            found.update(b"\0" + path.encode() + b"\0" + hashlib.sha256(content).digest())
+        return found.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +85,13 @@ class Settings:
     limits: Limits
     seed: int
     """Of whatever the policy draws at random: equal seeds and events give equal proposals."""
+    source: Source | None = field(default=None, compare=False)
+    """None if they were not read from a file."""
+
+    @property
+    def digest(self) -> str:
+        """Equal for settings read from the same texts; empty if they were read from none."""
+        return "" if self.source is None else self.source.digest
 
 
 SECTIONS: dict[str, type[Parameters]] = {"hold": Hold, "assumed": Assumed, "limits": Limits}

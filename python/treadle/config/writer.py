@@ -40,6 +40,10 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
 
 def _kind(kind: Kind, *, chosen: bool) -> list[str]:
     summary = _comment(kind.summary, "    ") if kind.summary else []
+    needed = [name for name, field in kind.parameters.keys().items() if field.is_required()]
+    if needed:
+        needs = f"Needs {' and '.join(needed)}; see docs/write-a-policy.md."
+        return [f"    # or kind: {kind.name}", *_comment(kind.summary, "    #   "), *_comment(needs, "    #   ")]
     fields = _fields(kind.parameters, "    ")
     if chosen:
         return [*summary, f"    kind: {kind.name}", *fields]
@@ -49,7 +53,7 @@ def _kind(kind: Kind, *, chosen: bool) -> list[str]:
 
 def _fields(model: type[Parameters], indent: str) -> list[str]:
     lines: list[str] = []
-    for name, field in model.model_fields.items():
+    for name, field in model.keys().items():
         lines += _comment(field.description or "", indent)
         value = yaml.safe_dump(field.get_default(call_default_factory=True), default_flow_style=True)
         lines.append(f"{indent}{name}: {value.removesuffix(chr(10)).removesuffix(chr(10) + '...')}")

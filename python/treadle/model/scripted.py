@@ -93,14 +93,16 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
         for at in range(applications)
     ]
     users = [{"queue": leaf + 1, "user_name": "u", "limit": whole, "used": none} for leaf in range(leaves)]
-    told = [
-        rows(events.Queues, texts, queues),
-        rows(events.QueueLimits, texts, limits),
-        rows(events.Users, texts, users),
-        rows(events.Nodes, texts, machines),
-        rows(events.Applications, texts, apps),
-        rows(events.Requests, texts, [request(at, 0, 8, [1024, 1]) for at in range(applications)]),
+    asks = [request(at, 0, 8, [1024, 1]) for at in range(applications)]
+    described: list[tuple[type[Any], list[dict[str, Any]]]] = [
+        (events.Queues, queues),
+        (events.QueueLimits, limits),
+        (events.Users, users),
+        (events.Nodes, machines),
+        (events.Applications, apps),
+        (events.Requests, asks),
     ]
+    told = [rows(kind, texts, given) for kind, given in described if given]
     settings = events.Settings({"node-locality-delay": "2", "nm-heartbeat-ms": "1000"})
     head: list[Any] = [events.Snapshot(1), texts.drain(), resource_types(("memory-mb", "vcores"), counted), settings]
     return head + told

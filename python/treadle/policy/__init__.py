@@ -4,6 +4,7 @@ from treadle.policy import (  # noqa: F401 (a part registers itself when it is i
     estimate_none,
     estimate_observed,
     estimate_told,
+    file_parts,
     fit_first,
     fit_packing,
     fit_random,

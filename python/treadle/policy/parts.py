@@ -1,8 +1,9 @@
-"""What each kind of part must do. A part fills columns or picks a compiled rule; the inner loop reads them.
+"""What each kind of part must do.
 
-A new part is a class with one of these interfaces in a file of its own, registered by the line above it; see
-`share_capacity` for the shortest example. A rule that must look at every step of the loop is a function in
-`treadle.policy.kernel`.
+Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.kernel`), or fill a column that
+the loop reads. A new one is a class with one of the interfaces of this file, in a file of its own, registered by the
+line above it; see `share_capacity` for the shortest example. A user's part needs no rule compiled: see
+`treadle.policy.file_parts`.
 """
 
 from __future__ import annotations

@@ -5,20 +5,48 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from treadle.config.errors import ConfigError
+from treadle.config.part_files import FilePart
+from treadle.config.parts import QUESTIONS
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.config.writer import default_yaml
+from treadle.config.yaml_nodes import YamlDocument
 from treadle.engine import Engine
+from treadle.policy.file_parts import PartFailure, Watch, unwatched
 from treadle.sidecar.session import Session
 
 
-def read_live_settings(config: Path | None) -> Settings:
+def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:
     """Return the settings in a file, or the defaults without one.
 
+    Parts from files are tried out on small invented clusters.
+
+    Args:
+        config: the file
+        watch: runs the code of parts from files, and may stop it
+
     Raises:
-        ConfigError: the file is wrong.
+        ConfigError: the file is wrong, or a part from a file is.
+        PartStoppedError: reading a part's file took too long.
     """
-    return default_settings() if config is None else read_settings(config)
+    if config is None:
+        return default_settings()
+    settings = watch(lambda: read_settings(config))
+    if any(isinstance(getattr(settings.policy, part).parameters, FilePart) for part in QUESTIONS):
+        _try_out(settings, watch)
+    return settings
+
+
+def _try_out(settings: Settings, watch: Watch) -> None:
+    try:
+        Engine.try_out(settings, watch)
+    except PartFailure as failure:
+        source = settings.source
+        document = YamlDocument(source.file, source.text) if source else YamlDocument("", "")
+        text = f"tried out on a small cluster: {failure.text}; put it right"
+        path = ("policy", failure.part)
+        raise ConfigError(document.file, [document.problem(path, text)]) from failure
 
 
 def live_defaults() -> str:

@@ -11,6 +11,7 @@ from treadle.model.kernel.pairs import find, pair
 from treadle.policy.kernel.scratch import (
     CURSOR,
     DELAYED,
+    KEYED,
     LARGEST,
     LEAST,
     LOOKED,
@@ -110,6 +111,8 @@ def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int, level
     """Return how well a row fits on a node on which there is room; 0 where the first will do."""
     if knobs.fit == PACKING:
         return dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
+    if knobs.fit == KEYED:
+        return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
     return 0.0
 
 

@@ -146,6 +146,9 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
     """List the leaf's applications that want something by level, and add up what each level uses."""
     base, count = scratch.queues[leaf].first, len(scratch.weights)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
+    for level in range(count):
+        levels[level].used = 0.0
+        levels[level].end = 0
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))

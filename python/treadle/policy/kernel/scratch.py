@@ -51,8 +51,11 @@ FIRST_FIT: Final = 0
 PACKING: Final = 1
 RANDOM: Final = 2
 
-# How the applications of a leaf are ordered; the first two are those of `treadle.model.queues`.
-KEYED: Final = 2  # by a key that holds for the whole decide, least first
+KEYED: Final = 255
+"""Of a share, an order or a fit: no rule compiled in, but numbers that a part has put into the columns:
+``queues.key`` and ``apps.key``, smallest first, and ``scores``, largest first."""
+
+# How the applications of a leaf are ordered besides `KEYED`; the first two are those of `treadle.model.queues`.
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
 
 
@@ -99,6 +102,7 @@ QUEUE: Final = np.dtype(
     [
         ("used_share", "f8"),
         ("guaranteed_share", "f8"),
+        ("key", "f8"),
         ("live", "i4"),  # leaves below (or itself) that may still get something
         ("first", "i4"),  # its applications in the list; they end where those of the next queue begin
         ("am_cursor", "i4"),
@@ -133,6 +137,7 @@ class Scratch(NamedTuple):
     averages: F64
     rivals: I32  # rows that compete for a node
     shares: Shares
+    scores: F64  # of a keyed fit: (1, node), or (request row, node) where they differ from row to row
 
 
 def scratch_for(
@@ -188,4 +193,5 @@ def scratch_for(
         averages=old.averages if old is not None else np.zeros(2),
         rivals=np.zeros(candidates, np.int32),
         shares=shares,
+        scores=np.zeros((1, 1)),
     )

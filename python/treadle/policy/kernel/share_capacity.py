@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from treadle.model.columns import ASSUMED, GUARANTEED, USED
 from treadle.model.kernel.compiled import inner
-from treadle.policy.kernel.scratch import PARTITION
+from treadle.policy.kernel.scratch import KEYED, PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.view import View
-    from treadle.policy.kernel.scratch import Scratch
+    from treadle.policy.kernel.scratch import Knobs, Scratch
 
 
 @inner
@@ -68,9 +68,17 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
 
 
 @inner
-def pick_by_capacity(view: View, scratch: Scratch, root: int) -> int:
+def comes_before(view: View, scratch: Scratch, knobs: Knobs, a: int, b: int) -> bool:
+    """Is queue ``a`` served before its sibling ``b``: by the guarantees, or by what a part in Python says?"""
+    if knobs.share == KEYED:
+        return scratch.queues[a].key < scratch.queues[b].key
+    return is_owed_more(view, scratch, a, b)
+
+
+@inner
+def pick_by_capacity(view: View, scratch: Scratch, knobs: Knobs) -> int:
     """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
-    queue = root
+    queue = knobs.root
     if scratch.queues[queue].live == 0:
         return -1
     while not view.queues[queue].leaf:
@@ -78,7 +86,7 @@ def pick_by_capacity(view: View, scratch: Scratch, root: int) -> int:
         first = view.queues[queue].first_child
         for at in range(first, first + view.queues[queue].child_count):
             child = view.children[at]
-            if scratch.queues[child].live > 0 and (best < 0 or is_owed_more(view, scratch, child, best)):
+            if scratch.queues[child].live > 0 and (best < 0 or comes_before(view, scratch, knobs, child, best)):
                 best = child
         queue = best
     return queue

@@ -1,0 +1,202 @@
+"""Parts from a user's Python file: finding the class that treadle.yaml names, and whether it is what a part must be.
+
+The file is run as it stands, each time that treadle.yaml is read; its classes are found by name. Two parts from one
+file do not share what the file's module holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import stat
+import sys
+import traceback
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pydantic import Field, PrivateAttr
+
+from treadle.config.parts import Parameters
+
+BYTES_MAX: Final = 1 << 20
+"""No part's file is longer than this."""
+
+METHODS: Final = {
+    "gate": ("allows", "True or False for each request"),
+    "share": ("keys", "a number for each queue, the smallest for the one to be served first"),
+    "order": ("keys", "a number for each application, the smallest for the one to be served first"),
+    "fit": ("scores", "a number for each node, the largest for the best"),
+    "estimate": ("durations_ms", "milliseconds for each request, NaN where nothing is known"),
+}
+"""For each kind of part the method that a class in a file must have besides its constructor, and what it returns."""
+
+
+class PartFileError(Exception):
+    """A part's file cannot be used."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+        """Which of the settings of the part is to blame: ``path``, ``class`` or ``parameters``."""
+        self.text = text
+
+
+class FilePart(Parameters):
+    """A class in a Python file."""
+
+    path: str = Field(min_length=1, description="The Python file; a relative path begins at this file's folder.")
+    class_name: str = Field(min_length=1, alias="class", description="The name of the class in it.")
+    parameters: dict[str, Any] = Field(default={}, description="What its constructor is called with, by name.")
+
+    _class: type[Any] | None = PrivateAttr(default=None)
+    _source: bytes = PrivateAttr(default=b"")
+
+    def make(self) -> Any:
+        """Return a new object of the class.
+
+        Raises:
+            ValueError: nobody has called `located`.
+        """
+        if self._class is None:
+            raise ValueError("a part of kind file is made from settings that were read from a treadle.yaml")
+        return self._class(**self.parameters)
+
+    @property
+    def label(self) -> str:
+        """``my_share.py:MyShare``, for status pages and messages."""
+        return f"{Path(self.path).name}:{self.class_name}"
+
+    @property
+    def source(self) -> bytes:
+        """What is in the file."""
+        return self._source
+
+    def located(self, part: str, folder: Path, kept: Mapping[str, bytes] | None = None) -> FilePart:
+        """Return the same with an absolute path and the class found.
+
+        Args:
+            part: which of the kinds of parts it is to be
+            folder: where relative paths begin
+            kept: what is in the files, by path, if they are not to be read
+
+        Raises:
+            PartFileError: there is no such file or class, or it is not what such a part must be.
+        """
+        path = folder.absolute() / self.path
+        source = _read(path) if kept is None else kept.get(str(path), b"")
+        found = self.model_copy(update={"path": str(path)})
+        found._class = _find(path, source, self.class_name)
+        found._source = source
+        _check_interface(path, found._class, part)
+        _check_constructor(path, found._class, self.parameters)
+        return found
+
+
+class KeyedFilePart(FilePart):
+    """A class in a Python file whose numbers change as containers are placed."""
+
+    recompute_after: int = Field(
+        default=64,
+        ge=1,
+        le=1_000_000,
+        description="Containers placed before the part is asked again within the same answer; 1: after each.",
+    )
+
+
+class EstimateFilePart(FilePart):
+    """A class in a Python file that knows how long tasks run."""
+
+    default_ms: int = Field(
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run of which the class says NaN."
+    )
+
+
+def where(error: BaseException, path: str) -> str:
+    """Return ``my_part.py:12: ZeroDivisionError: division by zero`` for what went wrong in a part's file."""
+    lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == path]
+    if isinstance(error, SyntaxError) and error.filename == path:
+        lines.append(error.lineno or 0)
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    place = f"{Path(path).name}:{lines[-1]}" if lines else Path(path).name
+    return f"{place}: {type(error).__name__}: {said}".partition("\n")[0]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise PartFileError("path", f"{path} may be written by everybody; take that right away with chmod o-w")
+        with path.open("rb") as stream:
+            source = stream.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise PartFileError("path", f"{path}: {error.strerror}; check the path and its permissions") from error
+    if len(source) > BYTES_MAX:
+        raise PartFileError("path", f"{path} is longer than {BYTES_MAX} bytes")
+    return source
+
+
+def _find(path: Path, source: bytes, name: str) -> type[Any]:
+    digest = hashlib.sha256(str(path).encode() + b"\0" + source).hexdigest()[:16]
+    module = ModuleType(f"treadle_part_{digest}")
+    module.__file__ = str(path)
+    # Dataclasses and pickles look their module up.
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 (to run a user's code is the purpose)
+    except (Exception, SystemExit) as error:
+        raise PartFileError("path", f"{where(error, str(path))}; put it right") from error
+    classes = sorted(
+        key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
+    )
+    found = vars(module).get(name)
+    if not inspect.isclass(found):
+        known = f"it has {', '.join(classes)}" if classes else "it has none"
+        near = get_close_matches(name, classes, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise PartFileError("class", f"no class {name!r} in {path.name}: {known}{hint}")
+    return found
+
+
+def _check_interface(path: Path, found: type[Any], part: str) -> None:
+    name, returns = METHODS[part]
+    remedy = f"write `def {name}(self, moment)` that returns {returns}"
+    method = inspect.getattr_static(found, name, None)
+    if method is None:
+        raise PartFileError("class", f"{_place(path, found)}: {found.__name__} has no method {name}; {remedy}")
+    if not inspect.isfunction(method):
+        raise PartFileError("class", f"{_place(path, found)}: {found.__name__}.{name} is no method; {remedy}")
+    if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
+        raise PartFileError("class", f"{_place(path, method)}: {name} is no plain function; {remedy}")
+    try:
+        inspect.signature(method).bind(None, None)
+    except TypeError as error:
+        raise PartFileError("class", f"{_place(path, method)}: {name} cannot be called: {error}; {remedy}") from error
+
+
+def _check_constructor(path: Path, found: type[Any], parameters: Mapping[str, Any]) -> None:
+    try:
+        inspect.signature(found).bind(**parameters)
+    except TypeError as error:
+        text = f"{_place(path, found)}: {found.__name__} cannot be made from these: {error}"
+        raise PartFileError("parameters", text) from error
+    except ValueError:  # a class without a signature of its own
+        return
+
+
+def _place(path: Path, thing: Any) -> str:
+    """Return the file and line where a class or function begins."""
+    code = getattr(thing, "__code__", None)
+    line = code.co_firstlineno if code is not None else getattr(thing, "__firstlineno__", 0)
+    if not line:
+        line = _class_line(path, thing.__name__)
+    return f"{path.name}:{line}" if line else path.name
+
+
+def _class_line(path: Path, name: str) -> int:
+    text = path.read_text("utf-8", "replace") if path.is_file() else ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith((f"class {name}(", f"class {name}:")):
+            return number
+    return 0
