@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -57,11 +58,18 @@ def test_a_size_of_zero_is_refused_by_its_option(field: str) -> None:
         Workload(**sizes)
 
 
-def test_every_node_of_the_trace_resolves(tmp_path: Path) -> None:
-    trace, hosts = Workload(30, 2, 3, 1_000).write(tmp_path)
-    names = {line.split()[1] for line in hosts.read_text().splitlines()}
-    assert {f"node{index}" for index in range(30)} | {"localhost"} <= names
-    assert json.loads(trace.read_text())["num_nodes"] == 30
+def test_every_node_is_an_address_in_one_rack_of_the_file_that_the_simulator_reads(tmp_path: Path) -> None:
+    workload = Workload(90, 2, 3, 1_000)
+    files = workload.write(tmp_path)
+    racks = [json.loads(line) for line in files.nodes.read_text().splitlines()]
+    assert {rack["rack"]: [node["node"] for node in rack["nodes"]] for rack in racks} == workload.racks()
+    sizes = [len(nodes) for nodes in workload.racks().values()]
+    assert sizes == [30, 30, 30]
+    names = [name for nodes in workload.racks().values() for name in nodes]
+    assert len(set(names)) == 90
+    assert all(ipaddress.ip_address(name).is_loopback for name in names)
+    assert json.loads(files.trace.read_text())["num_nodes"] == 90
+    assert "127.0.0.1 localhost" in files.hosts.read_text().splitlines()
 
 
 def test_modes_differ_in_the_scheduler_only(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import psutil
 from treadle.bench.configuration import write_configuration
 from treadle.bench.errors import BenchError
 from treadle.bench.modes import Kind, Mode
-from treadle.bench.workload import Workload
+from treadle.bench.workload import Files, Workload
 
 POLL_S: Final = 0.25
 END_S: Final = 15.0
@@ -82,9 +82,9 @@ def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dic
     folder.mkdir(parents=True, exist_ok=True)
     measurements = folder / "measurements.json"
     log = folder / "rm.log"
-    trace, hosts = setting.workload.write(folder)
+    files = setting.workload.write(folder)
     write_configuration(folder, mode, setting.workload, measurements, log, setting.sidecar_command)
-    command = _command(setting, folder, trace, hosts)
+    command = _command(setting, folder, files)
     run = Run(mode)
     with (folder / "out.txt").open("wb") as output:
         process = subprocess.Popen(
@@ -102,13 +102,13 @@ def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dic
     return run
 
 
-def _command(setting: Setting, folder: Path, trace: Path, hosts: Path) -> list[str]:
+def _command(setting: Setting, folder: Path, files: Files) -> list[str]:
     return [
         setting.java,
         f"-Xmx{setting.heap_mb}m",
         f"-Xms{setting.heap_mb}m",
         "--add-opens=java.base/java.lang=ALL-UNNAMED",
-        f"-Djdk.net.hosts.file={hosts}",
+        f"-Djdk.net.hosts.file={files.hosts}",
         f"-Dyarn.log.dir={folder}",
         f"-Dhadoop.tmp.dir={folder / 'tmp'}",
         *setting.jvm_options,
@@ -118,7 +118,9 @@ def _command(setting: Setting, folder: Path, trace: Path, hosts: Path) -> list[s
         "-tracetype",
         "SYNTH",
         "-tracelocation",
-        trace.as_uri(),
+        files.trace.as_uri(),
+        "-nodes",
+        str(files.nodes),
         "-output",
         str(folder / "sls"),
     ]

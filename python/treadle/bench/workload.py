@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import socket
 from dataclasses import dataclass
@@ -18,9 +19,20 @@ NODE_VCORES: Final = 10
 CONTAINER_MB: Final = 1_024
 NODES_PER_RACK: Final = 40
 
+FIRST_ADDRESS: Final = ipaddress.IPv4Address("127.1.0.0")
+
 AM_SHARE: Final = 0.15
 """The share of the cluster that a queue's application masters may take. In all queues together below 1, so that jobs
 that run can always get tasks."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the simulator reads of a load: the jobs, the nodes by rack, and the names that resolve."""
+
+    trace: Path
+    nodes: Path
+    hosts: Path
 
 
 @dataclass(frozen=True)
@@ -61,9 +73,17 @@ class Workload:
         waves = -(-self.jobs * self.tasks // self.slots)
         return waves * self.task_ms
 
-    def node_names(self) -> list[str]:
-        """Return the host names that SLS gives to its nodes."""
-        return [f"node{index}" for index in range(self.nodes)]
+    def racks(self) -> dict[str, list[str]]:
+        """Return the nodes of each rack.
+
+        A node's name is an address of its own. The RM turns names into addresses before it looks up a node's rack in
+        the table that SLS writes, by name: with names it would find none, and no ask for a rack could be met.
+        """
+        racks = [f"rack{rack}" for rack in range(-(-self.nodes // NODES_PER_RACK))]
+        return {
+            rack: [str(FIRST_ADDRESS + index) for index in range(at, self.nodes, len(racks))]
+            for at, rack in enumerate(racks)
+        }
 
     def trace(self) -> dict[str, Any]:
         """Return the SYNTH trace (org.apache.hadoop.yarn.sls.synthetic.SynthTraceJobProducer)."""
@@ -105,11 +125,11 @@ class Workload:
             "time_distribution": [{"time": 1, "weight": 100}],
         }
 
-    def write(self, folder: Path) -> tuple[Path, Path]:
-        """Write the trace and a hosts file that makes all node names resolve; return both paths."""
-        trace = folder / "workload.json"
-        trace.write_text(json.dumps(self.trace(), indent=1))
-        hosts = folder / "hosts"
-        names = ["localhost", socket.gethostname(), *self.node_names()]
-        hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in names))
-        return trace, hosts
+    def write(self, folder: Path) -> Files:
+        """Write what the simulator reads into `folder`."""
+        files = Files(folder / "workload.json", folder / "nodes.json", folder / "hosts")
+        files.trace.write_text(json.dumps(self.trace(), indent=1))
+        racks = [{"rack": rack, "nodes": [{"node": node} for node in nodes]} for rack, nodes in self.racks().items()]
+        files.nodes.write_text("".join(json.dumps(rack) + "\n" for rack in racks))
+        files.hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", socket.gethostname())))
+        return files
