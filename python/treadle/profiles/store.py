@@ -16,7 +16,7 @@ from treadle.profiles.documents import compact, stage_from_json, stage_json
 from treadle.profiles.errors import StoreError, Unusable, explained
 from treadle.profiles.profile import JobProfile, merged, not_after, with_run
 from treadle.profiles.pruning import prune
-from treadle.profiles.recurrence import RecurrenceKey, user_digest
+from treadle.profiles.recurrence import RecurrenceKey, normalised_name, user_digest
 from treadle.profiles.retention import Retention
 from treadle.profiles.run import JobRun, storable_run
 from treadle.profiles.schema import MIGRATIONS, PROFILES, STAGES, migrate, stored_version
@@ -30,7 +30,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which profiles: all whose key has every part that is given. ``name`` is compared without regard to case."""
+    """Which profiles: all whose key has every part that is given; a name as in the key, or as it was submitted."""
 
     user: str | None = None
     queue: str | None = None
@@ -43,7 +43,7 @@ class Selection:
             (self.user is None or key.user == self.user)
             and (self.queue is None or key.queue == self.queue)
             and (self.type is None or key.type == self.type.upper())
-            and (self.name is None or key.name == self.name.lower())
+            and (self.name is None or key.name in {self.name, normalised_name(self.name)})
         )
 
 

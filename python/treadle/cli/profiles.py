@@ -1,0 +1,284 @@
+"""`treadle profiles`: what is known of recurring jobs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from treadle.errors import UserError
+
+if TYPE_CHECKING:
+    from treadle.profiles.profile import JobProfile, StageProfile
+    from treadle.profiles.store import ProfileStore, Selection
+
+app = typer.Typer(help="What is known of recurring jobs, by user, queue, type and name.", no_args_is_help=True)
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", envvar="TREADLE_PROFILES", help="The store: a file, or a URL of another database."),
+]
+UserOption = Annotated[str | None, typer.Option(help="Only of this user.")]
+QueueOption = Annotated[str | None, typer.Option(help="Only of this leaf queue.")]
+TypeOption = Annotated[str | None, typer.Option("--type", help="Only of this type: MAPREDUCE, TEZ, SPARK.")]
+NameOption = Annotated[
+    str | None, typer.Option(help="Only jobs of this name; what changes from run to run may differ.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
+
+
+@app.callback()
+def profiles() -> None:
+    """Show and change what is known of recurring jobs."""
+
+
+@app.command("list")
+def list_(
+    store: StoreOption = None,
+    user: UserOption = None,
+    queue: QueueOption = None,
+    type_: TypeOption = None,
+    name: NameOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List recurring jobs, a line each."""
+    with _opened(store, read_only=True) as opened:
+        found = opened.profiles(_selection(user, queue, type_, name))
+    if as_json:
+        typer.echo(json.dumps([_summary(profile) for profile in found]))
+        return
+    table = _table(None, "user", "queue", "type", "name", ">runs", ">last seen", ">tasks", ">lasts")
+    for profile in found:
+        tasks = sum(stage.width for stage in profile.stages)
+        table.add_row(
+            *_cells(*profile.key),
+            str(profile.runs),
+            _when(profile.last_seen_ms),
+            str(tasks),
+            _span(profile.recent[-1][2] if profile.recent else 0),
+        )
+    _print(table)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A job's name, as it was submitted or as `list` shows it.")],
+    store: StoreOption = None,
+    user: UserOption = None,
+    queue: QueueOption = None,
+    type_: TypeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is known of a recurring job, stage by stage."""
+    from treadle.profiles.documents import profile_json
+
+    with _opened(store, read_only=True) as opened:
+        found = opened.profiles(_selection(user, queue, type_, name))
+        if not found:
+            raise UserError(f"{opened.name} knows no job {name!r}; `treadle profiles list` shows the names")
+    if as_json:
+        typer.echo(json.dumps([profile_json(profile) for profile in found]))
+        return
+    for profile in found:
+        _print(_stages(profile))
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to write, a profile a line; default: standard output.")
+    ] = None,
+    store: StoreOption = None,
+    user: UserOption = None,
+    queue: QueueOption = None,
+    type_: TypeOption = None,
+    name: NameOption = None,
+) -> None:
+    """Write profiles to a file that `import` reads."""
+    from treadle.profiles.documents import compact, profile_json
+    from treadle.profiles.importers.sources import EXPORT_FORM, EXPORT_VERSION
+
+    with _opened(store, read_only=True) as opened:
+        found = opened.profiles(_selection(user, queue, type_, name))
+    lines = [compact({EXPORT_FORM: EXPORT_VERSION}), *(compact(profile_json(profile)) for profile in found)]
+    content = "".join(f"{line}\n" for line in lines)
+    if file is None:
+        sys.stdout.write(content)
+        return
+    try:
+        file.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; name a file that can be written") from error
+    typer.echo(f"{len(found)} profiles written to {file}", err=True)
+
+
+@app.command("import")
+def import_(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Histories, exports, or folders of them.")] = None,
+    store: StoreOption = None,
+    history_server: Annotated[
+        str | None, typer.Option(help="A MapReduce JobHistoryServer to ask, http://HOST:19888.")
+    ] = None,
+    since_days: Annotated[float, typer.Option(min=0, help="Ask it for jobs that ended in so many days.")] = 7.0,
+    jobs_max: Annotated[int, typer.Option(min=1, help="Ask it for so many jobs, the latest.")] = 1000,
+    as_json: JsonOption = False,
+) -> None:
+    """Take in histories of MapReduce (.jhist), Spark (event logs) and Tez, and what `export` wrote."""
+    if not paths and not history_server:
+        raise UserError("name files or folders to import, or a --history-server")
+    from rich.console import Console
+
+    from treadle.profiles.importers.history_server import HistoryServer
+    from treadle.profiles.importers.importing import Import
+    from treadle.profiles.importers.sources import find_sources
+
+    console = Console(stderr=True)
+    now_ms = int(time.time() * 1000)
+    with _opened(store) as opened, _progress(console) as track:
+        importing = Import(opened, now_ms, lambda text: console.print(text, style="red", markup=False, highlight=False))
+        sources = list(find_sources(paths or []))
+        importing.take(track(sources))
+        if history_server is not None:
+            since_ms = max(0, now_ms - int(since_days * 86_400_000))
+            importing.take_server(HistoryServer(history_server), since_ms, jobs_max)
+        opened.prune(now_ms)
+    summary = importing.summary
+    if as_json:
+        typer.echo(json.dumps(summary.to_json()))
+    else:
+        typer.echo(
+            f"{summary.sources} histories: {summary.runs} new runs, {summary.profiles} profiles, "
+            f"{summary.known} known already, {len(summary.left_out)} of jobs that did not succeed, "
+            f"{len(summary.broken)} broken"
+        )
+    if summary.broken and not summary.runs + summary.profiles + summary.known:
+        raise typer.Exit(1)
+
+
+@app.command()
+def forget(
+    store: StoreOption = None,
+    user: UserOption = None,
+    queue: QueueOption = None,
+    type_: TypeOption = None,
+    name: NameOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="All profiles.")] = False,
+) -> None:
+    """Forget profiles."""
+    selection = _selection(user, queue, type_, name)
+    if everything == any((user, queue, type_, name)):
+        raise UserError("say which profiles: --user, --queue, --type or --name, or --all alone")
+    with _opened(store) as opened:
+        typer.echo(f"{opened.forget(selection)} profiles forgotten")
+
+
+@contextmanager
+def _opened(location: str | None, *, read_only: bool = False) -> Iterator[ProfileStore]:
+    if not location:
+        raise UserError("which store? --store FILE, or TREADLE_PROFILES in the environment")
+    from treadle.profiles.store import open_store
+
+    with open_store(location, read_only=read_only) as store:
+        yield store
+
+
+def _selection(user: str | None, queue: str | None, type_: str | None, name: str | None) -> Selection:
+    from treadle.profiles.store import Selection
+
+    return Selection(user, queue, type_, name)
+
+
+@contextmanager
+def _progress(console: Any) -> Iterator[Any]:
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield lambda sources: progress.track(sources, description="importing")
+
+
+def _summary(profile: JobProfile) -> dict[str, Any]:
+    return {
+        **profile.key._asdict(),
+        "runs": profile.runs,
+        "first_seen_ms": profile.first_seen_ms,
+        "last_seen_ms": profile.last_seen_ms,
+        "stages": len(profile.stages),
+        "tasks": sum(stage.width for stage in profile.stages),
+    }
+
+
+def _stages(profile: JobProfile) -> Any:
+    key = profile.key
+    title = f"{key.name or '(no name)'}: {key.type} of {key.user} in {key.queue}, {profile.runs} runs"
+    title += f", {_when(profile.first_seen_ms)} to {_when(profile.last_seen_ms)}"
+    columns = (">width", ">mean", ">median", ">90 %", "asks for", "after")
+    table = _table(title, ">#", "stage", *columns)
+    places = {stage.name: place for place, stage in enumerate(profile.stages, 1)}
+    for place, stage in enumerate(profile.stages, 1):
+        after = ", ".join(str(places.get(parent, "?")) for parent in stage.parents)
+        table.add_row(str(place), *_stage_cells(stage), after)
+    return table
+
+
+def _stage_cells(stage: StageProfile) -> list[Any]:
+    durations = stage.durations
+    times = (durations.mean_ms, durations.quantile_ms(0.5), durations.quantile_ms(0.9))
+    asked = (f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items())
+    return [
+        *_cells(stage.name),
+        str(stage.width),
+        *(_span(time_ms) if durations.count else "" for time_ms in times),
+        *_cells(", ".join(asked)),
+    ]
+
+
+def _table(title: str | None, *columns: str) -> Any:
+    """Return an empty table; numbers stand in the columns whose titles begin with ``>``, and are not wrapped."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = None if title is None else Text(_visible(title))
+    table = Table(title=shown, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in columns:
+        right = column.startswith(">")
+        table.add_column(column.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
+    return table
+
+
+def _cells(*texts: str) -> list[Any]:
+    """Return texts of users as cells: no markup, nothing that a terminal obeys, and not too long."""
+    from rich.text import Text
+
+    return [Text(_visible(text)) for text in texts]
+
+
+def _visible(text: str) -> str:
+    cut = text if len(text) <= 120 else f"{text[:119]}…"
+    return "".join(character if character.isprintable() else " " for character in cut)
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    Console().print(table)
+
+
+def _when(time_ms: int) -> str:
+    return datetime.fromtimestamp(min(time_ms, 253_402_300_799_000) / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _span(time_ms: float) -> str:
+    if time_ms < 1000:
+        return f"{time_ms:.0f} ms"
+    seconds = time_ms / 1000
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 36_000 else f"{seconds / 3600:.1f} h"

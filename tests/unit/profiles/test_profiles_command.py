@@ -1,0 +1,87 @@
+"""`treadle profiles` lists, shows, exports, imports and forgets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.profiles.conftest import NOW_MS, make_run
+
+from treadle.cli.main import run
+from treadle.profiles.store import open_store
+
+DATA = Path(__file__).parents[2] / "data" / "histories"
+
+
+@pytest.fixture(autouse=True)
+def store_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "profiles.db"
+    monkeypatch.setenv("TREADLE_PROFILES", str(file))
+    return file
+
+
+def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", "import", str(DATA)]) == 0
+    assert "6 histories: 4 new runs, 0 profiles, 1 known already, 1 of jobs that did not succeed, 0 broken" in (
+        capsys.readouterr().out
+    )
+    assert run(["profiles", "list", "--type", "mapreduce", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["name"], listed["runs"], listed["stages"], listed["tasks"]) == ("sleep job", 1, 2, 12)
+    assert run(["profiles", "list"]) == 0
+    assert "mrrsleepjob" in capsys.readouterr().out
+    assert run(["profiles", "show", "Sleep Job #4"]) == 0
+    assert "11.2 s" in capsys.readouterr().out
+    assert run(["profiles", "show", "sleep job", "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert [stage["name"] for stage in shown["stages"]] == ["map", "reduce"]
+
+    exported = tmp_path / "export.jsonl"
+    assert run(["profiles", "export", str(exported)]) == 0
+    assert run(["profiles", "forget", "--user", "root"]) == 0
+    assert "4 profiles forgotten" in capsys.readouterr().out
+    assert run(["profiles", "import", str(exported), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["profiles"] == 4
+    assert run(["profiles", "show", "sleep job", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [shown]
+
+
+def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.jhist").write_text("hello")
+    assert run(["profiles", "import", str(tmp_path / "x.jhist")]) == 1
+    said = capsys.readouterr()
+    assert "1 broken" in said.out
+    assert "x.jhist" in said.err
+    assert "not with Avro-Binary" in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["list"], "it is not there"),
+        (["list", "--store", ""], "--store FILE"),
+        (["import"], "name files or folders"),
+        (["import", "--history-server", "ftp://x"], "write it as http"),
+        (["forget"], "say which profiles"),
+        (["forget", "--all", "--user", "x"], "say which profiles"),
+    ],
+)
+def test_mistakes_are_told(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_names_cannot_command_the_terminal(store_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store(str(store_file)) as store:
+        store.put(make_run(name="[red]x\x1b[2J" + "日" * 900), NOW_MS)
+    assert run(["profiles", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "[red]x" in said
+    assert "\x1b" not in said
+
+
+def test_an_unknown_job(capsys: pytest.CaptureFixture[str], store_file: Path) -> None:
+    open_store(str(store_file)).close()
+    assert run(["profiles", "show", "nobody"]) == 2
+    assert "knows no job 'nobody'" in capsys.readouterr().err
