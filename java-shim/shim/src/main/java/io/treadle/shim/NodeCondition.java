@@ -22,10 +22,10 @@ public enum NodeCondition {
 
   /**
    * From which age of its last heartbeat on a node is kept from the engine: earlier than it is refused, because nodes
-   * are looked at in turns and a proposal takes its time. Otherwise proposals on nodes that send their heartbeats late
-   * would be rejected in a cluster that is well.
+   * are looked at in turns. Otherwise proposals on nodes that send their heartbeats late would be rejected in a cluster
+   * that is well.
    *
-   * @param staleAfterMs how old the last heartbeat may be at a commit, milliseconds
+   * @param staleAfterMs how old the last heartbeat may be for a commit, milliseconds
    */
   public static long noticeMs(long staleAfterMs) {
     return staleAfterMs - Math.min(staleAfterMs / 4, LONGEST_HEAD_START_MS);
@@ -36,7 +36,7 @@ public enum NodeCondition {
    * scheduler lock.
    *
    * @param node a node of the scheduler
-   * @param monotonicMs {@code Time.monotonicNow()}, milliseconds
+   * @param monotonicMs {@code Time.monotonicNow()} as of which the node is judged, milliseconds
    * @param staleAfterMs how old the last heartbeat may be, milliseconds
    */
   public static NodeCondition of(FiCaSchedulerNode node, long monotonicMs, long staleAfterMs) {

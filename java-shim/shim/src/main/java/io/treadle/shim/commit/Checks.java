@@ -34,7 +34,6 @@ final class Checks {
   private final IndexCache<Node> nodes = new IndexCache<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private Directory directory;
-  private long nowMs;
 
   Checks(CapacityScheduler scheduler, CommitSettings settings) {
     this.scheduler = scheduler;
@@ -43,7 +42,6 @@ final class Checks {
 
   void begin(Directory names) {
     directory = names;
-    nowMs = settings.nowMs();
   }
 
   void end() {
@@ -137,7 +135,9 @@ final class Checks {
     if (node == null) {
       return new Node(null, Fate.UNKNOWN_NODE);
     }
-    return new Node(node, refusal(NodeCondition.of(node, nowMs, settings.nodeStaleMs())));
+    // silent when the engine was told of it: like the stock scheduler, which looks before it decides, not at a commit.
+    // Otherwise all nodes would be refused after a pause of the whole RM, in which nobody could hear them
+    return new Node(node, refusal(NodeCondition.of(node, directory.toldMs(), settings.nodeStaleMs())));
   }
 
   private static Fate refusal(NodeCondition condition) {

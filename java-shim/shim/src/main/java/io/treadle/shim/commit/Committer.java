@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -29,8 +30,11 @@ public final class Committer {
 
   private static final BooleanSupplier ALWAYS = () -> true;
 
-  /** A heartbeat that waits gets the lock after so many proposals: handing it over costs the time of one or two. */
-  private static final int LEAST_BATCH = 4;
+  /**
+   * A heartbeat that waits gets the lock after so long, but at least one proposal: handing it over costs as much as a
+   * few commits in an RM that is warm, and those of one that is not take longer.
+   */
+  private static final long LEAST_HOLD_NANOS = TimeUnit.MICROSECONDS.toNanos(100);
 
   private final SchedulerPort port;
   private final CommitSettings settings;
@@ -124,10 +128,11 @@ public final class Committer {
       }
       run.begin();
       int position = from;
-      while (position < to && (position - from < LEAST_BATCH || !port.heartbeatWaits())) {
+      long least = System.nanoTime() + LEAST_HOLD_NANOS;
+      do {
         run.next(position);
         position++;
-      }
+      } while (position < to && (!port.heartbeatWaits() || System.nanoTime() - least < 0));
       return position;
     } finally {
       try {

@@ -47,6 +47,7 @@ public final class Mirror implements Directory {
   private FrameOptions lastOptions;
   private long epoch;
   private long sequence;
+  private long toldMs;
   private volatile long snapshots;
   private int indicesAtSnapshot;
 
@@ -98,6 +99,7 @@ public final class Mirror implements Directory {
       List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe(), rmTimeMs,
           frameOptions.configuration(), frameOptions.limit()), sequence + 1);
       sequence += frames.size();
+      toldMs = monotonicMs;
       written = true;
       return frames;
     } finally {
@@ -324,5 +326,10 @@ public final class Mirror implements Directory {
   @Override
   public NodeId node(int index) {
     return nodes.id(index);
+  }
+
+  @Override
+  public long toldMs() {
+    return toldMs;
   }
 }

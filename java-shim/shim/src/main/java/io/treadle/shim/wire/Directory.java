@@ -26,4 +26,7 @@ public interface Directory {
 
   /** The node behind an index in [0, nodes()), or null if it has gone. */
   NodeId node(int index);
+
+  /** When the engine was told of the cluster last: {@code Time.monotonicNow()} of the last frame, milliseconds. */
+  long toldMs();
 }

@@ -3,6 +3,7 @@ package io.treadle.shim.cluster;
 import io.treadle.shim.wire.Directory;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
@@ -12,6 +13,7 @@ public final class NamedIndices implements Directory {
   private final List<ApplicationAttemptId> applications = new ArrayList<>();
   private final List<List<SchedulerRequestKey>> keys = new ArrayList<>();
   private final List<NodeId> nodes = new ArrayList<>();
+  private long toldLaterMs;
 
   /** The index of an attempt; null gets a new index of something that has gone. */
   public int of(ApplicationAttemptId attempt) {
@@ -41,6 +43,16 @@ public final class NamedIndices implements Directory {
       index = nodes.size() - 1;
     }
     return index;
+  }
+
+  /** Has the engine been told of the cluster so long after now, milliseconds. */
+  public void toldLater(long ms) {
+    toldLaterMs = ms;
+  }
+
+  @Override
+  public long toldMs() {
+    return Time.monotonicNow() + toldLaterMs;
   }
 
   @Override

@@ -8,6 +8,8 @@ import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
 import java.util.Collections;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -93,5 +95,33 @@ class BesideUsTest {
     assertEquals(2, proposer.add(2, attempt(am), PRIORITY, node).commit().count(Fate.COMMITTED));
     cluster.heartbeatAll();
     assertEquals(1, health.getAggregateAllocationCount());
+  }
+
+  @Test
+  void heartbeatGetsTheLockAfterOneProposalIfThatTookLong() throws Exception {
+    MockAM am = start("a");
+    ask(am, 5);
+    cluster.scheduler().heartbeatWaits(() -> {
+      long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(1);
+      while (System.nanoTime() - end < 0) {
+        Thread.yield();
+      }
+      return true;
+    });
+    assertEquals(5, batchesOf(5, attempt(am)));
+  }
+
+  @Test
+  void withoutHeartbeatsThatWaitABatchIsCommittedAtOnce() throws Exception {
+    MockAM am = start("a");
+    ask(am, 5);
+    assertEquals(1, batchesOf(5, attempt(am)));
+  }
+
+  private int batchesOf(int containers, FiCaSchedulerApp app) {
+    AtomicInteger batches = new AtomicInteger();
+    proposer.mayCommit(() -> batches.incrementAndGet() > 0);
+    assertEquals(containers, proposer.add(containers, app, PRIORITY, node).commit().count(Fate.COMMITTED));
+    return batches.get();
   }
 }

@@ -168,10 +168,19 @@ class FatesTest {
   @Shows(Fate.NODE_STALE)
   void nodeStale() throws Exception {
     ask("*", 1024, 1);
+    proposer = new Proposer(cluster, new CommitSettings(48, 2000, 64, Time::monotonicNow), CommitListener.NONE);
+    proposer.indices().toldLater(60_000);
+    proposer.add(app, PRIORITY, far);
+    assertRejected(Fate.NODE_STALE);
+  }
+
+  @Test
+  void aNodeThatWasHeardWhenTheEngineWasToldIsNotStaleHoweverLongTheAnswerTook() throws Exception {
+    ask("*", 1024, 1);
     proposer = new Proposer(cluster,
         new CommitSettings(48, 2000, 64, () -> Time.monotonicNow() + 60_000), CommitListener.NONE);
     proposer.add(app, PRIORITY, far);
-    assertRejected(Fate.NODE_STALE);
+    assertEquals(Fate.COMMITTED, proposer.commit().fate(0));
   }
 
   private void blacklist(String name) throws Exception {

@@ -3,6 +3,7 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.treadle.shim.SchedulerPort;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
+import java.util.function.BooleanSupplier;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
@@ -15,6 +16,7 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   private volatile RuntimeException failure;
   private volatile RMContext pretended;
   private volatile boolean rejecting;
+  private volatile BooleanSupplier heartbeatWaits = () -> false;
   private final AtomicInteger commits = new AtomicInteger();
 
   /** Closes or opens the gate for the stock scheduler's own placements. */
@@ -40,6 +42,16 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   /** Has the parts under test see another context than the scheduler has. */
   public void pretendContext(RMContext context) {
     pretended = context;
+  }
+
+  /** Has the committer ask this whether a heartbeat waits. */
+  public void heartbeatWaits(BooleanSupplier answer) {
+    heartbeatWaits = answer;
+  }
+
+  @Override
+  public boolean heartbeatWaits() {
+    return heartbeatWaits.getAsBoolean();
   }
 
   /** How often tryCommit was called. */
