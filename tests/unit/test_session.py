@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, PartRegistry
-from treadle.config.settings import Limits, Settings, default_settings
+from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.events import Event, Names, Snapshot
+from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session
+from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session, Submit, at_once
 from treadle.sidecar.status import Status
 from treadle.wire.answer import PROPOSAL_HEADER, Answer, decode_answer
 from treadle.wire.encoder import FrameEncoder
@@ -40,6 +42,7 @@ class Recorder:
         self.decided: list[tuple[int, int, int, bool]] = []
         self.fail: Exception | None = None
         self.said: tuple[str, ...] = ()
+        self.part_failure: PartFailure | None = None
 
     def apply(self, events: Sequence[Event]) -> None:
         self.applied.append(events)
@@ -54,6 +57,14 @@ class Recorder:
     def configure(self, settings: Settings) -> None:
         self.settings = settings
 
+    @property
+    def running(self) -> Settings:
+        return self.settings
+
+    @property
+    def failure(self) -> PartFailure | None:
+        return self.part_failure
+
     def warnings(self) -> Sequence[str]:
         return self.said
 
@@ -61,11 +72,13 @@ class Recorder:
 class Caller:
     """What a link does, for tests."""
 
-    def __init__(self, reply_max_bytes: int = 1 << 20) -> None:
+    def __init__(self, reply_max_bytes: int = 1 << 20, keeper: Keeper | None = None, submit: Submit = at_once) -> None:
         self.engines: list[Recorder] = []
         self.settings: Callable[[], Settings] = lambda: SETTINGS
         self.micros = 0
-        self.session = Session(self._make, self._read, reply_max_bytes=reply_max_bytes, clock_ns=self._clock)
+        self.session = Session(
+            self._make, self._read, reply_max_bytes=reply_max_bytes, clock_ns=self._clock, keeper=keeper, submit=submit
+        )
 
     def _make(self, settings: Settings) -> Recorder:
         self.engines.append(Recorder(settings))
@@ -216,6 +229,75 @@ def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
     assert caller.send(3, configuration=1).status == ""
     caller.settings = lambda: SETTINGS
     assert caller.status(caller.send(4, configuration=2))["error"] is None
+
+
+class Keeper:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+
+    def begin(self) -> None:
+        self.told.append(("begin", None))
+
+    def changed(self, before: Settings, now: Settings) -> None:
+        self.told.append(("changed", (before, now)))
+
+    def failed(self, settings: Settings, failure: PartFailure) -> None:
+        self.told.append(("failed", failure))
+
+
+def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    keeper = Keeper()
+    caller = Caller(keeper=keeper)
+    caller.send(1, SNAPSHOT)
+    try:
+        raise PartFailure("share", "my.py:Mine", "my.py:3: KeyError: 'x'", 4) from KeyError("x")
+    except PartFailure as failure:
+        caller.engines[0].part_failure = failure
+    answer = caller.send(2)
+    name = SETTINGS.policy.name()
+    assert len(answer.proposals) == 3
+    error = f"policy.share (my.py:Mine): my.py:3: KeyError: 'x'; {name} runs instead"
+    assert caller.status(answer) == {"policy": name, "configuration": 0, "error": error, "warnings": []}
+    assert caller.send(3).status == ""
+    assert f"the policy changes at frame 2, call 4: {error}" in caplog.text
+    assert "Traceback" in caplog.text
+    assert keeper.told.count(("failed", caller.engines[0].part_failure)) == 1
+
+
+def test_settings_that_are_still_being_read_change_nothing_yet() -> None:
+    pending: Future[Settings] = Future()
+    keeper = Keeper()
+    caller = Caller(keeper=keeper, submit=lambda read: pending)
+    caller.send(1, SNAPSHOT, configuration=1)
+    assert len(caller.send(2, configuration=2).proposals) == 3
+    fewer = replace(SETTINGS, limits=Limits(proposals_max=1))
+    pending.set_result(fewer)
+    assert len(caller.send(3, configuration=2).proposals) == 1
+    assert [told for told in keeper.told if told[0] == "changed"] == [("changed", (SETTINGS, fewer))]
+
+
+def test_files_that_have_not_changed_leave_the_parts_alone() -> None:
+    caller = Caller()
+    caller.settings = lambda: replace(SETTINGS, source=Source("t.yaml", "a", {}))
+    caller.send(1, SNAPSHOT, configuration=1)
+    caller.send(2, configuration=2)
+    kept = caller.engines[0].settings
+    caller.settings = refuse
+    assert caller.status(caller.send(3, configuration=3))["error"]
+    caller.settings = lambda: replace(SETTINGS, source=Source("t.yaml", "a", {}))
+    assert caller.status(caller.send(4, configuration=4))["error"] is None
+    assert caller.engines[0].settings is kept
+
+
+def test_an_engine_started_anew_does_not_bring_a_failed_policy_back() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    caller.engines[0].settings = good = replace(SETTINGS, seed=5)
+    caller.engines[0].fail = ZeroDivisionError("a fault")
+    caller.send(2)
+    assert caller.engines[1].settings is good
 
 
 def test_there_is_no_session_without_settings() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -53,6 +54,21 @@ def parse_settings(
         kept: the contents of the parts' files by absolute path, if they are not to be read (`Source`)
     """
     return _Reader(YamlDocument(file, text), parts, kept).settings(text)
+
+
+def peek_source(file: FilePath) -> Source | None:
+    """Return what a treadle.yaml and its parts' files say, without running any code; None where that cannot be told."""
+    try:
+        text = file.read_bytes()[: BYTES_MAX + 1].decode("utf-8")
+        policy = (yaml.safe_load(text) or {}).get("policy") or {}
+        files = {}
+        for part in policy.values():
+            if isinstance(part, dict) and part.get("kind") == "file":
+                path = file.parent.absolute() / str(part.get("path"))
+                files[str(path)] = path.read_bytes()
+    except (OSError, ValueError, AttributeError, RecursionError, yaml.YAMLError):
+        return None
+    return Source(str(file), text, files)
 
 
 class _Reader:

@@ -34,6 +34,12 @@ class Assumed(Parameters):
 class Limits(Parameters):
     """Bounds of one decision."""
 
+    part_timeout_ms: int = Field(
+        default=500,
+        ge=10,
+        le=60_000,
+        description="How long parts from files may take in one decision, together, before another policy takes over.",
+    )
     proposals_max: int = Field(
         default=4096,
         ge=1,

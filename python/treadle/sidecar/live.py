@@ -1,8 +1,7 @@
-"""The engine that a live cluster gets."""
+"""Settings as a live cluster gets them: checked and tried out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from treadle.config.errors import ConfigError
@@ -14,7 +13,6 @@ from treadle.config.writer import default_yaml
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.engine import Engine
 from treadle.policy.file_parts import PartFailure, Watch, unwatched
-from treadle.sidecar.session import Session
 
 
 def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:
@@ -33,9 +31,14 @@ def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Setting
     if config is None:
         return default_settings()
     settings = watch(lambda: read_settings(config))
-    if any(isinstance(getattr(settings.policy, part).parameters, FilePart) for part in QUESTIONS):
+    if has_file_parts(settings):
         _try_out(settings, watch)
     return settings
+
+
+def has_file_parts(settings: Settings) -> bool:
+    """Is any part of the policy from a user's file?"""
+    return any(isinstance(getattr(settings.policy, part).parameters, FilePart) for part in QUESTIONS)
 
 
 def _try_out(settings: Settings, watch: Watch) -> None:
@@ -52,12 +55,3 @@ def _try_out(settings: Settings, watch: Watch) -> None:
 def live_defaults() -> str:
     """Return a treadle.yaml with every default of every part that there is."""
     return default_yaml()
-
-
-def live_session(read: Callable[[], Settings], reply_max_bytes: int, clock_ns: Callable[[], int]) -> Session:
-    """Return a session with Treadle's engine.
-
-    Raises:
-        ConfigError: there are no settings to start with.
-    """
-    return Session(Engine, read, reply_max_bytes=reply_max_bytes, clock_ns=clock_ns)

@@ -13,7 +13,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO, Final
@@ -88,10 +87,11 @@ def run_warm_up(config: Path | None) -> int:
         ConfigError: the settings are wrong.
     """
     from treadle.sidecar.live import read_live_settings
+    from treadle.sidecar.policies import without_file_parts
     from treadle.sidecar.warm_up import warm_up
 
     _log_to_stderr()
-    warm_up(read_live_settings(config), lambda text: _log.info("%s", text))
+    warm_up(without_file_parts(read_live_settings(config)), lambda text: _log.info("%s", text))
     return 0
 
 
@@ -122,13 +122,14 @@ class Serving:
 def _start(greeting: Greeting, config: Path | None, progress: Progress) -> Serving:
     progress("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
-    from treadle.sidecar.live import live_session, read_live_settings
+    from treadle.sidecar.policies import LivePolicies, without_file_parts
     from treadle.sidecar.server import LoopbackServer
     from treadle.sidecar.warm_up import warm_up
 
-    settings = partial(read_live_settings, config)
-    warm_up(settings(), progress)
-    session = live_session(settings, greeting.reply_max_bytes, time.perf_counter_ns)
+    policies = LivePolicies(config)
+    settings = policies.start()
+    warm_up(without_file_parts(settings), progress)
+    session = policies.session(settings, greeting.reply_max_bytes, time.perf_counter_ns)
     serving: list[Serving] = []
     server = LoopbackServer(
         greeting.token,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Final, Protocol
 
 from treadle.config.errors import ConfigError
 from treadle.config.settings import Settings
 from treadle.events import Event
+from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.status import Status
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, encode_answer
@@ -36,10 +38,48 @@ class DecisionEngine(Protocol):
         """
 
     def configure(self, settings: Settings) -> None:
-        """Follow other settings from now on; the model stays."""
+        """Follow other settings from now on; the model stays.
+
+        Raises:
+            PartFailure: a part cannot be made; all is as before.
+        """
+
+    @property
+    def running(self) -> Settings:
+        """The settings followed now: with another policy than configured after a part failed."""
+
+    @property
+    def failure(self) -> PartFailure | None:
+        """Why the policy configured is not the one that runs; None if it is."""
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
+
+
+class PolicyKeeper(Protocol):
+    """Who is told what becomes of policies; `treadle.sidecar.policies.LivePolicies` is."""
+
+    def begin(self) -> None:
+        """Take notice that a decide begins."""
+
+    def changed(self, before: Settings, now: Settings) -> None:
+        """Take notice that the engine follows other settings; ``before`` did well."""
+
+    def failed(self, settings: Settings, failure: PartFailure) -> None:
+        """Take notice that a part failed and another policy took over."""
+
+
+Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
+
+
+def at_once(read: Callable[[], Settings]) -> Future[Settings]:
+    """Read settings here and now."""
+    future: Future[Settings] = Future()
+    try:
+        future.set_result(read())
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 class EngineFailedError(Exception):
@@ -59,21 +99,31 @@ class Session:
         *,
         reply_max_bytes: int,
         clock_ns: Callable[[], int],
+        settings: Settings | None = None,
+        keeper: PolicyKeeper | None = None,
+        submit: Submit = at_once,
     ) -> None:
         """Make the engine.
 
         Args:
             make_engine: called again after a failure
-            read_settings: called now and whenever the frames' configuration number changes
+            read_settings: called whenever the frames' configuration number changes, and now without ``settings``
             reply_max_bytes: no answer is longer
             clock_ns: for the time spent deciding, which is told and never decided upon
+            settings: those to start with
+            keeper: who is told what becomes of policies
+            submit: has settings read again; until they are there the old ones are followed
 
         Raises:
             ConfigError: there are no settings to start with.
         """
         self._make_engine = make_engine
         self._read_settings = read_settings
-        self._settings = read_settings()
+        self._settings = read_settings() if settings is None else settings
+        self._keeper = keeper
+        self._submit = submit
+        self._reading: Future[Settings] | None = None
+        self._failure: PartFailure | None = None
         self._engine = make_engine(self._settings)
         self._decoder = FrameDecoder()
         self._clock_ns = clock_ns
@@ -86,7 +136,12 @@ class Session:
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = 0
-        self._status = Status(self._settings.policy.name())
+        self._status = Status("")
+        self._note_policy()
+
+    def say(self, policy_error: str) -> None:
+        """Say with each status, until other settings are taken over, why the policy of the file does not run."""
+        self._status.policy_error = policy_error
 
     def decide(self, frame: bytes) -> bytes:
         """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
@@ -136,9 +191,12 @@ class Session:
             self._lost = self._refusing = False
             if header.more:
                 return Proposals.none()
+            if self._keeper is not None:
+                self._keeper.begin()
             proposals = self._engine.decide(
                 header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
             )
+            self._note_policy()
             self._status.warnings = tuple(self._engine.warnings())
         except Exception as error:  # whatever it was: the next snapshot starts a new engine
             self._renew(error)
@@ -157,22 +215,47 @@ class Session:
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
         if self._failures >= FAILURES_MAX:
             raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
-        self._engine = self._make_engine(self._settings)
+        self._engine = self._make_engine(self._engine.running)
+
+    def _note_policy(self) -> None:
+        """Say which policy runs, and why if it is not the one configured."""
+        failure = self._engine.failure
+        self._status.policy = self._engine.running.policy.name()
+        if failure is None or failure is self._failure:
+            return
+        self._failure = failure
+        self._status.policy_error = f"{failure}; {self._status.policy} runs instead"
+        at = f"frame {self._sequence}, call {failure.call}"
+        _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
+        if self._keeper is not None:
+            self._keeper.failed(self._settings, failure)
 
     def _reconfigure(self, configuration: int) -> None:
-        """Read treadle.yaml again if the number changed; keep the old settings if the new ones are refused."""
+        """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""
         before, self._configuration = self._configuration, configuration
         self._status.configuration = configuration
-        if before is None or before == configuration:
+        if before is not None and before != configuration:
+            self._reading = self._submit(self._read_settings)
+        if self._reading is not None and self._reading.done():
+            reading, self._reading = self._reading, None
+            try:
+                self._take_over(reading.result())
+            except (ConfigError, PartFailure) as error:
+                said = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
+                self._status.config_error = f"settings refused, the old ones are kept: {said}"
+                _log.error("%s", self._status.config_error, exc_info=error.__cause__)
+
+    def _take_over(self, settings: Settings) -> None:
+        """Follow other settings from this tick on."""
+        before = self._engine.running
+        if settings.digest and settings.digest == before.digest and self._engine.failure is None:
+            # What it has learned is worth keeping: nothing in the files has changed.
+            self._status.config_error = ""
             return
-        try:
-            settings = self._read_settings()
-            self._engine.configure(settings)
-        except ConfigError as error:
-            self._status.config_error = f"settings refused, the old ones are kept: {'; '.join(error.lines())}"
-            _log.error("%s", self._status.config_error)
-            return
+        self._engine.configure(settings)
         self._settings = settings
-        self._status.policy = settings.policy.name()
-        self._status.config_error = self._status.engine_error = ""
+        self._status.config_error = self._status.engine_error = self._status.policy_error = ""
+        if self._keeper is not None:
+            self._keeper.changed(before, settings)
+        self._note_policy()
         _log.info("settings read again: %s", self._status.policy)

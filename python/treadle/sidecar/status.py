@@ -17,6 +17,7 @@ class Status:
     policy: str
     configuration: int = 0
     config_error: str = ""
+    policy_error: str = ""
     engine_error: str = ""
     warnings: tuple[str, ...] = ()
     _sent: str = ""
@@ -37,7 +38,7 @@ class Status:
         self._sent = ""
 
     def _text(self) -> str:
-        error = self.config_error or self.engine_error
+        error = "; ".join(filter(None, (self.config_error, self.policy_error, self.engine_error)))
         return json.dumps(
             {
                 "policy": self.policy[:_TEXT_MAX],

@@ -15,7 +15,7 @@ import numpy as np
 from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.sidecar.live import live_session
+from treadle.sidecar.session import Session
 from treadle.wire.answer import decode_answer
 from treadle.wire.encoder import FrameEncoder
 from treadle.wire.header import FrameHeader
@@ -51,7 +51,7 @@ def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
         Engine(settings).warm_up()
     except Exception as error:
         raise RuntimeError(f"the engine cannot warm up: {type(error).__name__}: {error}") from error
-    session = live_session(lambda: settings, _REPLY_MAX_BYTES, lambda: 0)
+    session = Session(Engine, lambda: settings, reply_max_bytes=_REPLY_MAX_BYTES, clock_ns=lambda: 0)
     encoder = FrameEncoder()
     placed = 0
     for sequence, found in enumerate((_cluster(), _asks(), _outcome()), 1):

@@ -1,0 +1,163 @@
+"""Which settings a sidecar follows: those of treadle.yaml, unless a part of them has failed.
+
+Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen
+beside the decisions, on a thread of their own, except at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Final
+
+from treadle.config.errors import ConfigError, Problem
+from treadle.config.reader import parse_settings, peek_source
+from treadle.config.settings import Settings, default_settings
+from treadle.engine import Engine
+from treadle.policy.file_parts import PartFailure, PartStoppedError
+from treadle.sidecar.live import has_file_parts, read_live_settings
+from treadle.sidecar.memory import PolicyMemory, state_folder
+from treadle.sidecar.session import Session
+from treadle.sidecar.watchdog import Watchdog
+
+_log = logging.getLogger(__name__)
+
+READ_LIMIT_S: Final = 20.0
+"""Reading a treadle.yaml, with whatever its parts import, and trying it out may take so long."""
+
+
+class LivePolicies:
+    """Reads settings, makes engines, and remembers what became of policies."""
+
+    def __init__(self, config: Path | None, memory: PolicyMemory | None = None) -> None:
+        self._config = config
+        self._memory = memory or PolicyMemory(None if config is None else state_folder(config))
+        self._good: Settings | None = None
+        self._watch = Watchdog(1.0)
+        self._stuck: int | None = None
+        self._read_watch = Watchdog(READ_LIMIT_S)
+        self._read_lock = Lock()
+        self.refusal = ""
+        """Why the settings of the file are not those followed since the start; empty if they are."""
+
+    def start(self) -> Settings:
+        """Return the settings to start with.
+
+        Raises:
+            ConfigError: the file is wrong.
+        """
+        self._good = self._remembered()
+        source = None if self._config is None else peek_source(self._config)
+        reason = "" if source is None else self._memory.reason_against(source.digest)
+        if reason:
+            settings = self._good or default_settings()
+            self.refusal = (
+                f"{self._config}: a part of its policy failed: {reason}; {settings.policy.name()} runs instead"
+            )
+            _log.error("%s", self.refusal)
+            return settings
+        stuck = self._memory.stuck_file(source.digest) if source is not None and source.part_files else None
+        try:
+            self._read_watch.follow(READ_LIMIT_S, stuck)
+            return self._read()
+        finally:
+            self._read_watch.follow(READ_LIMIT_S, None)
+            if stuck is not None:
+                os.close(stuck)
+
+    def read(self) -> Settings:
+        """Return the settings in the file, which have changed.
+
+        Raises:
+            ConfigError: the file is wrong, or its policy is one that failed.
+        """
+        source = None if self._config is None else peek_source(self._config)
+        reason = "" if source is None else self._memory.reason_against(source.digest)
+        if reason:
+            text = f"a part failed ({reason}) and nothing has changed since; change it, or run `treadle policy use`"
+            raise ConfigError(str(self._config), [Problem(0, "policy", text)])
+        with self._read_lock:
+            self._read_watch.begin()
+            return self._read()
+
+    def make_engine(self, settings: Settings) -> Engine:
+        """Return a new engine that is watched."""
+        self._follow(settings)
+        return Engine(settings, self._good, self._watch)
+
+    def session(self, settings: Settings, reply_max_bytes: int, clock_ns: Callable[[], int]) -> Session:
+        """Return a session that starts with settings and reads the file again, beside the decisions."""
+        session = Session(
+            self.make_engine,
+            self.read,
+            reply_max_bytes=reply_max_bytes,
+            clock_ns=clock_ns,
+            settings=settings,
+            keeper=self,
+            submit=_beside,
+        )
+        session.say(self.refusal)
+        return session
+
+    def changed(self, before: Settings, now: Settings) -> None:
+        """Take notice that the engine follows other settings; ``before`` did well."""
+        self._good = before
+        if has_file_parts(before) or has_file_parts(now):
+            self._memory.remember_good(before)
+        self._follow(now)
+
+    def failed(self, settings: Settings, failure: PartFailure) -> None:
+        """Take notice that a part failed and another policy took over."""
+        self._memory.remember_bad(settings.digest, str(failure))
+
+    def begin(self) -> None:
+        """Take notice that a decide begins."""
+        self._watch.begin()
+
+    def _follow(self, settings: Settings) -> None:
+        before = self._stuck
+        self._stuck = self._memory.stuck_file(settings.digest) if has_file_parts(settings) else None
+        self._watch.follow(settings.limits.part_timeout_ms / 1000, self._stuck)
+        if before is not None:
+            os.close(before)
+
+    def _read(self) -> Settings:
+        try:
+            return read_live_settings(self._config, self._read_watch)
+        except PartStoppedError as error:
+            text = f"a part's file takes longer than {READ_LIMIT_S:.0f} s to load; do less when it is loaded"
+            raise ConfigError(str(self._config), [Problem(0, "policy", text)]) from error
+
+    def _remembered(self) -> Settings | None:
+        source = self._memory.good
+        if source is None:
+            return None
+        try:
+            return self._read_watch(lambda: parse_settings(source.file, source.text, kept=source.part_files))
+        except (ConfigError, PartStoppedError) as error:
+            _log.warning("the last good policy cannot be used any more: %s", error)
+            return None
+
+
+def _beside(read: Callable[[], Settings]) -> Future[Settings]:
+    """Read settings on a thread that nobody waits for at the end of the process."""
+    future: Future[Settings] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(read())
+        except Exception as error:
+            future.set_exception(error)
+
+    Thread(target=run, name="settings", daemon=True).start()
+    return future
+
+
+def without_file_parts(settings: Settings) -> Settings:
+    """Return settings with the default part for each that is from a file."""
+    return replace(settings, policy=default_settings().policy) if has_file_parts(settings) else settings

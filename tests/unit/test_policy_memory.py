@@ -1,0 +1,147 @@
+"""What a sidecar remembers of policies, and what the next one makes of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from treadle.config.errors import ConfigError
+from treadle.config.settings import default_settings
+from treadle.engine import Engine
+from treadle.model.scripted import small_cluster
+from treadle.sidecar.memory import BAD_MAX, PolicyMemory, state_folder
+from treadle.sidecar.policies import LivePolicies, without_file_parts
+
+DEFAULT = default_settings().policy.name()
+
+
+def write(folder: Path, body: str = "return moment.queue_used[:, 0]") -> Path:
+    (folder / "mine.py").write_text(f"class Mine:\n    def keys(self, moment):\n        {body}\n")
+    file = folder / "treadle.yaml"
+    file.write_text("policy:\n  share: {kind: file, path: mine.py, class: Mine}\n")
+    return file
+
+
+def policies(file: Path) -> LivePolicies:
+    return LivePolicies(file, PolicyMemory(file.parent / "state"))
+
+
+FAILS_LATER = "return moment.queue_used[:, 0] if moment.now_ms < 60_000 else None"
+
+
+def test_what_failed_is_not_tried_again_until_it_changes(tmp_path: Path) -> None:
+    file = write(tmp_path, FAILS_LATER)
+    first = policies(file)
+    settings = first.start()
+    engine = first.make_engine(settings)
+    engine.apply(small_cluster())
+    assert len(engine.decide(100_000, 10, sequence=1)) == 10
+    assert engine.failure is not None
+    first.failed(settings, engine.failure)
+
+    with pytest.raises(ConfigError, match="nothing has changed since; change it"):
+        first.read()
+    second = policies(file)
+    assert second.start().policy.name() == DEFAULT
+    assert "mine.py:Mine" in second.refusal
+    assert f"{DEFAULT} runs instead" in second.refusal
+
+    write(tmp_path, "return moment.queue_used[:, 1]")
+    third = policies(file)
+    assert "share=mine.py:Mine" in third.start().policy.name()
+    assert third.refusal == ""
+
+
+def test_the_last_good_policy_is_kept_in_full(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    first = policies(file)
+    good = first.start()
+    first.make_engine(good)
+    write(tmp_path, FAILS_LATER)
+    bad = first.read()
+    first.changed(good, bad)
+    engine = first.make_engine(bad)
+    engine.apply(small_cluster())
+    engine.decide(100_000, 10, sequence=1)
+    assert engine.failure is not None
+    first.failed(bad, engine.failure)
+
+    second = policies(file)
+    again = second.start()
+    assert again.digest == good.digest
+    engine = Engine(again)
+    engine.apply(small_cluster())
+    assert len(engine.decide(100_000, 10, sequence=1)) == 10
+    assert engine.failure is None
+
+
+def test_a_part_that_got_stuck_is_known_to_the_next_sidecar(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = write(tmp_path)
+    settings = policies(file).start()
+    folder = tmp_path / "state"
+    stuck = PolicyMemory(folder).stuck_file(settings.digest)
+    assert stuck is not None
+    os.write(
+        stuck, b'Timeout (0:00:01)!\nThread 0x1 (most recent call first):\n  File "/etc/mine.py", line 3 in keys\n'
+    )
+    os.close(stuck)
+    with caplog.at_level(logging.ERROR):
+        second = LivePolicies(file, PolicyMemory(folder))
+    assert "most recent call first" in caplog.text
+    assert second.start().policy.name() == DEFAULT
+    assert 'got stuck: File "/etc/mine.py", line 3 in keys' in second.refusal
+    assert "most recent call first" not in second.refusal
+    assert "got stuck" in PolicyMemory(folder).reason_against(settings.digest)
+
+
+def test_nothing_is_written_for_policies_without_parts_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "treadle.yaml"
+    file.write_text("seed: 3\n")
+    mine = policies(file)
+    mine.make_engine(mine.start())
+    assert [path.name for path in tmp_path.iterdir()] == ["treadle.yaml"]
+
+
+def test_only_so_many_failures_are_remembered(tmp_path: Path) -> None:
+    memory = PolicyMemory(tmp_path)
+    for number in range(BAD_MAX + 3):
+        memory.remember_bad(str(number), "bad")
+    kept = PolicyMemory(tmp_path)
+    assert [kept.reason_against(str(number)) for number in (2, 3)] == ["", "bad"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"bad": 3, "good": null}', '{"bad": {}, "good": {"file": 1}}'])
+def test_a_damaged_memory_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "policies.json").write_text(content)
+    memory = PolicyMemory(tmp_path)
+    assert (memory.good, memory.reason_against("x")) == (None, "")
+    memory.remember_bad("x", "why")
+    assert PolicyMemory(tmp_path).reason_against("x") == "why"
+
+
+def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    memory = PolicyMemory(tmp_path / "file" / "state")
+    memory.remember_bad("x", "why")
+    assert memory.reason_against("x") == "why"
+    assert memory.stuck_file("x") is None
+
+
+def test_the_folder_is_beside_the_file_or_where_there_may_be_written(tmp_path: Path) -> None:
+    assert state_folder(tmp_path / "t.yaml", {}) == tmp_path / ".t.yaml.state"
+    absent = tmp_path / "absent" / "t.yaml"
+    assert state_folder(absent, {}) is None
+    found = state_folder(absent, {"STATE_DIRECTORY": str(tmp_path / "run"), "HOME": str(tmp_path / "home")})
+    assert found is not None
+    assert found.parent == tmp_path / "run" / "treadle"
+    found = state_folder(absent, {"HOME": str(tmp_path / "home")})
+    assert found is not None
+    assert found.parent == tmp_path / "home" / ".local" / "state" / "treadle"
+
+
+def test_warming_up_runs_no_code_of_a_users(tmp_path: Path) -> None:
+    settings = policies(write(tmp_path)).start()
+    assert without_file_parts(settings).policy.name() == DEFAULT

@@ -1,0 +1,91 @@
+"""Parts that take too long are stopped; those that cannot be end the process, and the next one knows why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from treadle.policy.file_parts import PartStoppedError
+from treadle.sidecar.watchdog import Watchdog
+
+
+def spin(stop: threading.Event | None = None) -> None:
+    while stop is None or not stop.is_set():
+        pass
+
+
+def test_what_is_quick_is_left_alone() -> None:
+    watch = Watchdog(60.0)
+    assert [watch(lambda n=n: n * n) for n in range(100)] == [n * n for n in range(100)]  # type: ignore[misc]
+
+
+def test_what_takes_too_long_is_stopped() -> None:
+    watch = Watchdog(0.02)
+    with pytest.raises(PartStoppedError):
+        watch(spin)
+    with pytest.raises(PartStoppedError):
+        watch(lambda: None)
+    watch.begin()
+    assert watch(lambda: 3) == 3
+
+
+def test_a_part_that_catches_exceptions_is_stopped_all_the_same() -> None:
+    def stubborn() -> None:
+        while True:
+            try:
+                time.sleep(0.001)
+            except Exception:
+                continue
+
+    with pytest.raises(PartStoppedError):
+        Watchdog(0.02)(stubborn)
+
+
+def test_other_errors_come_through() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Watchdog(60.0)(lambda: 1 // 0)
+
+
+def test_nothing_is_raised_once_the_part_is_over() -> None:
+    # The function ends just when its time does, over and over: the exception must come from the call or not at all.
+    watch = Watchdog(0.001)
+    stopped = 0
+    for _ in range(200):
+        watch.begin()
+        end = time.monotonic() + 0.001
+        try:
+            watch(lambda end=end: [None for _ in iter(lambda: time.monotonic() < end, False)])  # type: ignore[misc]
+        except PartStoppedError:
+            stopped += 1
+        for _ in range(100):
+            spin_once = object()
+            del spin_once
+    assert 0 <= stopped <= 200
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        pytest.param("threading.Event().wait()", id="without the interpreter's lock"),
+        pytest.param("sum(range(10 ** 15))", id="with the interpreter's lock"),
+    ],
+)
+def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path: Path, stuck: str) -> None:
+    part = tmp_path / "part.py"
+    part.write_text(f"import threading\n\ndef keys():\n    {stuck}\n")
+    program = (
+        "import runpy\n"
+        "from treadle.sidecar.watchdog import Watchdog\n"
+        f"keys = runpy.run_path({str(part)!r})['keys']\n"
+        f"with open({str(tmp_path / 'stuck')!r}, 'w') as stuck:\n"
+        "    Watchdog(0.1, stuck.fileno())(keys)\n"
+        "    print('still here')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f'File "{part}", line 4 in keys' in (tmp_path / "stuck").read_text()
