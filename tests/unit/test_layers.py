@@ -42,7 +42,7 @@ ALLOWED = {
     "sidecar": SIDECAR,
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
-    "bench": TOOLS | {"minicluster"},
+    "bench": TOOLS | SIDECAR | {"minicluster"},
     "cli": JOBS | SIDECAR | TOOLS | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "simulator"},
 }
 """What each part of the package may import besides itself."""

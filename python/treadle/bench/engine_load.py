@@ -1,0 +1,319 @@
+"""A ResourceManager in a steady state: what it tells the engine tick by tick, and what it does with answers.
+
+Nodes are full but for what ended since their last heartbeat. In each tick some nodes report, in turn, and on each of
+them the oldest containers have ended; their applications ask for as many again. What the engine proposes is committed,
+and the next frame tells everything that changed, as the shim does: nodes, queues, users, applications, requests,
+containers' lives, fates. Now and then an application ends and another begins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from treadle import events
+from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Replaces
+from treadle.proposals import Proposals
+
+NODE: Final = np.array([131_072, 64])
+"""Memory (MB) and vcores of a node: about 50 containers."""
+
+SHAPES: Final = np.array([[1024, 1], [2048, 1], [2048, 2], [4096, 1], [4096, 2]])
+"""What requests ask for."""
+
+ASKS: Final = 16
+"""How many containers a request asks for beyond those that run, at the start."""
+
+KEYS: Final = 2
+"""Request keys of an application, at priorities of their own."""
+
+NAMES: Final = ("", "memory-mb", "vcores", "user", "fifo", "/rack", "root")
+"""Texts by index, before those of the other queues and of the nodes."""
+
+USER_NAME: Final = 3
+FIFO_NAME: Final = 4
+RACK_NAME: Final = 5
+ROOT_NAME: Final = 6
+
+GROUPS: Final = 10
+"""Queues between the root and the leaves, where there are more leaves than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One configuration of the benchmark."""
+
+    nodes: int
+    rows: int
+    leaves: int
+    batch: int = 500
+    """Placements a decide, and container ends before it."""
+    ends_per_heartbeat: int = 20
+    """100,000 ends a second come with 5,000 heartbeats."""
+    arrivals: int = 1000
+    """Placements in which one application ends and another begins; 0: none do."""
+    seed: int = 1
+
+
+class SteadyState:
+    """The truth. Indices of rows are application x `KEYS` + key."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._random = np.random.default_rng(load.seed)
+        self.sequence = 0
+        self.now_ms = 1_000_000
+        apps = max(load.rows // KEYS, 1)
+        self._groups = GROUPS if load.leaves > GROUPS else 0
+        self._leaf = 1 + self._groups + np.arange(apps) % load.leaves
+        self._shape = self._random.integers(len(SHAPES), size=apps * KEYS)
+        self._count = np.full(apps * KEYS, ASKS)
+        self._free = np.tile(NODE, (load.nodes, 1))
+        self._used = np.zeros((apps, 2), np.int64)
+        self._running = np.zeros(apps, np.int64)
+        self._queue_used = np.zeros((1 + self._groups + load.leaves, 2), np.int64)
+        self._on_node: list[deque[tuple[int, int, int]]] = [deque() for _ in range(load.nodes)]
+        """The containers of each node, oldest first: number, row, when created."""
+        self._living = list(range(apps))
+        self._alive = np.ones(apps, bool)
+        self._node_name = len(NAMES) + len(self._queue_used) - 1
+        self._committed: Any = np.zeros((0, 4), np.int64)
+        """Number, row, node, when created: what the next frame tells."""
+        self._next_node = 0
+        self._next_container = 0
+        self._placed = 0
+        self._fill()
+
+    def _fill(self) -> None:
+        """Put containers of random rows on all nodes until the next would not fit."""
+        rows = self._random.integers(len(self._count), size=(self._load.nodes, 256))
+        for node in range(self._load.nodes):
+            amounts = SHAPES[self._shape[rows[node]]]
+            fits = int(np.argmin((np.cumsum(amounts, axis=0) <= self._free[node]).all(axis=1)))
+            chosen = rows[node][:fits]
+            self._take(np.full(fits, node), chosen)
+            for row in chosen.tolist():
+                self._on_node[node].append((self._next_container, row, self.now_ms))
+                self._next_container += 1
+
+    def _take(self, nodes: Any, rows: Any, sign: int = 1) -> None:
+        amounts = sign * SHAPES[self._shape[rows]]
+        apps = rows // KEYS
+        np.subtract.at(self._free, nodes, amounts)
+        np.add.at(self._used, apps, amounts)
+        np.add.at(self._running, apps, sign)
+        np.add.at(self._queue_used, self._leaf[apps], amounts)
+        self._queue_used[0] += amounts.sum(axis=0)
+        if self._groups:
+            np.add.at(self._queue_used, 1 + self._leaf[apps] % self._groups, amounts)
+
+    # What the shim would send.
+
+    def snapshot(self) -> list[Event]:
+        """Return the whole cluster."""
+        queues = len(self._queue_used)
+        names = [*NAMES, *(f"root.{queue}" for queue in range(1, queues)), *(f"n{n}" for n in range(self._load.nodes))]
+        every, living = np.arange(queues), np.array(self._living)
+        leaf = every > self._groups
+        parents = np.where(leaf & (self._groups > 0), 1 + every % max(self._groups, 1), 0)
+        parents[0] = -1
+        alive = [(number, row, node, at) for node, held in enumerate(self._on_node) for number, row, at in held]
+        return [
+            events.Snapshot(1),
+            events.Names(tuple(names)),
+            events.ResourceTypes(("memory-mb", "vcores"), ("Mi", ""), np.ones(2, np.uint8), np.ones(2, np.int64), NODE),
+            events.Settings({"node-locality-delay": "40", "nm-heartbeat-ms": "1000"}),
+            events.Queues(
+                _i32(every),
+                _i32(parents),
+                _i32(ROOT_NAME + every),
+                _u8(queues, 1),
+                _u8(queues, leaf),
+                _i32(np.where(leaf, FIFO_NAME, 0)),
+                _u8(queues, 0),
+                _i32(every * 0),
+            ),
+            self._limits(every),
+            self._users(every[leaf]),
+            self._node_rows(np.arange(self._load.nodes)),
+            self._applications(living, ApplicationState.ACTIVE),
+            self._usage(living),
+            self._requests(np.arange(len(self._count))),
+            self._lives(ContainerEvent.LAUNCHED, np.array(alive, np.int64).reshape(-1, 4)),
+        ]
+
+    def tick(self) -> list[Event]:
+        """Let nodes report what ended on them; return the frame. `commit` must have been told the answer before."""
+        load = self._load
+        ended = []
+        beats = max(load.batch // load.ends_per_heartbeat, 1)
+        reporting = (self._next_node + np.arange(beats)) % load.nodes
+        self._next_node = int(reporting[-1]) + 1
+        for node in reporting.tolist():
+            held = self._on_node[node]
+            for _ in range(min(load.ends_per_heartbeat, len(held))):
+                number, row, created = held.popleft()
+                ended.append((number, row, node, created))
+        self.now_ms += max(load.batch // 100, 1)
+        gone = np.array(ended, np.int64).reshape(-1, 4)
+        self._take(gone[:, 2], gone[:, 1], -1)
+        asked_again = gone[self._alive[gone[:, 1] // KEYS], 1]
+        np.add.at(self._count, asked_again, 1)
+        made = self._committed
+        nodes = np.unique(np.concatenate([reporting, made[:, 2]]))
+        rows = np.unique(np.concatenate([gone[:, 1], made[:, 1]]))
+        apps = np.unique(rows // KEYS)
+        leaves = np.unique(self._leaf[apps])
+        above = np.arange(1 + self._groups)
+        told: list[Event] = [
+            self._limits(np.concatenate([above, leaves])),
+            self._users(leaves),
+            self._node_rows(nodes),
+            *self._churn(),
+            self._usage(apps),
+            self._requests(rows),
+            self._lives(ContainerEvent.ALLOCATED, made),
+            self._lives(ContainerEvent.COMPLETED, gone),
+        ]
+        if len(made):
+            told.append(self._fates(len(made)))
+        self.sequence += 1
+        return told
+
+    def commit(self, made: Proposals) -> None:
+        """Commit everything."""
+        rows = made.application.astype(np.int64) * KEYS + made.key
+        nodes = made.node.astype(np.int64)
+        self._take(nodes, rows)
+        np.subtract.at(self._count, rows, 1)
+        if len(rows) and (int(self._count[rows].min()) < 0 or int(self._free[nodes].min()) < 0):
+            raise AssertionError("the engine placed what was not asked for, or more than fits on a node")
+        numbers = self._next_container + np.arange(len(rows))
+        self._next_container += len(rows)
+        for number, row, node in zip(numbers.tolist(), rows.tolist(), nodes.tolist(), strict=True):
+            self._on_node[node].append((number, row, self.now_ms))
+        self._committed = np.stack([numbers, rows, nodes, np.full(len(rows), self.now_ms)], axis=1)
+        self._placed += len(rows)
+
+    def _churn(self) -> list[Event]:
+        """End an application and begin another in its leaf, if it is time; what the old one runs ends by and by."""
+        if not self._load.arrivals or self._placed < self._load.arrivals:
+            return []
+        self._placed -= self._load.arrivals
+        at = int(self._random.integers(len(self._living)))
+        old, new = self._living[at], len(self._leaf)
+        self._living[at] = new
+        self._alive = np.append(self._alive, True)
+        self._alive[old] = False
+        self._leaf = np.append(self._leaf, self._leaf[old])
+        self._shape = np.append(self._shape, self._random.integers(len(SHAPES), size=KEYS))
+        self._count = np.append(self._count, np.full(KEYS, ASKS))
+        self._used = np.concatenate([self._used, np.zeros((1, 2), np.int64)])
+        self._running = np.append(self._running, 0)
+        states = np.array([ApplicationState.GONE, ApplicationState.ACTIVE])
+        return [self._applications(np.array([old, new]), states), self._requests(new * KEYS + np.arange(KEYS))]
+
+    # Columns.
+
+    def _limits(self, queues: Any) -> events.QueueLimits:
+        count = len(queues)
+        whole = NODE * self._load.nodes
+        leaves = queues > self._groups
+        parts = np.where(leaves, self._load.leaves, max(self._groups, 1))
+        parts[queues == 0] = 1
+        all_of_it, none = np.tile(whole, (count, 1)), np.zeros((count, 2), np.int64)
+        guaranteed = whole // parts[:, None]
+        used = self._queue_used[queues]
+        name = _i32(np.zeros(count))
+        return events.QueueLimits(_i32(queues), name, guaranteed, all_of_it, used, none, all_of_it, none)
+
+    def _users(self, leaves: Any) -> events.Users:
+        count = len(leaves)
+        limit = np.tile(NODE * self._load.nodes, (count, 1))
+        names = _i32(np.full(count, USER_NAME))
+        return events.Users(_i32(leaves), names, _i32(np.zeros(count)), limit, self._queue_used[leaves])
+
+    def _node_rows(self, nodes: Any) -> events.Nodes:
+        count = len(nodes)
+        total, free = np.tile(NODE, (count, 1)), self._free[nodes]
+        rack, partition = _i32(np.full(count, RACK_NAME)), _i32(np.zeros(count))
+        return events.Nodes(
+            _i32(nodes), _i32(self._node_name + nodes), rack, partition, _u8(count, NodeState.USABLE), total, free
+        )
+
+    def _applications(self, apps: Any, states: Any) -> events.Applications:
+        none, ids = _i32(np.zeros(len(apps))), apps.astype(np.int64)
+        flags = _u8(len(apps), 0)
+        return events.Applications(
+            application=_i32(apps),
+            cluster_timestamp=ids * 0,
+            id=_i32(apps),
+            attempt=none,
+            name_name=none,
+            type_name=none,
+            user_name=_i32(np.full(len(apps), USER_NAME)),
+            queue=_i32(self._leaf[apps]),
+            partition_name=none,
+            priority=none,
+            submit_time_ms=ids,
+            start_time_ms=ids,
+            state=_u8(len(apps), states),
+            awaiting_am=flags,
+            replaces=_u8(len(apps), int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)),
+        )
+
+    def _usage(self, apps: Any) -> events.ApplicationUsage:
+        apps = apps[self._alive[apps]]
+        headroom = np.tile(NODE * self._load.nodes, (len(apps), 1))
+        return events.ApplicationUsage(_i32(apps), _i32(self._running[apps]), self._used[apps], headroom)
+
+    def _requests(self, rows: Any) -> events.Requests:
+        rows = rows[self._alive[rows // KEYS]]
+        count = len(rows)
+        key, none = _i32(rows % KEYS), _i32(np.zeros(count))
+        flags = _u8(count, 0)
+        return events.Requests(
+            application=_i32(rows // KEYS),
+            key=key,
+            priority=key,
+            allocation_request_id=np.zeros(count, np.int64),
+            count=_i32(self._count[rows]),
+            relax_locality=_u8(count, 1),
+            constrained=flags,
+            partition_name=none,
+            capability=SHAPES[self._shape[rows]],
+        )
+
+    def _lives(self, event: ContainerEvent, steps: Any) -> events.Containers:
+        count = len(steps)
+        numbers, rows, nodes, created = steps.T
+        apps = rows // KEYS
+        flags = _u8(count, 0)
+        return events.Containers(
+            container=np.ascontiguousarray(numbers),
+            application=_i32(np.where(self._alive[apps], apps, -1)),
+            priority=_i32(rows % KEYS),
+            node=_i32(nodes),
+            event=_u8(count, int(event)),
+            time_ms=np.full(count, self.now_ms),
+            created_ms=np.ascontiguousarray(created),
+            exit_status=_i32(np.zeros(count)),
+            by_treadle=_u8(count, 1),
+            am=flags,
+            capability=SHAPES[self._shape[rows]],
+        )
+
+    def _fates(self, count: int) -> events.Fates:
+        sequence = np.full(count, self.sequence)
+        return events.Fates(sequence, _i32(np.arange(count)), _u8(count, 0), self._committed[:, 0].copy())
+
+
+def _i32(values: Any) -> events.I32:
+    return np.asarray(values).astype(np.int32)
+
+
+def _u8(count: int, values: Any) -> events.U8:
+    return np.broadcast_to(np.asarray(values, np.uint8), (count,)).copy()
