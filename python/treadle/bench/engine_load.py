@@ -8,7 +8,6 @@ containers' lives, fates. Now and then an application ends and another begins.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +18,10 @@ from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, R
 from treadle.proposals import Proposals
 
 NODE: Final = np.array([131_072, 64])
-"""Memory (MB) and vcores of a node: about 50 containers."""
+"""Memory (MB) and vcores of a node: about 45 containers."""
+
+SLOTS: Final = 128
+"""No more containers than these fit on a node."""
 
 SHAPES: Final = np.array([[1024, 1], [2048, 1], [2048, 2], [4096, 1], [4096, 2]])
 """What requests ask for."""
@@ -58,6 +60,43 @@ class Load:
     seed: int = 1
 
 
+class Held:
+    """The containers on each node, oldest first: a ring a node. A container is (number, row, node, when created)."""
+
+    def __init__(self, nodes: int) -> None:
+        self._ring = np.zeros((nodes, SLOTS, 3), np.int64)
+        self._head = np.zeros(nodes, np.int64)
+        self._length = np.zeros(nodes, np.int64)
+
+    def put(self, lives: Any) -> None:
+        """Add containers."""
+        lives = lives[np.argsort(lives[:, 2], kind="stable")]
+        nodes, first, counts = np.unique(lives[:, 2], return_index=True, return_counts=True)
+        place = np.arange(len(lives)) - np.repeat(first, counts)
+        at = lives[:, 2]
+        self._ring[at, (self._head[at] + self._length[at] + place) % SLOTS] = lives[:, [0, 1, 3]]
+        self._length[nodes] += counts
+
+    def take_oldest(self, nodes: Any, most: int) -> Any:
+        """Remove and return the oldest containers of different nodes, at most so many of each."""
+        order = np.arange(most)
+        there = order < self._length[nodes][:, None]
+        slots = (self._head[nodes][:, None] + order) % SLOTS
+        found = self._ring[nodes[:, None], slots][there]
+        counts = there.sum(axis=1)
+        self._head[nodes] = (self._head[nodes] + counts) % SLOTS
+        self._length[nodes] -= counts
+        return np.stack([found[:, 0], found[:, 1], np.repeat(nodes, counts), found[:, 2]], axis=1)
+
+    def every(self) -> Any:
+        """Return all containers."""
+        everyone = np.arange(len(self._head))
+        before = self._head.copy(), self._length.copy()
+        found = self.take_oldest(everyone, SLOTS)
+        self._head, self._length = before
+        return found
+
+
 class SteadyState:
     """The truth. Indices of rows are application x `KEYS` + key."""
 
@@ -75,8 +114,7 @@ class SteadyState:
         self._used = np.zeros((apps, 2), np.int64)
         self._running = np.zeros(apps, np.int64)
         self._queue_used = np.zeros((1 + self._groups + load.leaves, 2), np.int64)
-        self._on_node: list[deque[tuple[int, int, int]]] = [deque() for _ in range(load.nodes)]
-        """The containers of each node, oldest first: number, row, when created."""
+        self._held = Held(load.nodes)
         self._living = list(range(apps))
         self._alive = np.ones(apps, bool)
         self._node_name = len(NAMES) + len(self._queue_used) - 1
@@ -89,15 +127,18 @@ class SteadyState:
 
     def _fill(self) -> None:
         """Put containers of random rows on all nodes until the next would not fit."""
-        rows = self._random.integers(len(self._count), size=(self._load.nodes, 256))
-        for node in range(self._load.nodes):
-            amounts = SHAPES[self._shape[rows[node]]]
-            fits = int(np.argmin((np.cumsum(amounts, axis=0) <= self._free[node]).all(axis=1)))
-            chosen = rows[node][:fits]
-            self._take(np.full(fits, node), chosen)
-            for row in chosen.tolist():
-                self._on_node[node].append((self._next_container, row, self.now_ms))
-                self._next_container += 1
+        rows = self._random.integers(len(self._count), size=(self._load.nodes, SLOTS))
+        fits = (np.cumsum(SHAPES[self._shape[rows]], axis=1) <= NODE).all(axis=2)
+        nodes, rows = np.nonzero(fits)[0], rows[fits]
+        self._take(nodes, rows)
+        self._put(nodes, rows)
+
+    def _put(self, nodes: Any, rows: Any) -> Any:
+        numbers = self._next_container + np.arange(len(rows))
+        self._next_container += len(rows)
+        lives = np.stack([numbers, rows, nodes, np.full(len(rows), self.now_ms)], axis=1)
+        self._held.put(lives)
+        return lives
 
     def _take(self, nodes: Any, rows: Any, sign: int = 1) -> None:
         amounts = sign * SHAPES[self._shape[rows]]
@@ -120,7 +161,6 @@ class SteadyState:
         leaf = every > self._groups
         parents = np.where(leaf & (self._groups > 0), 1 + every % max(self._groups, 1), 0)
         parents[0] = -1
-        alive = [(number, row, node, at) for node, held in enumerate(self._on_node) for number, row, at in held]
         return [
             events.Snapshot(1),
             events.Names(tuple(names)),
@@ -142,23 +182,18 @@ class SteadyState:
             self._applications(living, ApplicationState.ACTIVE),
             self._usage(living),
             self._requests(np.arange(len(self._count))),
-            self._lives(ContainerEvent.LAUNCHED, np.array(alive, np.int64).reshape(-1, 4)),
+            self._lives(ContainerEvent.LAUNCHED, self._held.every()),
         ]
 
     def tick(self) -> list[Event]:
         """Let nodes report what ended on them; return the frame. `commit` must have been told the answer before."""
         load = self._load
-        ended = []
         beats = max(load.batch // load.ends_per_heartbeat, 1)
         reporting = (self._next_node + np.arange(beats)) % load.nodes
         self._next_node = int(reporting[-1]) + 1
-        for node in reporting.tolist():
-            held = self._on_node[node]
-            for _ in range(min(load.ends_per_heartbeat, len(held))):
-                number, row, created = held.popleft()
-                ended.append((number, row, node, created))
+        reporting = np.unique(reporting)
         self.now_ms += max(load.batch // 100, 1)
-        gone = np.array(ended, np.int64).reshape(-1, 4)
+        gone = self._held.take_oldest(reporting, load.ends_per_heartbeat)
         self._take(gone[:, 2], gone[:, 1], -1)
         asked_again = gone[self._alive[gone[:, 1] // KEYS], 1]
         np.add.at(self._count, asked_again, 1)
@@ -191,11 +226,7 @@ class SteadyState:
         np.subtract.at(self._count, rows, 1)
         if len(rows) and (int(self._count[rows].min()) < 0 or int(self._free[nodes].min()) < 0):
             raise AssertionError("the engine placed what was not asked for, or more than fits on a node")
-        numbers = self._next_container + np.arange(len(rows))
-        self._next_container += len(rows)
-        for number, row, node in zip(numbers.tolist(), rows.tolist(), nodes.tolist(), strict=True):
-            self._on_node[node].append((number, row, self.now_ms))
-        self._committed = np.stack([numbers, rows, nodes, np.full(len(rows), self.now_ms)], axis=1)
+        self._committed = self._put(nodes, rows)
         self._placed += len(rows)
 
     def _churn(self) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import resource
 import time
@@ -149,18 +150,28 @@ def _figures(name: str, load: Load, times: _Times, placed: int) -> Figures:
     )
 
 
+def grid_of(
+    nodes: Sequence[int] | None, rows: Sequence[int] | None, leaves: Sequence[int] | None, quick: bool
+) -> list[tuple[int, int, int]]:
+    """Return the configurations to measure: (nodes, rows, leaves)."""
+    if quick and not (nodes or rows or leaves):
+        return list(QUICK)
+    return list(itertools.product(nodes or NODES, rows or ROWS, leaves or LEAVES))
+
+
 def run_grid(
     policies: dict[str, Settings],
     grid: Sequence[tuple[int, int, int]],
     batch: int,
     seconds: float,
-    progress: Callable[[str, int, int], None],
+    progress: Callable[[str], None],
 ) -> list[Figures]:
     """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least."""
-    results = []
-    for at, (name, settings) in enumerate(policies.items()):
-        for place, (nodes, rows, leaves) in enumerate(grid):
-            progress(f"{name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves", at * len(grid) + place, len(grid))
+    results: list[Figures] = []
+    for name, settings in policies.items():
+        for nodes, rows, leaves in grid:
+            done = f"{len(results)} of {len(policies) * len(grid)} done"
+            progress(f"{done}; {name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves")
             load = Load(nodes, rows, leaves, batch)
             goal = (nodes, rows, leaves) == GOAL
             results.append(measure(name, settings, load, max(seconds, GOAL_S) if goal else seconds))
@@ -168,13 +179,13 @@ def run_grid(
 
 
 def growth(results: Sequence[Figures]) -> dict[str, dict[str, float | None]]:
-    """Return for each policy and dimension the exponent k of time per placement ~ n^k; None with only one size.
+    """Return for each policy and dimension the exponent k of CPU time per placement ~ n^k; None with only one size.
 
     The slope of a least-squares line through the logarithms, with a level of its own for each choice of the other two.
     """
     found: dict[str, dict[str, float | None]] = {}
     for policy in dict.fromkeys(result.policy for result in results):
-        mine = [result for result in results if result.policy == policy and result.placements_per_s > 0]
+        mine = [result for result in results if result.policy == policy and result.placements_per_s_cpu > 0]
         found[policy] = {name: _exponent(mine, name) for name in ("nodes", "rows", "leaves")}
     return found
 
@@ -183,7 +194,7 @@ def _exponent(results: Sequence[Figures], dimension: str) -> float | None:
     lines: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
     for result in results:
         others = tuple(getattr(result, name) for name in ("nodes", "rows", "leaves") if name != dimension)
-        point = (math.log(getattr(result, dimension)), -math.log(result.placements_per_s))
+        point = (math.log(getattr(result, dimension)), -math.log(result.placements_per_s_cpu))
         lines.setdefault(others, []).append(point)
     above = below = 0.0
     for points in lines.values():

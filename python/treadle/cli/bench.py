@@ -1,4 +1,4 @@
-"""`treadle bench`: how fast a simulated cluster is scheduled."""
+"""`treadle bench`: how fast a simulated cluster is scheduled, and how fast the engine alone decides."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from treadle.bench.results import ModeResult, comparison
 from treadle.bench.simulation import Setting
 from treadle.bench.table import results_table
 from treadle.bench.workload import Workload
+from treadle.cli._bench_engine import engine_command
 
 app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 
@@ -29,6 +30,9 @@ app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 @app.callback()
 def bench() -> None:
     """Benchmarks."""
+
+
+app.command("engine")(engine_command)
 
 
 @app.command("cluster")

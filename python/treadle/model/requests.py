@@ -103,11 +103,12 @@ class RequestTable(Table):
             partitions,
             own(event.capability),
             emptied,
+            self.localities.at,
+            self.locality_index.pairs,
+            self._free_localities,
         )
         self.size = int(self._next[0])
-        for row in emptied[:count].tolist():
-            self._clear_localities(row)
-            self._emptied.add(row)
+        self._emptied.update(emptied[:count].tolist())
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
         """Take outstanding counts at nodes and racks, absolute, as told before decide ``generation``."""
@@ -133,10 +134,6 @@ class RequestTable(Table):
             own(event.relax_locality),
         )
 
-    def _clear_localities(self, row: int) -> None:
-        """Forget where a row without an ask wanted to be; if it asks again it says so again."""
-        kernel.clear_localities(self.at, row, self.localities.at, self.locality_index.pairs, self._free_localities)
-
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget all asks of an application. Rows asked for again in the same frame keep what else is known of them."""
         emptied = np.empty(kernel.count_rows(apps.at, application, self.at), np.int32)
@@ -153,23 +150,22 @@ class RequestTable(Table):
         self._emptied.update(emptied.tolist())
 
     def sweep(self, apps: ApplicationTable, told: ToldTable) -> list[int]:
-        """Free the rows that stayed without an ask and have nothing assumed; return them, in order."""
+        """Free the rows that stayed without an ask and have nothing assumed; return those that a node is held for."""
         if not self._emptied:
             return []
-        columns = self.at
-        ended = sorted(row for row in self._emptied if columns["count"][row] == 0)
-        free = [row for row in ended if columns["assumed"][row] == 0]
-        for row in free:
-            kernel.free_row(
-                apps.at,
-                columns,
-                row,
-                self.index.pairs,
-                self._free,
-                self.localities.at,
-                self.locality_index.pairs,
-                self._free_localities,
-                told.at,
-            )
-        self._emptied = {row for row in ended if columns["assumed"][row] > 0}
-        return free
+        rows = np.array(sorted(self._emptied), np.int32)
+        held = np.empty(len(rows), np.int32)
+        left, holds = kernel.sweep_rows(
+            apps.at,
+            self.at,
+            rows,
+            held,
+            self.index.pairs,
+            self._free,
+            self.localities.at,
+            self.locality_index.pairs,
+            self._free_localities,
+            told.at,
+        )
+        self._emptied = set(rows[:left].tolist())
+        return [int(row) for row in held[:holds]]

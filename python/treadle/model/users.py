@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from treadle import events
-from treadle.model.columns import LIMIT, USED, Table, largest
+from treadle.model.columns import LIMIT, USED, Table, largest, own
+from treadle.model.kernel.pairs import rows_of_pairs
 from treadle.model.names import MAX_PARTITIONS, Names
 from treadle.model.pairs import PairMap
 
@@ -22,14 +23,10 @@ class UserTable(Table):
         names.check(event.user_name)
         largest(event.queue, "queue")
         places = event.queue * MAX_PARTITIONS + names.partitions_of(event.partition_name)
-        rows = np.empty(len(event.queue), np.int32)
-        for at, (place, user) in enumerate(zip(places.tolist(), event.user_name.tolist(), strict=True)):
-            row = self.index.find(place, user)
-            if row < 0:
-                row = self.size
-                self.size += 1
-                self.index.put(place, user, row)
-            rows[at] = row
+        more = len(event.queue)
+        self.index.reserve(more)
+        rows = np.empty(more, np.int32)
+        self.size = int(rows_of_pairs(self.index.pairs, own(places), own(event.user_name), self.size, rows))
         self.reserve(self.size)
         self.amounts[rows, LIMIT] = event.limit
         self.amounts[rows, USED] = event.used

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.types import Records
+from treadle.model.types import I32, Records
 
 EMPTY: Final = -1
 GONE: Final = -2
@@ -81,3 +81,17 @@ def copy_live(pairs: Records, bigger: Records) -> int:
             put(bigger, pairs[at].key, pairs[at].value)
             live += 1
     return live
+
+
+@kernel
+def rows_of_pairs(pairs: Records, first: I32, second: I32, size: int, rows: I32) -> int:
+    """Write the values of pairs to ``rows``; new ones get the next values from ``size`` on. Return the new size."""
+    for i in range(len(first)):
+        key = pair(first[i], second[i])
+        row = find(pairs, key)
+        if row < 0:
+            row = size
+            put(pairs, key, row)
+            size += 1
+        rows[i] = row
+    return size

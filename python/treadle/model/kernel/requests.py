@@ -93,8 +93,14 @@ def apply_requests(
     partition: I32,
     capability: I64,
     emptied: I32,
+    places: Records,
+    place_index: Records,
+    free_places: I32,
 ) -> int:
-    """Take request keys, absolute; write the rows left without an ask to ``emptied`` and return how many there are."""
+    """Take request keys, absolute; write the rows left without an ask to ``emptied`` and return how many there are.
+
+    Such a row forgets where it wanted to be: if it asks again it says so again.
+    """
     empty = 0
     for i in range(len(application)):
         place = pair(application[i], key[i])
@@ -125,12 +131,13 @@ def apply_requests(
             if rows[row].told >= 0:
                 copy_ask(rows, capabilities, row, told, told_capability)
         else:
+            clear_localities(rows, row, places, place_index, free_places)
             emptied[empty] = row
             empty += 1
     return empty
 
 
-@kernel
+@inner
 def clear_localities(rows: Records, row: int, places: Records, index: Records, free: I32) -> None:
     """Forget where a row would like to be."""
     at = rows[row].first_locality
@@ -214,7 +221,7 @@ def apply_localities(
         places[at].relax = relax[i]
 
 
-@kernel
+@inner
 def free_row(
     apps: Records,
     rows: Records,
@@ -235,3 +242,37 @@ def free_row(
         told[rows[row].told].row = -1
     free_rows[0] += 1
     free_rows[free_rows[0]] = row
+
+
+@kernel
+def sweep_rows(
+    apps: Records,
+    rows: Records,
+    emptied: I32,
+    held: I32,
+    row_index: Records,
+    free_rows: I32,
+    places: Records,
+    place_index: Records,
+    free_places: I32,
+    told: Records,
+) -> tuple[int, int]:
+    """Give back the rows of ``emptied`` that have no ask and nothing assumed.
+
+    Those that must wait for a fate stay in ``emptied``; those that a node is held for are written to ``held``. Returns
+    how many there are of both.
+    """
+    left, holds = 0, 0
+    for at in range(len(emptied)):
+        row = emptied[at]
+        if rows[row].count > 0:
+            continue
+        if rows[row].assumed > 0:
+            emptied[left] = row
+            left += 1
+            continue
+        free_row(apps, rows, row, row_index, free_rows, places, place_index, free_places, told)
+        if rows[row].hold_node >= 0:
+            held[holds] = row
+            holds += 1
+    return left, holds

@@ -1,0 +1,50 @@
+"""`treadle bench engine`: its options, and what it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+def engine_command(
+    policy: Annotated[
+        list[Path] | None, typer.Option(help="A treadle.yaml to measure; without any all of --policies.")
+    ] = None,
+    policies: Annotated[Path, typer.Option(help="A folder of ready-made policies.")] = Path("conf/policies"),
+    nodes: Annotated[list[int] | None, typer.Option(help="Nodes; 100, 1,000, 5,000 and 20,000 if not given.")] = None,
+    rows: Annotated[list[int] | None, typer.Option(help="Request rows; 100, 1,000 and 10,000 if not given.")] = None,
+    leaves: Annotated[list[int] | None, typer.Option(help="Leaf queues; 1 and 1,000 if not given.")] = None,
+    quick: Annotated[bool, typer.Option(help="Three configurations from small to that of the goal, shortly.")] = False,
+    batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
+    seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+) -> None:
+    """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
+    from treadle.bench import engine_run
+    from treadle.bench.engine_report import figures_table, growth_table, write_plots
+    from treadle.bench.errors import BenchError
+    from treadle.bench.plot import load_pyplot
+
+    if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
+        raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
+    if plot is not None:
+        load_pyplot()
+    found = engine_run.load_policies(policy or sorted(policies.glob("*.yaml")))
+    grid = engine_run.grid_of(nodes, rows, leaves, quick)
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
+        task = shown.add_task("starting", total=None)
+        results = engine_run.run_grid(found, grid, batch, seconds, lambda text: shown.update(task, description=text))
+    Console().print(figures_table(results))
+    Console().print(growth_table(results))
+    if json_file is not None:
+        json_file.write_text(json.dumps(engine_run.report(results), indent=2) + "\n", encoding="utf-8")
+        console.print(f"Results: {json_file}")
+    if plot is not None:
+        console.print("Plots: " + ", ".join(map(str, write_plots(plot, results))))

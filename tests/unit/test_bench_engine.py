@@ -1,0 +1,94 @@
+"""`treadle bench engine`: the load keeps its books, the figures add up, growth is fitted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from treadle import events
+from treadle.bench.engine_load import Load, SteadyState
+from treadle.bench.engine_run import Figures, growth, measure
+from treadle.cli.bench import app
+from treadle.config.settings import default_settings
+from treadle.engine import Engine
+from treadle.events import ContainerEvent
+
+SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
+
+
+def test_the_load_tells_what_it_commits() -> None:
+    """What nodes, queues and applications use agrees with the lives of containers, tick by tick."""
+    state, engine = SteadyState(SMALL), Engine(default_settings())
+    snapshot = state.snapshot()
+    engine.apply(snapshot)
+    alive = {int(number) for event in snapshot if isinstance(event, events.Containers) for number in event.container}
+    for _ in range(30):
+        frame = state.tick()
+        for event in frame:
+            if isinstance(event, events.Containers) and len(event.container):
+                ended = event.event[0] == ContainerEvent.COMPLETED
+                numbers = set(event.container.tolist())
+                assert (numbers <= alive) if ended else not (numbers & alive)
+                alive = alive - numbers if ended else alive | numbers
+        engine.apply(frame)
+        made = engine.decide(state.now_ms, SMALL.batch, sequence=state.sequence)
+        assert len(made) > 0
+        state.commit(made)
+    engine.apply(state.tick())
+    assert engine.assumed() == 0
+    view = engine._cluster.view()  # type: ignore[union-attr]
+    used = view.node_amounts[:6, 2].sum(axis=0) - view.node_amounts[:6, 1].sum(axis=0)
+    assert view.limit_amounts[0, 0, 1].tolist() == used.tolist()
+    assert int(view.groups["running"].sum()) <= int(np.sum(view.apps["containers"]))
+
+
+def test_figures_count_what_was_placed() -> None:
+    found = measure("default", default_settings(), SMALL, 0.01)
+    assert found.placed == pytest.approx(found.ticks * found.placed_per_decide, rel=0.01)
+    assert found.placements_per_s == pytest.approx(found.placed / found.seconds, rel=0.05)
+    assert 0 < found.decide_p50_ms <= found.decide_p99_ms
+
+
+def test_growth_is_the_slope_in_logarithms() -> None:
+    base = measure("p", default_settings(), SMALL, 0.001)
+    results: list[Figures] = []
+    for nodes in (100, 1000, 10_000):
+        for rows in (10, 100):
+            rate = 1e6 * nodes**-0.5 * rows**-0.25
+            results.append(replace(base, nodes=nodes, rows=rows, leaves=1, placements_per_s_cpu=rate))
+    assert growth(results) == {"p": {"nodes": 0.5, "rows": 0.25, "leaves": None}}
+
+
+def test_the_command_writes_table_json_and_plots(tmp_path: Path) -> None:
+    policy, out = tmp_path / "mine.yaml", tmp_path / "out.json"
+    policy.write_text("policy: {order: {kind: srpt}}\n")
+    sizes = ["--nodes", "4", "--nodes", "8", "--rows", "20", "--leaves", "2"]
+    more = ["--batch", "40", "--seconds", "0.01", "--json", str(out), "--plot", str(tmp_path)]
+    result = CliRunner().invoke(app, ["engine", "--policy", str(policy), *sizes, *more])
+    assert result.exit_code == 0, result.output
+    assert "mine" in result.output
+    written = json.loads(out.read_text())
+    assert [(row["nodes"], row["batch"]) for row in written["results"]] == [(4, 40), (8, 40)]
+    assert set(written["growth"]["mine"]) == {"nodes", "rows", "leaves"}
+    assert (tmp_path / "engine-nodes.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(["--batch", "0"], "must be above 0"), (["--policies", "nowhere"], "there are no policies")],
+)
+def test_a_users_mistake_is_a_clear_error(arguments: list[str], text: str) -> None:
+    result = CliRunner().invoke(app, ["engine", *arguments])
+    assert text in str(result.exception)
+
+
+def test_ready_made_policies_are_right() -> None:
+    from treadle.bench.engine_run import load_policies
+
+    found = load_policies(sorted((Path(__file__).parents[2] / "conf" / "policies").glob("*.yaml")))
+    assert {"fifo", "fair", "srpt", "tetris"} <= set(found)
