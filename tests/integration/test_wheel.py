@@ -35,6 +35,9 @@ def test_the_wheel_carries_the_shim(tmp_path: Path) -> None:
         names = files.namelist()
         assert [name for name in names if name.endswith(".jar")] == [f"treadle/java/treadle-shim-{__version__}.jar"]
         assert {"treadle/java/runtime-pom.xml", "treadle/demo/spark_words.py", "treadle/cli/main.py"} <= set(names)
+        ready_made = {f"treadle/policies/{file.name}" for file in (ROOT / "conf" / "policies").glob("*.yaml")}
+        assert "treadle/policies/hdrf.yaml" in ready_made
+        assert ready_made <= set(names)
         jar = zipfile.ZipFile(io.BytesIO(files.read(f"treadle/java/treadle-shim-{__version__}.jar")))
     classes = [name for name in jar.namelist() if name.endswith(".class")]
     scheduler = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/"

@@ -1,0 +1,108 @@
+"""Ready-made policies, and putting a treadle.yaml where a ResourceManager reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+import treadle
+from treadle.config.errors import unknown
+from treadle.errors import UserError
+
+_PACKAGE: Final = Path(treadle.__file__).resolve().parent
+
+PREVIOUS: Final = ".previous"
+"""Appended to the name of the file that was replaced."""
+
+
+def ready_made() -> dict[str, Path]:
+    """Return the files of the ready-made policies by name: of the package, or of the sources that it runs from."""
+    installed = _PACKAGE / "policies"
+    folder = installed if installed.is_dir() else _PACKAGE.parents[1] / "conf" / "policies"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+
+
+def summary(file: Path) -> str:
+    """Return the first sentence of the comment that a policy's file begins with."""
+    lines = []
+    for line in file.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").rstrip())
+    return " ".join(lines).partition(". ")[0].rstrip(".")
+
+
+def find_policy(wanted: str) -> Path:
+    """Return the file that a path or the name of a ready-made policy stands for.
+
+    Raises:
+        UserError: there is neither.
+    """
+    file, known = Path(wanted), ready_made()
+    if wanted in known and not file.is_file():
+        return known[wanted]
+    if file.is_file() or file.suffix or len(file.parts) > 1:
+        return file
+    raise UserError(f"no file {wanted}, and as a ready-made policy {unknown(wanted, known)}")
+
+
+def with_absolute_paths(text: str, folder: Path) -> str:
+    """Return the text of a treadle.yaml with the paths of parts' files written out, so that it may be moved.
+
+    ``folder`` is where relative ones begin. The text must be one that can be read.
+    """
+    for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
+        text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
+    return text
+
+
+def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
+    for part in _children(_child(root, "policy")):
+        kind, path = _child(part, "kind"), _child(part, "path")
+        if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
+            yield path.start_mark.index, path.end_mark.index, path.value
+
+
+def _children(node: yaml.Node | None) -> list[yaml.Node]:
+    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == name), None)
+    return None
+
+
+def replace_file(target: Path, text: str) -> Path | None:
+    """Put a text in a file's place at once, with its owner and mode; return where the old one is kept, if any.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    target = target.resolve()
+    previous = target.with_name(target.name + PREVIOUS)
+    try:
+        before = target.stat() if target.exists() else None
+        if before is not None:
+            shutil.copy2(target, previous)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                os.fchmod(file.fileno(), 0o644 if before is None else before.st_mode & 0o7777)
+                if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            Path(name).replace(target)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UserError(f"{target}: {error.strerror}; run this as a user who may write to {target.parent}") from error
+    return None if before is None else previous

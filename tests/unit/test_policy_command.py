@@ -1,0 +1,174 @@
+"""`treadle policy`: list, parts, and use, against the pages of a ResourceManager and a `yarn` that are not real."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import pytest
+
+from treadle.cli import _take_over
+from treadle.cli.main import run
+from treadle.config.installing import find_policy, ready_made, summary, with_absolute_paths
+from treadle.config.parts import QUESTIONS
+from treadle.config.reader import parse_settings, read_settings
+
+SHARE = "class Mine:\n    def keys(self, moment):\n        return moment.queue_used[:, 0]\n"
+HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
+
+
+class Page(BaseHTTPRequestHandler):
+    """A ResourceManager's pages /jmx and /conf."""
+
+    bean: ClassVar[dict[str, Any]] = {}
+    config: ClassVar[str] = ""
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        body = json.dumps({"beans": [self.bean]} if path == "/jmx" else {"property": {"value": self.config}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (as the base class calls it)
+        """Say nothing."""
+
+
+@pytest.fixture
+def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.LastError": ""})
+    monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
+    monkeypatch.setattr(_take_over, "WAIT_S", 0.4)
+    monkeypatch.setattr(_take_over, "SAME_S", 0.0)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "treadle.yaml").write_text("seed: 1\n")
+    (tmp_path / "conf" / "treadle.yaml").chmod(0o640)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def yarn(folder: Path, code: int = 0) -> str:
+    command = folder / "yarn"
+    command.write_text(f'#!/bin/sh\necho "$@" > "{folder}/called"\necho "no such queue" >&2\nexit {code}\n')
+    command.chmod(0o755)
+    return str(command)
+
+
+def test_every_ready_made_policy_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows] == sorted(ready_made())
+    assert all(row["summary"] and row["parts"].startswith("gate=") for row in rows)
+    assert run(["policy", "list"]) == 0
+    assert "hdrf" in capsys.readouterr().out
+
+
+def test_every_part_is_listed_with_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "parts", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["part"] for row in rows} == set(QUESTIONS)
+    assert {row["part"] for row in rows if row["kind"] == "file"} == set(QUESTIONS)
+    packing = next(row for row in rows if row["kind"] == "packing")
+    assert packing["default"] is True
+    assert packing["parameters"]["window"]["default"] == 32
+    assert run(["policy", "parts"]) == 0
+    assert "packing (default)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(ready_made()))
+def test_a_ready_made_policy_is_checked_by_its_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "check", name]) == 0
+    assert ": right: " in capsys.readouterr().out
+    assert summary(ready_made()[name])
+
+
+def test_a_name_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "check", "hdfr"]) == 2
+    assert capsys.readouterr().err == (
+        f"no file hdfr, and as a ready-made policy 'hdfr' is not one of {', '.join(ready_made())}; did you mean hdrf?\n"
+    )
+    assert find_policy("there/x.yaml") == Path("there/x.yaml")
+
+
+def test_paths_of_parts_are_written_out_and_nothing_else_changes(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SHARE)
+    text = "# mine\npolicy:\n  share: {kind: file, path: mine.py, class: Mine}  # so\n  order: {kind: fifo}\nseed: 3\n"
+    moved = with_absolute_paths(text, tmp_path)
+    assert moved == text.replace("path: mine.py", f'path: "{tmp_path}/mine.py"')
+    assert with_absolute_paths(moved, Path("elsewhere")) == moved
+    assert parse_settings("elsewhere/t.yaml", moved).policy.name().count("mine.py:Mine") == 1
+
+
+def test_use_replaces_the_file_that_the_resource_manager_names(
+    rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 0
+    target = tmp_path / "conf" / "treadle.yaml"
+    assert read_settings(target).policy.name() == HDRF
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert target.with_name("treadle.yaml.previous").read_text() == "seed: 1\n"
+    assert (tmp_path / "called").read_text() == "rmadmin -refreshQueues\n"
+    assert capsys.readouterr().out.endswith(f"the cluster runs {HDRF}\n")
+    assert sorted(path.name for path in target.parent.iterdir()) == ["treadle.yaml", "treadle.yaml.previous"]
+
+
+def test_use_of_a_wrong_file_changes_nothing(rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.yaml").write_text("policy: {share: {kind: hdfr}}\n")
+    assert run(["policy", "use", str(tmp_path / "t.yaml"), "--rm", rm, "--yarn", yarn(tmp_path)]) == 2
+    assert "did you mean hdrf?" in capsys.readouterr().err
+    assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
+    assert not (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "bean", "said"),
+    [
+        (255, {}, "rmadmin -refreshQueues failed: no such queue"),
+        (0, {"tag.Policy": "gate=all", "tag.LastError": ""}, "the engine does not run it: gate=all runs; no error"),
+        (0, {"tag.Policy": HDRF, "tag.LastError": "settings refused, x"}, "the engine refuses it: settings refused, x"),
+    ],
+)
+def test_use_puts_the_old_file_back_if_it_is_refused(
+    rm: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    bean: dict[str, str],
+    said: str,
+) -> None:
+    monkeypatch.setattr(Page, "bean", bean)
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path, code)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "is as it was before" in error
+    assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
+
+
+def test_use_without_a_refresh_says_what_is_left_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "treadle.yaml"
+    for _ in range(2):
+        assert run(["policy", "use", "hdrf", "--config", str(target), "--no-refresh"]) == 0
+        assert "run `yarn rmadmin -refreshQueues`" in capsys.readouterr().out
+    first, second = (read_settings(file).digest for file in (target, target.with_name("treadle.yaml.previous")))
+    assert first != second, "a policy that failed may be tried again"
+    assert run(["policy", "use", str(target), "--config", str(target), "--no-refresh"]) == 0
+    assert target.read_text().count("Taken over") == 1
+
+
+def test_use_needs_to_know_the_file(
+    rm: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Page, "config", "")
+    assert run(["policy", "use", "hdrf", "--rm", rm]) == 2
+    assert "name the engine's treadle.yaml with --config" in capsys.readouterr().err
