@@ -35,6 +35,7 @@ ALLOWED = {
     "workload": BASE | {"dag"},
     "planner": MODEL | {"dag"},
     "profiles": MODEL,
+    "stages": BASE | {"profiles"},
     "simulator": JOBS | SIDECAR,
     "model": MODEL,
     "policy": POLICY,
@@ -43,7 +44,10 @@ ALLOWED = {
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
     "bench": TOOLS | SIDECAR | {"minicluster"},
-    "cli": JOBS | SIDECAR | TOOLS | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "simulator"},
+    "cli": JOBS
+    | SIDECAR
+    | TOOLS
+    | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "simulator", "stages"},
 }
 """What each part of the package may import besides itself."""
 

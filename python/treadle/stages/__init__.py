@@ -1,0 +1,1 @@
+"""What the ResourceManager shows of applications, as jobs and stages."""

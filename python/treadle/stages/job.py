@@ -1,0 +1,168 @@
+"""A job as events change it: one YARN application, whatever its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from treadle.profiles.recurrence import recurrence_key
+from treadle.profiles.run import JobRun
+from treadle.stages.attempts import WELL, Attempt, ContainerKey, outcome_of
+from treadle.stages.frameworks import Framework, StageId, stage_of
+from treadle.stages.stage import Stage, StageState
+
+STAGES_MAX: Final = 1000
+TAGS_MAX: Final = 100
+KEYS_MAX: Final = 10_000
+"""Request keys of a job whose counts are remembered."""
+
+
+class JobState:
+    """One application."""
+
+    def __init__(self, cluster_timestamp: int, id_: int, type_: str, *, whole: bool) -> None:
+        self.id = f"application_{cluster_timestamp}_{id_:04d}"
+        self.type = type_
+        self.framework = Framework.of(type_)
+        self.index = -1
+        self.name = self.user = self.queue = ""
+        self.resources: tuple[str, ...] = ()
+        self.started_ms = 0
+        self.gone_ms: int | None = None
+        self.am_exit_status = 0
+        self.unconfirmed = False
+        self._confirmed: set[ContainerKey] = set()
+        """Containers that were told of since the last snapshot began."""
+        self._whole = whole
+        """Was it seen from its start, without a gap?"""
+        self._tags: list[str] = []
+        self._vertices = 0
+        self._states: dict[int, StageState] = {}
+        """By the first priority of its stage."""
+        self._groups: dict[int, int] = {}
+        self._counts: dict[int, tuple[int, int]] = {}
+        self._live: dict[ContainerKey, int] = {}
+
+    def tag(self, tag: str) -> None:
+        """Take a tag."""
+        if tag not in self._tags and len(self._tags) < TAGS_MAX:
+            self._tags.append(tag)
+
+    def tell_vertices(self, vertices: int) -> None:
+        """Take how many vertices its DAG has."""
+        self._vertices = vertices
+
+    def has(self, key: ContainerKey) -> bool:
+        """Does such a container run?"""
+        return key in self._live
+
+    def forget_asks(self) -> None:
+        """Take that all asks are told anew, with other keys perhaps."""
+        self._counts.clear()
+        for state in self._states.values():
+            state.forget_asks()
+
+    def doubt(self) -> None:
+        """Take that a snapshot begins: what it does not tell of has ended unseen (see `resume`)."""
+        self.unconfirmed = True
+        self._confirmed.clear()
+        self.forget_asks()
+
+    def ask(self, key: int, priority: int, count: int, capability: Sequence[int], now_ms: int) -> None:
+        """Take the outstanding count of a request key, absolute."""
+        if priority == 0 and self.framework is not Framework.SPARK:
+            return  # the AM's own; Spark's executors have its priority
+        if key not in self._counts and len(self._counts) >= KEYS_MAX:
+            self._whole = False
+            return
+        self._counts[key] = (priority, count)
+        state = self._state(priority, now_ms)
+        if state is None or (count == 0 and not state.width):
+            return
+        if count:
+            state.demand = dict(zip(self.resources, capability, strict=False))
+        total = sum(outstanding for asked, outstanding in self._counts.values() if asked == priority)
+        state.ask(priority, total, now_ms)
+
+    def run_container(self, attempt: Attempt, capability: Sequence[int], *, allocated: bool) -> None:
+        """Take a container that runs: one just allocated, or one of which another step is the first to be seen."""
+        self._confirmed.add(attempt.key)
+        state = self._state(attempt.priority, attempt.key.created_ms)
+        if state is None or attempt.key in self._live:
+            return
+        self._live[attempt.key] = attempt.priority
+        if not state.demand:
+            state.demand = dict(zip(self.resources, capability, strict=False))
+        if allocated:
+            state.allocate(attempt)
+        else:
+            self._whole = False
+            state.found(attempt)
+
+    def start(self, key: ContainerKey, time_ms: int) -> None:
+        """Take that a container was launched."""
+        if key in self._live:
+            self._running(key).start(key, time_ms)
+
+    def end(self, key: ContainerKey, exit_status: int, time_ms: int) -> None:
+        """Take that a container ended."""
+        if key in self._live:
+            self._running(key).end(key, outcome_of(self.framework, exit_status), exit_status, time_ms)
+            del self._live[key]
+            self._confirmed.discard(key)
+
+    def resume(self, now_ms: int) -> None:
+        """Take that a snapshot is complete: what it did not tell of has ended unseen."""
+        if self.unconfirmed:
+            self.unconfirmed = self._whole = False
+            self.gone_ms = now_ms if self.gone_ms is None else self.gone_ms
+        for state in self._states.values():
+            if state.lose(self._confirmed, now_ms):
+                self._whole = False
+        self._live = {key: priority for key, priority in self._live.items() if key in self._confirmed}
+
+    def stages(self, now_ms: int) -> tuple[Stage, ...]:
+        """Return its stages as they are now, in order."""
+        found = []
+        for first, state in self._states.items():
+            state.settle(now_ms)
+            found.append(state.view(self._stage(first), now_ms))
+        return tuple(sorted(found, key=lambda stage: stage.id))
+
+    def run(self) -> JobRun | None:
+        """Return the finished job; None if it was not seen as a whole, or as far as can be told did not end well."""
+        if not self._whole or not self._states or self.gone_ms is None:
+            return None
+        if outcome_of(self.framework, self.am_exit_status) not in WELL:
+            return None
+        for state in self._states.values():
+            state.settle(self.gone_ms, all_=True)
+            if state.pending or (self.framework is Framework.MAPREDUCE and not state.done):
+                return None
+        stages = sorted((self._stage(first), state) for first, state in self._states.items() if state.width)
+        names = [at.name for at, _ in stages]
+        parents = (("map",) if name == "reduce" and "map" in names else () for name in names)
+        runs = tuple(state.run(at, before) for (at, state), before in zip(stages, parents, strict=True))
+        key = recurrence_key(self.user, self.queue, self.type, self.name, self._tags)
+        return JobRun(key, self.id, self.started_ms, self.gone_ms, runs) if runs else None
+
+    def _stage(self, first: int) -> StageId:
+        return stage_of(self.framework, first, self._vertices)
+
+    def _state(self, priority: int, now_ms: int) -> StageState | None:
+        """Return the stage of a priority, a new one at the first sight of it; None beyond `STAGES_MAX`."""
+        first = self._groups.get(priority)
+        if first is None:
+            # The position and name without a vertex count tell stages apart, whatever is learned of it later.
+            group = stage_of(self.framework, priority)
+            first = next((known for known in self._states if stage_of(self.framework, known) == group), priority)
+            if first not in self._states and len(self._states) >= STAGES_MAX:
+                self._whole = False
+                return None
+            self._groups[priority] = first
+        if first not in self._states:
+            self._states[first] = StageState(self.framework, now_ms)
+        return self._states[first]
+
+    def _running(self, key: ContainerKey) -> StageState:
+        return self._states[self._groups[self._live[key]]]

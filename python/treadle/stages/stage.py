@@ -1,0 +1,202 @@
+"""A stage of a running job: what it asks for, its attempts, its width, and how long its tasks take."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from treadle.profiles.run import Measured, StageRun
+from treadle.profiles.sketch import DurationSketch
+from treadle.stages.attempts import WELL, Attempt, ContainerKey, Outcome
+from treadle.stages.frameworks import FAILED_MAP, Framework, StageId
+
+RECENT_MAX: Final = 100
+"""Attempts that ended which a stage remembers one by one."""
+
+SETTLE_MS: Final = 5_000
+"""How long after its end an attempt may turn out to have failed, and how long a width must not have grown to be final.
+
+An application master asks again at its next heartbeat, a second or less after a failure."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """A stage at one moment."""
+
+    id: StageId
+    width: int
+    """How many tasks it has, as far as is known: the most that were pending, running and done together."""
+    width_is_final: bool
+    """It has not grown for `SETTLE_MS`."""
+    pending: int
+    outcomes: Mapping[Outcome, int]
+    """How many attempts are or ended so."""
+    durations: DurationSketch
+    """Of attempts that ended well, and `SETTLE_MS` ago. Do not change it."""
+    measured: Measured
+    demand: Mapping[str, int]
+    attempts: tuple[Attempt, ...]
+    """Those that run, and the latest `RECENT_MAX` that ended."""
+
+
+class StageState:
+    """A stage as events change it. Times are of the ResourceManager's clock, which may step back."""
+
+    def __init__(self, framework: Framework, now_ms: int) -> None:
+        self._framework = framework
+        self._pending: dict[int, int] = {}
+        self._allocated: Counter[int] = Counter()
+        self._asked: dict[int, int] = {}
+        self._running: dict[ContainerKey, Attempt] = {}
+        self._recent: deque[Attempt] = deque(maxlen=RECENT_MAX)
+        self._unsettled: deque[Attempt] = deque()
+        self._outcomes: Counter[Outcome] = Counter()
+        self._durations = DurationSketch()
+        self._failures_due = 0
+        self._width = 0
+        self._late = 0
+        self._grown_ms = now_ms
+        self.demand: Mapping[str, int] = {}
+
+    @property
+    def pending(self) -> int:
+        """How many containers are asked for."""
+        return sum(self._pending.values())
+
+    @property
+    def running(self) -> int:
+        """How many attempts run."""
+        return len(self._running)
+
+    @property
+    def width(self) -> int:
+        """As `Stage.width`."""
+        return self._width
+
+    @property
+    def well(self) -> int:
+        """How many attempts ended well."""
+        return sum(self._outcomes[outcome] for outcome in WELL)
+
+    @property
+    def done(self) -> bool:
+        """Have as many attempts ended well as are known to be wanted, and is nothing asked for?
+
+        Asks beyond the width that come when tasks have ended already may be for speculative attempts, of which only one
+        of two ends well.
+        """
+        return self.pending == 0 and self.well >= self._width - self._late
+
+    def ask(self, priority: int, count: int, now_ms: int) -> None:
+        """Take the outstanding count at a priority, absolute, after the allocations that came with it."""
+        self._pending[priority] = count
+        # A count may be told before the allocation that lowered it: only what exceeds all so far was asked for anew.
+        asked, before = count + self._allocated[priority], self._asked.get(priority, 0)
+        self._asked[priority] = max(asked, before)
+        if priority == FAILED_MAP and self._framework is Framework.MAPREDUCE:
+            for _ in range(min(max(0, asked - before), RECENT_MAX)):
+                self._asked_again(now_ms)
+        self._grow(now_ms)
+
+    def forget_asks(self) -> None:
+        """Take that all asks are told anew."""
+        self._pending.clear()
+
+    def allocate(self, attempt: Attempt) -> None:
+        """Take a container that was allocated."""
+        self._running[attempt.key] = attempt
+        self._allocated[attempt.priority] += 1
+
+    def found(self, attempt: Attempt) -> None:
+        """Take a container that runs and whose allocation was not seen."""
+        self._running.setdefault(attempt.key, attempt)
+
+    def start(self, key: ContainerKey, time_ms: int) -> None:
+        """Take that a container was launched."""
+        if key in self._running:
+            self._running[key].started_ms = time_ms
+
+    def end(self, key: ContainerKey, outcome: Outcome, exit_status: int, time_ms: int) -> None:
+        """Take that a container ended; nothing if it is not known to run."""
+        attempt = self._running.pop(key, None)
+        if attempt is None:
+            return
+        attempt.ended_ms, attempt.exit_status, attempt.outcome = time_ms, exit_status, outcome
+        if outcome is Outcome.SUCCEEDED and self._failures_due:
+            self._failures_due -= 1
+            attempt.outcome, attempt.answered = Outcome.FAILED, True
+        self._outcomes[attempt.outcome] += 1
+        self._recent.append(attempt)
+        self._unsettled.append(attempt)
+        self._count_settled(time_ms)
+
+    def lose(self, known: Collection[ContainerKey], now_ms: int) -> int:
+        """End unseen whatever runs and is not among the containers known to; returns how many."""
+        lost = [key for key in self._running if key not in known]
+        for key in lost:
+            self.end(key, Outcome.LOST, 0, now_ms)
+        return len(lost)
+
+    def settle(self, now_ms: int, *, all_: bool = False) -> None:
+        """Count the durations of attempts that ended long enough ago, or of all."""
+        self._count_settled(now_ms, all_=all_)
+        self._grown_ms = min(self._grown_ms, now_ms)
+        self._grow(now_ms)
+
+    def view(self, at: StageId, now_ms: int) -> Stage:
+        """Return the stage as it is now."""
+        outcomes = {outcome: self._outcomes[outcome] for outcome in Outcome if self._outcomes[outcome]}
+        if self._running:
+            outcomes[Outcome.RUNNING] = len(self._running)
+        return Stage(
+            at,
+            self._width,
+            now_ms - self._grown_ms >= SETTLE_MS,
+            self.pending,
+            outcomes,
+            self._durations,
+            self._framework.measured,
+            self.demand,
+            (*self._running.values(), *self._recent),
+        )
+
+    def run(self, at: StageId, parents: tuple[str, ...]) -> StageRun:
+        """Return the finished stage; its width is that of the tasks that were done."""
+        width = min(self._width, self.well) if self._framework is Framework.MAPREDUCE else self._width
+        durations = DurationSketch()
+        durations.merge(self._durations)
+        return StageRun(at.name, width, durations, self.demand, parents, None, self._framework.measured)
+
+    def _count_settled(self, now_ms: int, *, all_: bool = False) -> None:
+        while self._unsettled:
+            attempt = self._unsettled[0]
+            # a clock that stepped back must not keep it here
+            if not all_ and 0 <= now_ms - attempt.ended_ms < SETTLE_MS:
+                break
+            self._unsettled.popleft()
+            if attempt.outcome in WELL and attempt.duration_ms >= 0:
+                self._durations.add(attempt.duration_ms)
+
+    def _grow(self, now_ms: int) -> None:
+        # An attempt whose failure is known before its end is counted with those that run and asked for again.
+        width = self.pending + len(self._running) + self.well - self._failures_due
+        if width > self._width:
+            self._late += width - self._width if self.well else 0
+            self._width, self._grown_ms = width, now_ms
+
+    def _asked_again(self, now_ms: int) -> None:
+        """A map is asked for again: take the attempt that ended last for the one that failed, or the next to end."""
+        for attempt in reversed(self._recent):
+            if attempt.answered:
+                continue
+            if abs(now_ms - attempt.ended_ms) > SETTLE_MS:
+                break
+            attempt.answered = True
+            if attempt.outcome is Outcome.SUCCEEDED:
+                self._outcomes[Outcome.SUCCEEDED] -= 1
+                self._outcomes[Outcome.FAILED] += 1
+                attempt.outcome = Outcome.FAILED
+            return
+        self._failures_due = min(self._failures_due + 1, len(self._running))
