@@ -81,8 +81,8 @@ def test_in_the_long_run_shares_are_those_of_drf() -> None:
                 for leaf, tasks in cluster.tasks().items():
                     sums[leaf] += tasks
         running[kind] = {leaf: total / 80 for leaf, total in sums.items()}
-    for leaf, tasks in running["drf"].items():
-        assert running["deficit"][leaf] == pytest.approx(tasks, rel=0.1)
+    for leaf, ideal in running["drf"].items():
+        assert running["deficit"][leaf] == pytest.approx(ideal, rel=0.1)
 
 
 @dataclass
@@ -118,7 +118,9 @@ class Counters:
 @COMMON
 def test_deficits_are_those_of_the_paper(weights: list[int], rounds: list[tuple[list[int], int]]) -> None:
     """With kappa 0 the group with the largest deficit is served; the kinetic tournament finds the same one."""
-    cluster = Sleepers(leaves(*weights), nodes=1, cpu=10_000, gpu=1, settings=sharing("deficit", kappa=0.0, slots=True))
+    tree = {f"q{at + 1}": {"weight": float(weight)} for at, weight in enumerate(weights)}
+    policy = sharing("deficit", kappa=0.0, slots=True, tree=tree)
+    cluster = Sleepers(leaves(*weights), nodes=1, cpu=10_000, gpu=1, settings=policy)
     counters = Counters(weights, [0] * len(weights))
     for asks, limit in rounds:
         counters.begin([min(n, 10_000) for n in asks[: len(weights)]])
