@@ -43,8 +43,7 @@ def find_least_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
                         resources[r].least = min(resources[r].least, view.capability[row, r])
             row = view.rows[row].next
     for r in range(len(resources)):
-        resources[r].asked = resources[r].least < 1 << 62
-        if not resources[r].asked:
+        if resources[r].least == 1 << 62:
             resources[r].least = 1
 
 

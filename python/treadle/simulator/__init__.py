@@ -1,0 +1,1 @@
+"""A simulated cluster around the engine of the live system: ResourceManager, nodes, application masters, failures."""

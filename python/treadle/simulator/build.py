@@ -1,0 +1,215 @@
+"""Makes the tables of a simulation from a scenario and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.errors import UserError
+from treadle.events import NodeState
+from treadle.model.types import I64
+from treadle.simulator import state as tables
+from treadle.simulator.flatten import Flat, Master, flatten
+from treadle.simulator.queues import QueueTree, queue_tree
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.state import Knobs, State
+from treadle.workload.job import Workload
+
+SLOTS: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A simulation at its start, and the names of what is in it."""
+
+    state: State
+    knobs: Knobs
+    tree: QueueTree
+    workload: Workload
+    resources: tuple[str, ...]
+    node_names: tuple[str, ...]
+    rack_names: tuple[str, ...]
+    total: I64
+    """What all nodes have together, shape (R,)."""
+
+
+def build(scenario: Scenario, workload: Workload, seed: int) -> Built:
+    """Return the tables.
+
+    Raises:
+        UserError: the scenario and the jobs do not go together.
+    """
+    resources = tuple(resource.name for resource in scenario.cluster.resources)
+    names, rack_names, racks, totals = _nodes(scenario, resources)
+    total = totals.sum(axis=0)
+    tree = queue_tree(scenario, total)
+    _check_demands(workload, resources)
+    amounts = _Scale(scenario)
+    spark = scenario.frameworks.spark_tasks_per_executor
+    master = Master(amounts.of(scenario.frameworks.master)) if scenario.frameworks.master else None
+    places = {name: at for at, name in enumerate(names)}
+    flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names))
+    state = _state(scenario, flat, tree, totals, racks, len(rack_names))
+    return Built(state, _knobs(scenario, seed), tree, workload, resources, names, rack_names, total)
+
+
+class _Scale:
+    """Amounts of a scenario as whole numbers."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._resources = scenario.cluster.resources
+
+    def of(self, amounts: Mapping[str, float]) -> list[int]:
+        return [ceil(amounts.get(each.name, 0.0) * each.scale - 1e-9) for each in self._resources]
+
+
+def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
+    for name in workload.resources:
+        if name not in resources:
+            raise UserError(
+                f"workload: its tasks ask for {name!r}, which cluster.resources does not name "
+                f"({', '.join(resources)}); add it there"
+            )
+
+
+def _nodes(scenario: Scenario, resources: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], Any, I64]:
+    names: list[str] = []
+    racks: list[int] = []
+    totals: list[list[int]] = []
+    rack_names: list[str] = []
+    scale = _Scale(scenario)
+    for number, group in enumerate(scenario.cluster.nodes):
+        strange = sorted(set(group.resources) - set(resources))
+        if strange:
+            raise UserError(
+                f"cluster.nodes.{number}.resources: {strange[0]!r} is none of cluster.resources "
+                f"({', '.join(resources)})"
+            )
+        per_rack = ceil(group.count / group.racks)
+        first = len(rack_names)
+        rack_names += [f"/rack{first + rack}" for rack in range(ceil(group.count / per_rack))]
+        start = len(names)
+        names += [f"{group.name}{start + at}" for at in range(group.count)]
+        racks += [first + at // per_rack for at in range(group.count)]
+        totals += [[int(amount) for amount in scale.of(group.resources)]] * group.count
+    return tuple(names), tuple(rack_names), np.array(racks, np.int32), np.array(totals, np.int64)
+
+
+def _state(scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: Any, rack_count: int) -> State:
+    nodes, kinds = totals.shape
+    machines = np.zeros(nodes, tables.NODE)
+    machines["rack"] = racks
+    machines["state"] = NodeState.USABLE
+    machines["first_container"] = -1
+    # Heartbeats are spread evenly over their period.
+    machines["phase_ms"] = np.arange(nodes, dtype=np.int64) * scenario.cluster.heartbeat_ms // max(nodes, 1)
+    count = len(tree.paths)
+    queues = np.zeros(count, tables.QUEUE)
+    queues["parent"] = tree.parents
+    queues["first_pending"] = queues["last_pending"] = -1
+    queues["leaf"][list(tree.leaves)] = 1
+    counted = np.array([resource.counted for resource in scenario.cluster.resources], np.uint8)
+    amounts = np.zeros((count, kinds), np.int64)
+    state = State(
+        clock=np.zeros(tables.CLOCKS, np.int64),
+        events=np.zeros(0, tables.EVENT),
+        slots=np.full(SLOTS, -1, np.int32),
+        heap=np.zeros(0, np.int32),
+        nodes=machines,
+        node_total=totals.copy(),
+        node_free=totals.copy(),
+        racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
+        queues=queues,
+        queue_maximum=tree.maximum,
+        queue_used=amounts.copy(),
+        queue_pending=amounts.copy(),
+        queue_am_limit=tree.am_limit,
+        queue_am_used=amounts.copy(),
+        queue_integral=np.zeros((count, kinds)),
+        queue_since=np.zeros(count, np.int64),
+        apps=flat.apps,
+        app_used=np.zeros((len(flat.apps), kinds), np.int64),
+        rows=flat.rows,
+        capability=flat.capability,
+        parents=flat.parents,
+        children=flat.children,
+        tasks=flat.tasks,
+        task_places=flat.task_places,
+        places=flat.places,
+        place_tasks=flat.place_tasks,
+        containers=np.zeros(0, tables.CONTAINER),
+        counted=counted,
+        dirty_nodes=np.zeros(nodes, np.int32),
+        dirty_apps=np.zeros(len(flat.apps), np.int32),
+        dirty_rows=np.zeros(len(flat.rows), np.int32),
+        lives=np.zeros(0, tables.LIFE),
+    )
+    for free in (tables.EVENTS_FREE, tables.CONTAINERS_FREE):
+        state.clock[free] = -1
+    return with_room(state, containers=1024, events=len(flat.apps) + 4 * nodes + 4096, lives=4096)
+
+
+def with_room(state: State, *, containers: int, events: int, lives: int) -> State:
+    """Return the state with room for so many more containers and events, and so many steps of lives in a frame."""
+    clock = state.clock
+    changed: dict[str, Any] = {}
+    if len(state.containers) - int(clock[tables.CONTAINERS]) < containers:
+        changed["containers"] = _more(state.containers, containers, clock, tables.CONTAINERS_FREE)
+    if len(state.events) - int(clock[tables.EVENTS]) < events:
+        changed["events"] = _more(state.events, events, clock, tables.EVENTS_FREE)
+        heap = np.zeros(len(changed["events"]), np.int32)
+        heap[: len(state.heap)] = state.heap
+        changed["heap"] = heap
+    if len(state.lives) < lives:
+        log = np.zeros(max(lives, 2 * len(state.lives)), tables.LIFE)
+        log[: len(state.lives)] = state.lives
+        changed["lives"] = log
+    return state._replace(**changed) if changed else state
+
+
+def _more(pool: Any, more: int, clock: I64, free: int) -> Any:
+    """Return a pool of records with ``more`` added to its list of free ones."""
+    size = len(pool)
+    added = max(more, size)
+    bigger = np.zeros(size + added, pool.dtype)
+    bigger[:size] = pool
+    bigger["next"][size:] = np.arange(size + 1, size + added + 1)
+    bigger["next"][-1] = clock[free]
+    clock[free] = size
+    return bigger
+
+
+def _knobs(scenario: Scenario, seed: int) -> Knobs:
+    frameworks, failures, stragglers = scenario.frameworks, scenario.failures, scenario.stragglers
+    return Knobs(
+        node_heartbeat_ms=scenario.cluster.heartbeat_ms,
+        am_heartbeat_ms=frameworks.heartbeat_ms,
+        launch_ms=frameworks.launch_ms,
+        master_start_ms=frameworks.master_start_ms,
+        seed=seed,
+        attempts_max=failures.attempts_max,
+        task_failure=failures.task_probability,
+        straggler=stragglers.probability,
+        straggler_min=stragglers.factor_min,
+        straggler_max=max(stragglers.factor_max, stragglers.factor_min),
+        node_mtbf_ms=1000.0 * failures.node_mtbf_s,
+        node_repair_ms=1000.0 * failures.node_repair_s,
+        node_detection_ms=round(1000 * failures.node_detection_s),
+        slow_start=frameworks.slow_start,
+        ramp_up_limit=frameworks.ramp_up_limit,
+        preemption_limit=frameworks.reduce_preemption_limit,
+        tez_min_fraction=frameworks.tez_min_fraction,
+        tez_max_fraction=frameworks.tez_max_fraction,
+        tez_preemption=frameworks.tez_preemption,
+        tez_reuse=int(frameworks.tez_reuse),
+        spark_slots=frameworks.spark_tasks_per_executor,
+        spark_dynamic=int(frameworks.spark_dynamic),
+        spark_initial=frameworks.spark_initial_executors,
+        spark_max=frameworks.spark_max_executors,
+        spark_idle_ms=frameworks.spark_idle_ms,
+        horizon_ms=round(1000 * scenario.duration_limit_s),
+    )

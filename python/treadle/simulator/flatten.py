@@ -1,0 +1,305 @@
+"""Jobs as tables: applications, rows, tasks, edges between stages, and where the tasks' input is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.dag.dag import Dag, Stage
+from treadle.model.types import I32, I64, Records
+from treadle.simulator import state as tables
+from treadle.simulator.queues import QueueTree
+from treadle.simulator.state import FrameworkCode, RowKind
+from treadle.workload.job import Framework, Job, Workload
+
+CODES: Final = {
+    Framework.MAPREDUCE: FrameworkCode.MAPREDUCE,
+    Framework.TEZ: FrameworkCode.TEZ,
+    Framework.SPARK: FrameworkCode.SPARK,
+}
+PRIORITY_FAST_FAIL_MAP: Final = 5
+PRIORITY_REDUCE: Final = 10
+PRIORITY_MAP: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """What the container of an application master has."""
+
+    capability: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The tables that depend on the jobs."""
+
+    apps: Records
+    rows: Records
+    capability: I64
+    parents: I32
+    children: Records
+    tasks: Records
+    task_places: I32
+    places: Records
+    place_tasks: I32
+
+
+def flatten(
+    workload: Workload,
+    tree: QueueTree,
+    amounts: Callable[[Mapping[str, float]], list[int]],
+    master: Master | None,
+    slots: int,
+    nodes: Mapping[str, int],
+    racks: I32,
+    rack_count: int,
+) -> Flat:
+    """Return the tables.
+
+    Args:
+        workload: the jobs
+        tree: the queues
+        amounts: turns demands into whole amounts, shape (R,)
+        master: what an application master needs, or None
+        slots: tasks at a time in a Spark executor
+        nodes: index of each node by name
+        racks: of each node, shape (nodes,)
+        rack_count: how many racks there are
+    """
+    made = _Tables(tree, amounts, master, slots, nodes, racks)
+    for job in workload.jobs:
+        made.add(job)
+    return made.finish(rack_count)
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row before it is a record."""
+
+    kind: RowKind
+    priority: int
+    capability: list[int]
+    stage: Stage | None = None
+    parents: tuple[int, ...] = ()
+    one_to_one: frozenset[int] = frozenset()
+
+
+class _Tables:
+    """Collects jobs."""
+
+    def __init__(
+        self,
+        tree: QueueTree,
+        amounts: Callable[[Mapping[str, float]], list[int]],
+        master: Master | None,
+        slots: int,
+        nodes: Mapping[str, int],
+        racks: I32,
+    ) -> None:
+        self._tree, self._amounts, self._master, self._slots = tree, amounts, master, slots
+        self._nodes, self._racks = nodes, racks
+        self._queue_of: dict[str, int] = {}
+        self._shapes: dict[tuple[int, Framework], list[_Row]] = {}
+        self._apps: list[dict[str, int]] = []
+        self._rows: list[dict[str, int]] = []
+        self._capability: list[list[int]] = []
+        self._parents: list[int] = []
+        self._children: dict[int, list[tuple[int, int]]] = {}
+        self._durations: list[Any] = []
+        self._owners: list[tuple[int, int, int]] = []
+        self._hosts: list[tuple[int, int, tuple[tuple[str, ...], ...]]] = []
+        self._tasks = 0
+
+    def add(self, job: Job) -> None:
+        """Add a job."""
+        rows = self._shape(job)
+        app, first = len(self._apps), len(self._rows)
+        if job.queue not in self._queue_of:
+            self._queue_of[job.queue] = self._tree.leaf(job.queue)
+        stages = {row.stage.id: first + at for at, row in enumerate(rows) if row.stage is not None and _own(row)}
+        self._apps.append(
+            {
+                "arrival_ms": job.arrival_ms,
+                "queue": self._queue_of[job.queue],
+                "first_row": first,
+                "rows": len(rows),
+                "stages_left": len(stages),
+                "framework": int(CODES[job.framework]),
+            }
+        )
+        for at, row in enumerate(rows):
+            self._add_row(app, first + at, at, row, stages)
+        for at, row in enumerate(rows):
+            if row.kind == RowKind.RETRIES and row.stage is not None:
+                served = stages[row.stage.id]
+                self._rows[served]["retries"] = first + at
+            if row.stage is not None and _own(row) and row.stage.id in job.hosts:
+                begin = self._rows[first + at]["first_task"]
+                self._hosts.append((first + at, begin, job.hosts[row.stage.id]))
+
+    def _add_row(self, app: int, number: int, key: int, row: _Row, stages: dict[int, int]) -> None:
+        own = _own(row)
+        serves = stages[row.stage.id] if row.stage is not None else number
+        tasks = row.stage.tasks if row.stage is not None and own else 0
+        barriers = [parent for parent in row.parents if parent not in row.one_to_one] if own else []
+        paired = [parent for parent in row.parents if parent in row.one_to_one] if own else []
+        self._rows.append(
+            {
+                "app": app,
+                "key": key,
+                "priority": row.priority,
+                "serves": serves,
+                "retries": number,
+                "kind": int(row.kind),
+                "tasks": tasks,
+                "first_task": self._tasks,
+                "blockers": len(barriers),
+                "paired": len(paired),
+                "first_parent": len(self._parents),
+                "parents": len(barriers) + len(paired),
+            }
+        )
+        self._capability.append(row.capability)
+        for parent in (*barriers, *paired):
+            self._parents.append(stages[parent])
+            self._children.setdefault(stages[parent], []).append((number, int(parent in row.one_to_one)))
+        if tasks and row.stage is not None:
+            self._durations.append(row.stage.durations())
+            self._owners.append((number, tasks, len(paired)))
+            self._tasks += tasks
+
+    def _shape(self, job: Job) -> list[_Row]:
+        """Return the rows of a job; jobs of the same DAG have the same."""
+        known = self._shapes.get((id(job.dag), job.framework))
+        if known is None:
+            known = self._rows_of(job.dag, job.framework)
+            self._shapes[id(job.dag), job.framework] = known
+        return known
+
+    def _rows_of(self, dag: Dag, framework: Framework) -> list[_Row]:
+        rows = [] if self._master is None else [_Row(RowKind.MASTER, 0, self._master.capability)]
+        stages = _without_empty(dag)
+        if framework == Framework.SPARK:
+            rows += [
+                _Row(RowKind.INSIDE, 0, self._amounts(stage.demand), stage, parents, paired)
+                for stage, parents, paired in stages
+            ]
+            largest = np.max([row.capability for row in rows if row.stage is not None], axis=0, initial=0)
+            if stages:
+                rows.append(_Row(RowKind.EXECUTORS, 0, [int(amount) * self._slots for amount in largest]))
+            return rows
+        depth = _depths(stages)
+        for number, (stage, parents, paired) in enumerate(stages):
+            if framework == Framework.MAPREDUCE:
+                normal = PRIORITY_REDUCE if parents else PRIORITY_MAP
+                again = PRIORITY_REDUCE if parents else PRIORITY_FAST_FAIL_MAP
+            else:
+                # Tez: a band of three for each vertex, by its distance from the roots.
+                normal = 3 * ((depth[stage.id] + 1) * len(stages) + number) - 1
+                again = normal - 1
+            capability = self._amounts(stage.demand)
+            rows.append(_Row(RowKind.TASKS, normal, capability, stage, parents, paired))
+            if again != normal:
+                rows.append(_Row(RowKind.RETRIES, again, capability, stage))
+        return rows
+
+    def finish(self, rack_count: int) -> Flat:
+        """Return the tables."""
+        apps = _records(tables.APPLICATION, self._apps)
+        for name in ("started_ms", "finish_ms", "beat_ms", "starved_ms", "next_pending", "first_container"):
+            apps[name] = -1
+        for name in ("new_head", "new_tail", "master", "target"):
+            apps[name] = -1
+        rows = _records(tables.ROW, self._rows)
+        rows["head"] = rows["tail"] = -1
+        children: list[tuple[int, int]] = []
+        for row, below in sorted(self._children.items()):
+            rows["first_child"][row] = len(children)
+            rows["children"][row] = len(below)
+            children += below
+        tasks = np.zeros(self._tasks, tables.TASK)
+        if self._durations:
+            tasks["duration_ms"] = np.concatenate(self._durations)
+            owner, count, waits = (np.array(column) for column in zip(*self._owners, strict=True))
+            tasks["row"] = np.repeat(owner, count)
+            tasks["waits"] = np.repeat(waits, count)
+        tasks["next"] = tasks["before"] = tasks["container"] = tasks["list"] = -1
+        places, task_places, place_tasks = self._places(rows, tasks, rack_count)
+        return Flat(
+            apps,
+            rows,
+            np.array(self._capability, np.int64).reshape(len(self._rows), -1),
+            np.array(self._parents, np.int32),
+            np.array(children, tables.CHILD),
+            tasks,
+            task_places,
+            places,
+            place_tasks,
+        )
+
+    def _places(self, rows: Records, tasks: Records, rack_count: int) -> tuple[Records, I32, I32]:
+        """Return where tasks have their input: places by row, and the places of each task."""
+        place_rows: list[dict[str, int]] = []
+        task_places: list[int] = []
+        place_tasks: list[int] = []
+        for row, first_task, hosts in self._hosts:
+            wanted = [self._wheres(names) for names in hosts]
+            where_tasks: dict[int, list[int]] = {}
+            for at, wheres in enumerate(wanted):
+                for where in wheres:
+                    where_tasks.setdefault(where, []).append(first_task + at)
+            index = {}
+            rows["first_place"][row], rows["places"][row] = len(place_rows), len(where_tasks)
+            for where, here in sorted(where_tasks.items()):
+                index[where] = len(place_rows)
+                place_rows.append({"row": row, "where": where, "first_task": len(place_tasks), "tasks": len(here)})
+                place_tasks += here
+            for at, wheres in enumerate(wanted):
+                tasks["first_place"][first_task + at] = len(task_places)
+                tasks["places"][first_task + at] = len(wheres)
+                task_places += [index[where] for where in wheres]
+        places = _records(tables.PLACE, place_rows)
+        return places, np.array(task_places, np.int32), np.array(place_tasks, np.int32)
+
+    def _wheres(self, names: tuple[str, ...]) -> list[int]:
+        """Return the nodes of these names and their racks; names that no node has are left out."""
+        nodes = sorted({self._nodes[name] for name in names if name in self._nodes})
+        racks = sorted({int(self._racks[node]) for node in nodes})
+        return nodes + [len(self._nodes) + rack for rack in racks]
+
+
+def _own(row: _Row) -> bool:
+    """Say whether a row is a stage itself, and not for its failed tasks."""
+    return row.kind in (RowKind.TASKS, RowKind.INSIDE)
+
+
+def _records(kind: np.dtype[Any], given: list[dict[str, int]]) -> Records:
+    table = np.zeros(len(given), kind)
+    for name in given[0] if given else ():
+        table[name] = [row[name] for row in given]
+    return table
+
+
+def _without_empty(dag: Dag) -> list[tuple[Stage, tuple[int, ...], frozenset[int]]]:
+    """Return the stages that have tasks with their parents; behind a stage without tasks come its parents' children."""
+    above: dict[int, tuple[int, ...]] = {}
+    kept = []
+    for stage in dag.stages:
+        parents: list[int] = []
+        for parent in stage.parents:
+            parents += [each for each in above[parent] if each not in parents]
+        above[stage.id] = (stage.id,) if stage.tasks else tuple(parents)
+        if stage.tasks:
+            kept.append((stage, tuple(parents), stage.one_to_one & set(parents)))
+    return kept
+
+
+def _depths(stages: list[tuple[Stage, tuple[int, ...], frozenset[int]]]) -> dict[int, int]:
+    """Return each stage's longest distance from a stage without others before it."""
+    depth: dict[int, int] = {}
+    for stage, parents, _ in stages:
+        depth[stage.id] = max((depth[parent] + 1 for parent in parents), default=0)
+    return depth

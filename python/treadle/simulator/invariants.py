@@ -1,0 +1,132 @@
+"""What must hold at every step, whatever the policy does.
+
+The books are kept incrementally by compiled code; here they are added up anew from the containers alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.config.settings import Settings
+from treadle.events import Fate, Fates, NodeState
+from treadle.model.types import I64
+from treadle.proposals import Proposals
+from treadle.simulator import state as tables
+from treadle.simulator.build import Built
+from treadle.simulator.state import AppState, ContainerState, RowKind, State, TaskState
+
+
+class InvariantError(AssertionError):
+    """Something that must never happen has happened: an error in Treadle, not in a scenario."""
+
+
+class Invariants:
+    """Checks a simulation before and after each commit."""
+
+    def __init__(self, built: Built, settings: Settings) -> None:
+        self._built = built
+        self._gate_is_open = settings.policy.gate.kind.name == "all"
+        self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
+        self._asked: I64 = np.zeros(0, np.int64)
+        self._rejected_before = 0
+
+    def before(self, state: State, made: Proposals) -> None:
+        """Look at an answer before it is committed."""
+        self._asked = state.rows["count"].astype(np.int64)
+
+    def after(self, state: State, made: Proposals, fates: Fates, limit: int) -> None:
+        """Check the tables after a commit; raise `InvariantError` if anything is wrong."""
+        self._nothing_unasked(state, made, fates)
+        self._books(state)
+        self._tasks_once(state)
+        rejected = int(np.count_nonzero(fates.fate))
+        if len(made) < limit and not rejected and not self._rejected_before:
+            self._work_conserving(state)
+        # After a rejection the engine leaves alone for a while what the reason names.
+        self._rejected_before = 2048 if rejected else max(self._rejected_before - 1, 0)
+
+    def _nothing_unasked(self, state: State, made: Proposals, fates: Fates) -> None:
+        committed = fates.fate == int(Fate.COMMITTED)
+        app, key = made.application[: len(committed)][committed], made.key[: len(committed)][committed]
+        rows = state.apps["first_row"][app] + key
+        placed = np.bincount(rows, minlength=len(self._asked))
+        wrong = np.flatnonzero(placed > self._asked)
+        _require(not len(wrong), f"row {wrong[:1]} got more containers than it asked for")
+        if bool((state.rows["count"] < 0).any()):
+            raise InvariantError("a row asks for less than nothing")
+
+    def _books(self, state: State) -> None:
+        alive = np.flatnonzero(state.containers["state"] != ContainerState.FREE)
+        _require(len(alive) == state.clock[tables.CONTAINERS], "containers are miscounted")
+        held = state.containers[alive]
+        amounts = state.capability[held["row"]]
+        used = np.zeros_like(state.node_total)
+        np.add.at(used, held["node"], amounts)
+        counted = state.counted == 1
+        over = (used > state.node_total)[:, counted].any(axis=1)
+        _require(not over.any(), f"node {np.flatnonzero(over)[:1]} is over its capacity")
+        _require(bool((used + state.node_free == state.node_total).all()), "what is free on a node is wrong")
+        apps = np.zeros_like(state.app_used)
+        np.add.at(apps, held["app"], amounts)
+        _require(bool((apps == state.app_used).all()), "what an application uses is wrong")
+        queues = np.zeros_like(state.queue_used)
+        np.add.at(queues, state.apps["queue"], apps)
+        pending = np.zeros_like(state.queue_pending)
+        asked = state.rows["count"][:, None] * state.capability
+        np.add.at(pending, state.apps["queue"][state.rows["app"]], asked)
+        for queue in range(len(state.queues) - 1, 0, -1):
+            queues[state.queues["parent"][queue]] += queues[queue]
+            pending[state.queues["parent"][queue]] += pending[queue]
+        _require(bool((queues == state.queue_used).all()), "what a queue uses is wrong")
+        _require(bool((pending == state.queue_pending).all()), "what a queue's applications ask for is wrong")
+        _require(bool((queues[:, counted] <= state.queue_maximum[:, counted]).all()), "a queue is over its maximum")
+        _require(int(state.rows["count"].sum()) == state.clock[tables.PENDING], "asks are miscounted")
+
+    def _tasks_once(self, state: State) -> None:
+        """No task in two containers, no container with another's task, nothing of an application that is over."""
+        inside = np.isin(state.tasks["state"], (TaskState.EARLY, TaskState.RUNNING))
+        running = np.flatnonzero(inside)
+        running = running[state.apps["state"][state.rows["app"][state.tasks["row"][running]]] != AppState.FINISHED]
+        where = state.tasks["container"][running]
+        held = state.containers[where]
+        _require(bool((held["state"] == ContainerState.HELD).all()), "a task runs in a container that is not held")
+        single = state.rows["kind"][held["row"]] != RowKind.EXECUTORS
+        _require(len(np.unique(where[single])) == int(single.sum()), "a container runs two tasks")
+        _require(bool((held["task"][single] == running[single]).all()), "a container does not know its task")
+        mine = held["app"] == state.rows["app"][state.tasks["row"][running]]
+        _require(bool(mine.all()), "a task runs in another application's container")
+        _require(bool((held["busy"][~single] <= self._built.knobs.spark_slots).all()), "an executor is too full")
+
+    def _work_conserving(self, state: State) -> None:
+        """Nobody waits whose ask fits on more nodes than may be held, unless it waits for a node that it prefers."""
+        if not self._gate_is_open:
+            return
+        rows = np.flatnonzero((state.rows["count"] > 0) & (state.rows["places"] == 0))
+        if not len(rows):
+            return
+        active = np.isin(state.apps["state"][state.rows["app"][rows]], (AppState.STARTING, AppState.RUNNING))
+        rows = rows[active]
+        counted = state.counted == 1
+        free = state.node_free[state.nodes["state"] == NodeState.USABLE][:, counted]
+        asks, where = np.unique(
+            np.column_stack([state.apps["queue"][state.rows["app"][rows]], state.capability[rows][:, counted]]),
+            axis=0,
+            return_index=True,
+        )
+        for ask, row in zip(asks, rows[where], strict=True):
+            fits = int((free >= ask[1:]).all(axis=1).sum())
+            if fits > self._held_max and self._has_room(state, int(ask[0]), ask[1:], counted):
+                raise InvariantError(f"row {row} waits though it fits on {fits} nodes")
+
+    @staticmethod
+    def _has_room(state: State, queue: int, ask: I64, counted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bool:
+        while queue >= 0:
+            if bool((state.queue_used[queue][counted] + ask > state.queue_maximum[queue][counted]).any()):
+                return False
+            queue = int(state.queues["parent"][queue])
+        return True
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise InvariantError(otherwise)

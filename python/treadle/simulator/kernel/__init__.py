@@ -1,0 +1,1 @@
+"""The simulator's compiled code: the event kernel, and what every event does."""

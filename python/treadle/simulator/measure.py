@@ -1,0 +1,173 @@
+"""What is measured while a simulation runs: use over time, and how fairly it is shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from treadle.fairness.fluid import fill
+from treadle.fairness.rule import HDRF
+from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.model.types import F64, I64
+from treadle.simulator import state as tables
+from treadle.simulator.build import Built
+from treadle.simulator.kernel.books import integrate_all
+from treadle.simulator.queues import QueueTree
+from treadle.simulator.resource_manager import SimulatedRM
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.state import AppState, State
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of time, about `Report.window_s` long."""
+
+    begin_ms: int
+    end_ms: int
+    used: F64
+    """What each queue used on average, shape (queues, R)."""
+    running: int
+    """Containers at its end."""
+    pending: int
+    """Containers asked for at its end."""
+    jain: float | None
+    """Jain's index over the leaves that used or asked for anything; None if fewer than two did."""
+    share_error: float | None
+    """How much of the cluster is in other hands than under the ideal, at its end; None if nobody asked."""
+
+
+class Measurements:
+    """Looks at a simulation after every decide and writes down a window now and then."""
+
+    def __init__(self, built: Built, scenario: Scenario) -> None:
+        self._built = built
+        self._window_ms = max(round(1000 * scenario.report.window_s), 1)
+        self._windows_max = scenario.report.windows_max
+        self._begin_ms = 0
+        self._before: F64 = np.zeros_like(built.state.queue_integral)
+        self.windows: list[Window] = []
+
+    def sample(self, rm: SimulatedRM) -> None:
+        """Write down a window if it is over."""
+        if rm.now_ms >= self._begin_ms + self._window_ms:
+            self._close(rm)
+            if len(self.windows) % self._windows_max == 0:
+                self._window_ms *= 2  # so that a long run has a bounded number of them
+
+    def finish(self, rm: SimulatedRM) -> None:
+        """Write down the last window."""
+        if rm.now_ms > self._begin_ms:
+            self._close(rm)
+
+    def _close(self, rm: SimulatedRM) -> None:
+        state, now_ms = rm.state, rm.now_ms
+        integrate_all(state)
+        used = (state.queue_integral - self._before) / (now_ms - self._begin_ms)
+        running, pending = int(state.clock[tables.CONTAINERS]), int(state.clock[tables.PENDING])
+        window = Window(
+            self._begin_ms, now_ms, used, running, pending, self._jain(state, used), self._share_error(state)
+        )
+        self.windows.append(window)
+        self._begin_ms = now_ms
+        self._before = state.queue_integral.copy()
+
+    def _jain(self, state: State, used: F64) -> float | None:
+        tree = self._built.tree
+        leaves = np.array(tree.leaves)
+        share = self._dominant(used[leaves])
+        active = (share > 0) | (state.queue_pending[leaves] > 0).any(axis=1)
+        weight = np.array(tree.shares)[leaves]
+        each = (share / np.where(weight > 0, weight, 1.0))[active & (weight > 0)]
+        if len(each) < 2 or not each.any():
+            return None
+        return float(each.sum() ** 2 / (len(each) * (each**2).sum()))
+
+    def _dominant(self, amounts: F64 | I64) -> F64:
+        """Return the dominant share of each row of amounts, of the resources that count."""
+        counted = (self._built.state.counted == 1) & (self._built.total > 0)
+        if not counted.any():
+            return np.zeros(len(amounts))
+        shares: F64 = (amounts[:, counted] / self._built.total[counted]).max(axis=1)
+        return shares
+
+    def _share_error(self, state: State) -> float | None:
+        demands = _demands(state, len(self._built.tree.paths))
+        ideal = ideal_shares(self._built, demands)
+        if ideal is None:
+            return None
+        actual = self._dominant(state.queue_used[list(self._built.tree.leaves)])
+        return float(np.abs(actual - ideal).sum() / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What each queue's applications have and ask for together: containers, shape (queues,), and amounts."""
+
+    containers: I64
+    amounts: I64
+
+
+def _demands(state: State, queues: int) -> Demands:
+    containers = np.zeros(queues, np.int64)
+    alive = state.apps["state"] != AppState.FINISHED
+    np.add.at(containers, state.apps["queue"][alive], state.apps["containers"][alive].astype(np.int64))
+    rows = np.flatnonzero(state.rows["count"])
+    np.add.at(containers, state.apps["queue"][state.rows["app"][rows]], state.rows["count"][rows].astype(np.int64))
+    return Demands(containers, state.queue_used + state.queue_pending)
+
+
+def ideal_shares(built: Built, demands: Demands) -> F64 | None:
+    """Return the dominant share that each leaf would have under H-DRF, shape (leaves,); None if nobody wants any.
+
+    The leaves share one divisible pool. A leaf wants its mean container, as many times as it has and asks for
+    together; weights are the configured capacities. Maxima of queues and the nodes' borders are left out.
+    """
+    counted = [r for r, yes in enumerate(built.state.counted.tolist()) if yes and built.total[r] > 0]
+    wanting = [leaf for leaf in built.tree.leaves if demands.containers[leaf] > 0]
+    wanting = [leaf for leaf in wanting if any(demands.amounts[leaf, r] for r in counted)]
+    if not wanting:
+        return None
+    root = _group(built.tree, 0, demands, counted, frozenset(wanting), built.resources)
+    capacity = {built.resources[r]: Fraction(int(built.total[r])) for r in counted}
+    tree = Tree(capacity, root) if isinstance(root, Group) else Tree(capacity, Group("", (root,)))
+    tasks = fill(tree, HDRF)
+    shares = np.zeros(len(built.tree.leaves))
+    for at, leaf in enumerate(built.tree.leaves):
+        name = built.tree.paths[leaf]
+        if name in tasks:
+            each = max(demands.amounts[leaf, r] / built.total[r] for r in counted) / demands.containers[leaf]
+            shares[at] = float(tasks[name]) * each
+    return shares
+
+
+def _group(
+    tree: QueueTree,
+    queue: int,
+    demands: Demands,
+    counted: list[int],
+    wanting: frozenset[int],
+    resources: tuple[str, ...],
+) -> Group | Leaf:
+    """Return a queue and what is below it as H-DRF sees them, without leaves that want nothing."""
+    weight = Fraction(max(tree.shares[queue], 1e-9)).limit_denominator(10**9)
+    if queue in tree.leaves:
+        number = int(demands.containers[queue])
+        demand = {resources[r]: Fraction(int(demands.amounts[queue, r]), number) for r in counted}
+        return Leaf(tree.paths[queue], demand, weight, number)
+    below = [child for child, parent in enumerate(tree.parents) if parent == queue]
+    children = [
+        _group(tree, child, demands, counted, wanting, resources) for child in below if _wants(tree, child, wanting)
+    ]
+    return Group(tree.paths[queue], tuple(children), weight)
+
+
+def _wants(tree: QueueTree, queue: int, wanting: frozenset[int]) -> bool:
+    for leaf in wanting:
+        at = leaf
+        while at >= 0:
+            if at == queue:
+                return True
+            at = tree.parents[at]
+    return False

@@ -1,0 +1,119 @@
+"""What a simulation comes to: a few numbers for a table, and the columns behind them for plots."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle.model.types import F64, I64
+from treadle.simulator.simulation import Run
+from treadle.simulator.state import AppState
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The numbers of one run. Times in seconds; completion times run from a job's arrival to its end."""
+
+    policy: str
+    seed: int
+    jobs: int
+    unfinished: int
+    failed: int
+    completion_mean_s: float
+    completion_p50_s: float
+    completion_p90_s: float
+    completion_p99_s: float
+    makespan_s: float
+    utilisation: dict[str, float]
+    """Of each resource, from the first arrival to the last end."""
+    jain: float
+    """Mean over windows of Jain's index of the queues' use over their guarantee."""
+    share_error: float
+    """Mean over windows of the part of the cluster that is in other hands than under the ideal shares."""
+    tasks: int
+    tasks_failed: int
+    tasks_killed: int
+    tasks_lost: int
+    containers: int
+    decides: int
+    proposals: int
+    fates: dict[str, int]
+    wall_s: float
+    completions_per_s: float
+    """Tasks done over wall time, the engine's included: how fast the simulator is."""
+    wall: dict[str, float]
+    """Wall time in seconds by what it went to."""
+
+
+def completion_s(run: Run) -> F64:
+    """Return how long each job that ended well took from its arrival, in order of arrival."""
+    apps = run.built.state.apps
+    done = (apps["state"] == AppState.FINISHED) & (apps["failed"] == 0)
+    times: F64 = (apps["finish_ms"] - apps["arrival_ms"])[done] / 1000.0
+    return times
+
+
+def summarise(run: Run, policy: str, seed: int) -> Summary:
+    """Return the numbers of a run."""
+    apps = run.built.state.apps
+    done = completion_s(run)
+    finished: I64 = apps["finish_ms"][apps["state"] == AppState.FINISHED]
+    first = int(apps["arrival_ms"].min()) if len(apps) else 0
+    last = int(finished.max()) if len(finished) else run.end_ms
+    p50, p90, p99 = (float(np.percentile(done, part)) if len(done) else float("nan") for part in (50, 90, 99))
+    windows = run.measurements.windows
+    return Summary(
+        policy=policy,
+        seed=seed,
+        jobs=len(apps),
+        unfinished=run.unfinished,
+        failed=int(apps["failed"].sum()),
+        completion_mean_s=float(done.mean()) if len(done) else float("nan"),
+        completion_p50_s=p50,
+        completion_p90_s=p90,
+        completion_p99_s=p99,
+        makespan_s=(last - first) / 1000.0,
+        utilisation=_utilisation(run, max(last - first, 1)),
+        jain=_mean([window.jain for window in windows]),
+        share_error=_mean([window.share_error for window in windows]),
+        tasks=run.counts["tasks_done"],
+        tasks_failed=run.counts["tasks_failed"],
+        tasks_killed=run.counts["tasks_killed"],
+        tasks_lost=run.counts["tasks_lost"],
+        containers=run.counts["containers"],
+        decides=run.decides,
+        proposals=run.proposals,
+        fates=run.fates,
+        wall_s=run.wall_s,
+        completions_per_s=run.counts["tasks_done"] / max(run.wall_s, 1e-9),
+        wall=vars(run.profile).copy(),
+    )
+
+
+def _mean(values: list[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def _utilisation(run: Run, span_ms: int) -> dict[str, float]:
+    total = run.built.total
+    used = sum((window.used[0] * (window.end_ms - window.begin_ms) for window in run.measurements.windows), total * 0.0)
+    return {
+        name: float(used[at] / (span_ms * total[at])) if total[at] else 0.0
+        for at, name in enumerate(run.built.resources)
+    }
+
+
+def as_json(summaries: list[Summary]) -> dict[str, Any]:
+    """Return the runs as JSON takes them: what is not a number is null."""
+    return {"runs": [_plain(asdict(summary)) for summary in summaries]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

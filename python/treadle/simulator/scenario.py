@@ -1,0 +1,267 @@
+"""A scenario: a cluster, its queues, what goes wrong, what a decision costs, and where the jobs come from.
+
+docs/simulator.md has the format with examples. Every field has its bounds; `read_scenario` names file, line, field
+and remedy of all that is wrong at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from treadle.config.errors import ConfigError, Problem, unknown
+from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
+
+Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Amounts = dict[str, Amount]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+
+
+class Model(BaseModel):
+    """Base of all sections: other fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Resource(Model):
+    """A resource type."""
+
+    name: str = Field(min_length=1)
+    scale: float = Field(default=1, gt=0, le=1e9, description="Amounts are multiplied by it and rounded up to whole.")
+    counted: bool = Field(default=True, description="False: nobody checks it, so it may be overbooked.")
+
+
+class NodeGroup(Model):
+    """Nodes that are alike."""
+
+    count: int = Field(ge=1, le=1_000_000)
+    resources: Amounts
+    racks: int = Field(default=1, ge=1, le=100_000)
+    name: str = Field(default="node", min_length=1)
+
+
+class Cluster(Model):
+    """Machines."""
+
+    resources: tuple[Resource, ...] = (Resource(name="memory-mb"), Resource(name="vcores"))
+    nodes: tuple[NodeGroup, ...] = Field(min_length=1)
+    heartbeat_ms: int = Field(default=1000, ge=0, le=600_000, description="0: the RM hears of everything at once.")
+
+
+class Queue(Model):
+    """A queue, as in capacity-scheduler.xml."""
+
+    capacity: Percent | None = Field(default=None, description="Of the parent; siblings without share what is left.")
+    maximum_capacity: Percent = 100.0
+    maximum_am_resource_percent: Percent = 10.0
+    ordering_policy: str = "fifo"
+    size_based_weight: bool = False
+    priority: int = 0
+    children: dict[str, Queue] = {}
+
+
+class Frameworks(Model):
+    """How application masters behave."""
+
+    master: Amounts = Field(default={}, description="What an application master's container has; empty: it needs none.")
+    master_start_ms: int = Field(default=0, ge=0, le=3_600_000)
+    heartbeat_ms: int = Field(default=1000, ge=0, le=600_000, description="Of application masters.")
+    launch_ms: int = Field(default=0, ge=0, le=3_600_000, description="From container to its task's first instant.")
+    slow_start: Fraction = 0.05
+    ramp_up_limit: Fraction = 0.5
+    reduce_preemption_limit: Fraction = 0.5
+    tez_min_fraction: Fraction = 0.25
+    tez_max_fraction: Fraction = 0.75
+    tez_preemption: Fraction = 0.1
+    tez_reuse: bool = True
+    spark_tasks_per_executor: int = Field(default=4, ge=1, le=1024)
+    spark_dynamic: bool = True
+    spark_initial_executors: int = Field(default=1, ge=0, le=1_000_000)
+    spark_max_executors: int = Field(default=1_000_000, ge=1, le=1_000_000_000)
+    spark_idle_ms: int = Field(default=60_000, ge=0, le=86_400_000)
+
+    @model_validator(mode="after")
+    def _fractions_in_order(self) -> Frameworks:
+        if self.tez_min_fraction > self.tez_max_fraction:
+            raise ValueError("tez_min_fraction is above tez_max_fraction; lower it")
+        return self
+
+
+class Failures(Model):
+    """What breaks."""
+
+    task_probability: Fraction = Field(default=0.0, lt=1, description="That an attempt at a task fails by itself.")
+    attempts_max: int = Field(default=4, ge=1, le=1000, description="Failures of a task that fail its job.")
+    node_mtbf_s: Seconds = Field(default=0.0, description="Mean time from a node's start to its failure; 0: never.")
+    node_repair_s: Seconds = 300.0
+    node_detection_s: Seconds = Field(default=600.0, description="Silence after which the RM gives a node up.")
+
+
+class Stragglers(Model):
+    """Attempts that take longer than the workload says."""
+
+    probability: Fraction = 0.0
+    factor_min: float = Field(default=2.0, ge=1, le=1000)
+    factor_max: float = Field(default=5.0, ge=1, le=1000)
+
+
+class Decision(Model):
+    """When the engine decides, and what simulated time that takes."""
+
+    tick_ms: int = Field(default=100, ge=1, le=60_000)
+    limit: int = Field(default=1000, ge=1, le=1_000_000, description="Proposals in an answer.")
+    cost_us: float = Field(default=0.0, ge=0, le=1e9, description="Time that a decide takes; 0 and 0: frozen.")
+    cost_per_proposal_us: float = Field(default=0.0, ge=0, le=1e9)
+    node_locality_delay: int = Field(default=40, ge=-1, le=1_000_000)
+    rack_locality_additional_delay: int = Field(default=-1, ge=-1, le=1_000_000)
+
+
+class Stage(Model):
+    """Tasks that are alike."""
+
+    tasks: int = Field(ge=0, le=10_000_000)
+    duration_s: Seconds
+    demand: Amounts = {}
+    parents: tuple[int, ...] = Field(default=(), description="Positions of earlier stages, from 0.")
+    one_to_one: tuple[int, ...] = ()
+
+
+class InlineJob(Model):
+    """A job written out."""
+
+    stages: tuple[Stage, ...]
+    arrival_s: Seconds = 0.0
+    queue: str = ""
+    user: str = ""
+    framework: Literal["mapreduce", "tez", "spark"] = "tez"
+    name: str = ""
+    count: int = Field(default=1, ge=1, le=1_000_000)
+    gap_s: Seconds = Field(default=0.0, description="Between the arrivals of those that `count` makes.")
+
+
+class Distribution(Model):
+    """Numbers by chance, by the families of `treadle.workload.distributions`."""
+
+    kind: Literal["constant", "exponential", "lognormal", "pareto"]
+    mean: float = Field(default=1.0, gt=0, le=1e12)
+    variation: float = Field(default=1.0, ge=0, le=1000)
+    tail: float = Field(default=1.5, gt=0, le=100)
+    low: float = Field(default=1.0, gt=0, le=1e12)
+    high: float = Field(default=1000.0, gt=0, le=1e12)
+
+
+class Generator(Model):
+    """Jobs by chance, with Poisson arrivals."""
+
+    shape: Literal["bag", "map_reduce", "wide", "narrow"] = "bag"
+    jobs: int = Field(ge=1, le=10_000_000)
+    mean_gap_s: float = Field(default=10.0, gt=0, le=1e9)
+    load: float | None = Field(default=None, gt=0, le=100, description="Of the most loaded resource; sets the gaps.")
+    tasks: Distribution = Distribution(kind="pareto", tail=1.1, low=1, high=1000)
+    duration_s: Distribution = Distribution(kind="lognormal", mean=20, variation=1)
+    demand: Amounts = {"memory-mb": 1024, "vcores": 1}
+    users: int = Field(default=1, ge=1, le=1_000_000)
+    queues: dict[str, Amount] = Field(default={}, description="Weights; empty: all leaves alike.")
+    framework: Literal["mapreduce", "tez", "spark"] = "tez"
+
+
+class WorkloadChoice(Model):
+    """Where jobs come from: exactly one of the three."""
+
+    jobs: tuple[InlineJob, ...] = ()
+    generator: Generator | None = None
+    file: str = ""
+    format: str | None = Field(default=None, description="Of the file (docs/workloads.md); else told by its content.")
+    load: float | None = Field(default=None, gt=0, le=100, description="Arrivals of a file are stretched to this load.")
+    jobs_max: int | None = Field(default=None, ge=1, description="The first so many jobs of a file.")
+    queues: dict[str, str] = Field(default={}, description="Queue of the file to queue of the scenario; '*': others.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadChoice:
+        if bool(self.jobs) + bool(self.generator) + bool(self.file) != 1:
+            raise ValueError("write exactly one of jobs, generator and file")
+        return self
+
+
+class Report(Model):
+    """What is measured how finely."""
+
+    window_s: float = Field(default=60.0, gt=0, le=1e6, description="Shares are compared over windows of this length.")
+    windows_max: int = Field(default=2000, ge=1, le=100_000)
+
+
+class Scenario(Model):
+    """All of a scenario's file."""
+
+    cluster: Cluster
+    queues: dict[str, Queue] = {"default": Queue()}
+    workload: WorkloadChoice
+    frameworks: Frameworks = Frameworks()
+    failures: Failures = Failures()
+    stragglers: Stragglers = Stragglers()
+    decision: Decision = Decision()
+    report: Report = Report()
+    policies: tuple[str, ...] = ()
+    seed: int = Field(default=1, ge=0, le=2**31)
+    duration_limit_s: float = Field(default=1e7, gt=0, le=1e9)
+
+
+def read_scenario(file: Path) -> Scenario:
+    """Read a scenario; paths in it are relative to the file's folder.
+
+    Raises:
+        ConfigError: it cannot be read, or something in it is wrong.
+    """
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(BYTES_MAX + 1).decode("utf-8")
+    except OSError as error:
+        raise ConfigError(str(file), [Problem(0, "", f"cannot be read: {error.strerror}; check the path")]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(file), [Problem(0, "", "not UTF-8; save the file in that encoding")]) from error
+    return parse_scenario(str(file), text)
+
+
+def parse_scenario(file: str, text: str) -> Scenario:
+    """Return the scenario in a text; ``file`` is what errors call it (see `read_scenario`)."""
+    document = YamlDocument(file, text)
+    if not isinstance(document.value, dict):
+        raise ConfigError(
+            file, [Problem(1, "", "is no mapping; write cluster:, queues:, workload: (docs/simulator.md)")]
+        )
+    try:
+        return Scenario.model_validate(document.value)
+    except ValidationError as error:
+        problems = [document.problem(detail["loc"], _explain(detail)) for detail in error.errors()]
+        raise ConfigError(file, problems) from error
+
+
+def _explain(detail: Any) -> str:
+    """Return what is wrong with a value and what is allowed, in one line."""
+    if detail["type"] == "extra_forbidden":
+        known = _fields(detail["loc"][:-1])
+        return unknown(str(detail["loc"][-1]), known) if known else "is not known here; take it out"
+    if detail["type"] == "missing":
+        return "is missing; write it (docs/simulator.md)"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    return f"{detail['input']!r}: " + str(detail["msg"]).replace("Input should be", "it must be")
+
+
+def _fields(path: tuple[Any, ...]) -> list[str]:
+    """Return the fields that a place in a scenario may have, as far as that is plain."""
+    model: Any = Scenario
+    for step in path:
+        if isinstance(step, int):
+            continue
+        annotation = model.model_fields[step].annotation if step in model.model_fields else None
+        inside = [annotation, *getattr(annotation, "__args__", ())]
+        models = [each for each in inside if isinstance(each, type) and issubclass(each, Model)]
+        if not models:
+            return []
+        model = models[0]
+    return list(model.model_fields)

@@ -1,0 +1,223 @@
+"""One run: the engine of the live system and the simulated RM, tick by tick."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+from typing import Final
+
+from treadle.config.settings import Settings
+from treadle.engine import Engine
+from treadle.events import Fate
+from treadle.simulator import state as tables
+from treadle.simulator.build import Built, build
+from treadle.simulator.frames import START_MS
+from treadle.simulator.invariants import Invariants
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.measure import Measurements
+from treadle.simulator.resource_manager import SimulatedRM
+from treadle.simulator.scenario import Scenario
+from treadle.workload.job import Workload
+
+IDLE_MS: Final = 1000
+"""While asks wait and nothing happens, the engine is asked this often: some of what it waits for is time itself."""
+
+STALLED_MS: Final = 3_600_000
+"""With asks that nothing serves and nothing to come a simulation ends after this long."""
+
+
+@dataclass
+class Profile:
+    """Wall time by what it was spent on, in seconds."""
+
+    events: float = 0.0
+    frames: float = 0.0
+    apply: float = 0.0
+    decide: float = 0.0
+    commit: float = 0.0
+    check: float = 0.0
+    measure: float = 0.0
+
+    def total(self) -> float:
+        """Return the sum."""
+        return float(sum(vars(self).values()))
+
+
+@dataclass
+class Run:
+    """What came of a simulation."""
+
+    built: Built
+    measurements: Measurements
+    end_ms: int
+    decides: int
+    proposals: int
+    fates: dict[str, int]
+    counts: dict[str, int]
+    profile: Profile
+    unfinished: int
+    wall_s: float
+    steps: int = field(default=0)
+
+
+def warm_up(settings: Settings) -> None:
+    """Compile all kernels of the simulator and the engine, or read them from their cache."""
+    Engine(settings).warm_up()
+    stage = {"tasks": 2, "duration_s": 1, "demand": {"memory-mb": 1024, "vcores": 1}}
+    tiny = Scenario.model_validate(
+        {
+            "cluster": {"nodes": [{"count": 2, "resources": {"memory-mb": 4096, "vcores": 4}}]},
+            "workload": {"jobs": [{"stages": [stage]}]},
+        }
+    )
+    Simulation(tiny, jobs_of(tiny, Path(), 1), settings, 1, check=False).run()
+
+
+Progress = Callable[[int, int, int], None]
+"""Called with (finished jobs, all jobs, time in ms) now and then."""
+
+
+class Simulation:
+    """A scenario's jobs under one policy."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        workload: Workload,
+        settings: Settings,
+        seed: int,
+        *,
+        check: bool = True,
+    ) -> None:
+        """Make everything ready.
+
+        Args:
+            scenario: the cluster and what goes wrong
+            workload: the jobs
+            settings: the policy
+            seed: of all chance that is not in the workload
+            check: whether the invariants are checked at every step
+        """
+        self._scenario = scenario
+        self.built = build(scenario, workload, seed)
+        self.engine = Engine(settings)
+        oracle = settings.policy.estimate.kind.name == "told"
+        slots = scenario.frameworks.spark_tasks_per_executor
+        self.rm = SimulatedRM(self.built, _rm_settings(scenario), oracle=oracle, slots=slots)
+        self._invariants = Invariants(self.built, settings) if check else None
+        self.measurements = Measurements(self.built, scenario)
+        self.profile = Profile()
+        self.sequence = 0
+        self.proposals = 0
+        self.fates: dict[int, int] = {}
+
+    def run(self, progress: Progress | None = None) -> Run:
+        """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen."""
+        began = time.perf_counter()
+        decision = self._scenario.decision
+        limit_ms = round(1000 * self._scenario.duration_limit_s)
+        at, last_progress = 0, 0
+        while True:
+            busy = self.step(at)
+            if busy:
+                last_progress = at
+            if progress is not None and self.sequence % 64 == 0:
+                progress(self._finished(), len(self.built.workload.jobs), at)
+            after = self._next(at, busy, decision.tick_ms)
+            if self._finished() == len(self.built.workload.jobs):
+                break  # nodes go on failing and coming back for nobody
+            stalled = after - last_progress > STALLED_MS and self.rm.next_time() < 0
+            if after < 0 or after > limit_ms or stalled:
+                break
+            at = after
+        self.measurements.finish(self.rm)
+        return self._result(at, time.perf_counter() - began)
+
+    def step(self, at_ms: int) -> bool:
+        """Let time go on to an instant and decide then; return whether anything was committed or turned down."""
+        profile, decision = self.profile, self._scenario.decision
+        marks = [time.perf_counter()]
+        self.rm.advance(at_ms)
+        marks.append(time.perf_counter())
+        frame = self.rm.frame()
+        marks.append(time.perf_counter())
+        self.engine.apply(frame)
+        marks.append(time.perf_counter())
+        self.sequence += 1
+        made = self.engine.decide(START_MS + at_ms, decision.limit, sequence=self.sequence)
+        marks.append(time.perf_counter())
+        cost_ms = ceil((decision.cost_us + decision.cost_per_proposal_us * len(made)) / 1000.0)
+        if cost_ms:
+            self.rm.advance(at_ms + cost_ms)
+        if self._invariants is not None:
+            self._invariants.before(self.rm.state, made)
+        fates = self.rm.commit(made, self.sequence)
+        self._count(fates.fate.tolist())
+        marks.append(time.perf_counter())
+        if self._invariants is not None:
+            self._invariants.after(self.rm.state, made, fates, decision.limit)
+        marks.append(time.perf_counter())
+        self.measurements.sample(self.rm)
+        marks.append(time.perf_counter())
+        for name, begin, end in zip(vars(profile), marks, marks[1:], strict=False):
+            setattr(profile, name, getattr(profile, name) + end - begin)
+        return len(made) > 0
+
+    def _count(self, fates: list[int]) -> None:
+        self.proposals += len(fates)
+        for fate in fates:
+            self.fates[fate] = self.fates.get(fate, 0) + 1
+
+    def _next(self, at: int, busy: bool, tick_ms: int) -> int:
+        """Return when to decide next, or -1 if there is nothing left to decide."""
+        # The tick after this one, or, if the decision took longer than a tick, the first one after that.
+        soon = (max(self.rm.now_ms, at) // tick_ms + 1) * tick_ms
+        if busy:
+            return soon
+        coming = self.rm.next_time()
+        waiting = int(self.rm.state.clock[tables.PENDING]) > 0
+        if coming < 0:
+            return soon + IDLE_MS - tick_ms if waiting else -1
+        due = max(-(-coming // tick_ms) * tick_ms, soon)
+        return min(due, max(soon, at + IDLE_MS)) if waiting else due
+
+    def _finished(self) -> int:
+        return int(self.rm.state.clock[tables.FINISHED])
+
+    def _result(self, at: int, wall_s: float) -> Run:
+        clock = self.rm.state.clock
+        counts = {
+            "tasks_done": tables.TASKS_DONE,
+            "tasks_failed": tables.TASKS_FAILED,
+            "tasks_killed": tables.TASKS_KILLED,
+            "tasks_lost": tables.TASKS_LOST,
+            "containers": tables.CONTAINERS_EVER,
+            "containers_unused": tables.UNUSED,
+            "events": tables.HANDLED,
+        }
+        return Run(
+            built=self.built,
+            measurements=self.measurements,
+            end_ms=self.rm.now_ms,
+            decides=self.sequence,
+            proposals=self.proposals,
+            fates={Fate(fate).name: count for fate, count in sorted(self.fates.items())},
+            counts={name: int(clock[place]) for name, place in counts.items()},
+            profile=self.profile,
+            unfinished=len(self.built.workload.jobs) - self._finished(),
+            wall_s=wall_s,
+        )
+
+
+def _rm_settings(scenario: Scenario) -> dict[str, str]:
+    return {
+        "node-locality-delay": str(scenario.decision.node_locality_delay),
+        "rack-locality-additional-delay": str(scenario.decision.rack_locality_additional_delay),
+        "nm-heartbeat-ms": str(scenario.cluster.heartbeat_ms or 1000),
+        "resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        "preemption-monitor": "false",
+        "mode": "enforce",
+    }

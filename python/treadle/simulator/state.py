@@ -1,0 +1,342 @@
+"""What a simulation is made of: tables that compiled code works on, a record a row.
+
+Everything refers to everything else by its place in a table; -1 is nobody. A *row* is one request key of an
+application, as in the engine: every stage of a job has one, and so have its application master, its executors and its
+failed tasks.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from treadle.model.types import F64, I32, I64, U8, Records
+
+
+class EventKind(IntEnum):
+    """What may happen at an instant."""
+
+    JOB_ARRIVES = 0
+    AM_STARTED = 1
+    AM_HEARTBEAT = 2
+    TASK_ENDS = 3
+    EXECUTOR_READY = 4
+    CONTAINER_REPORTED = 5
+    NODE_FAILS = 6
+    NODE_LOST = 7
+    NODE_RETURNS = 8
+
+
+class RowKind(IntEnum):
+    """What the containers of a request key are for."""
+
+    MASTER = 0
+    TASKS = 1
+    RETRIES = 2
+    EXECUTORS = 3
+    INSIDE = 4
+    """A stage whose tasks run in executors: nothing is asked for it."""
+
+
+class AppState(IntEnum):
+    """Where an application stands."""
+
+    AHEAD = 0
+    PENDING = 1
+    """Submitted, not activated: the limit of its queue's application masters is reached."""
+    STARTING = 2
+    RUNNING = 3
+    FINISHED = 4
+
+
+class TaskState(IntEnum):
+    """Where a task stands."""
+
+    HIDDEN = 0
+    """Its application master does not ask for it yet."""
+    WAITING = 1
+    EARLY = 2
+    """In a container, waiting for stages before it (MapReduce's and Tez's slow start)."""
+    RUNNING = 3
+    DONE = 4
+
+
+class ContainerState(IntEnum):
+    """Where a container stands."""
+
+    FREE = 0
+    NEW = 1
+    """Allocated; its application master has not heard of it."""
+    HELD = 2
+    ENDING = 3
+    """Over; its node has not reported it."""
+
+
+class FrameworkCode(IntEnum):
+    """`treadle.workload.job.Framework` as a number."""
+
+    MAPREDUCE = 0
+    TEZ = 1
+    SPARK = 2
+
+
+EVENT: Final = np.dtype(
+    [("time_ms", "i8"), ("order", "i8"), ("kind", "i4"), ("subject", "i4"), ("stamp", "i4"), ("next", "i4")], align=True
+)
+
+NODE: Final = np.dtype(
+    [
+        ("rack", "i4"),
+        ("state", "u1"),  # `treadle.events.NodeState`, as the RM sees it
+        ("down", "u1"),
+        ("dirty", "u1"),
+        ("phase_ms", "i8"),  # when its heartbeats come
+        ("first_container", "i4"),
+        ("failures", "i4"),
+    ],
+    align=True,
+)
+
+QUEUE: Final = np.dtype(
+    [
+        ("parent", "i4"),
+        ("active", "i4"),  # applications
+        ("first_pending", "i4"),
+        ("last_pending", "i4"),
+        ("containers", "i4"),
+        ("dirty", "u1"),
+        ("leaf", "u1"),
+    ],
+    align=True,
+)
+
+APPLICATION: Final = np.dtype(
+    [
+        ("arrival_ms", "i8"),
+        ("started_ms", "i8"),  # its first task, or -1
+        ("finish_ms", "i8"),
+        ("beat_ms", "i8"),  # when its next heartbeat is due, or -1
+        ("phase_ms", "i8"),
+        ("grow_ms", "i8"),  # Spark: when the executor target may grow again
+        ("starved_ms", "i8"),  # since when tasks that could run have no container while others wait for them, or -1
+        ("queue", "i4"),
+        ("next_pending", "i4"),
+        ("first_row", "i4"),
+        ("rows", "i4"),
+        ("stages_left", "i4"),
+        ("containers", "i4"),
+        ("first_container", "i4"),
+        ("new_head", "i4"),
+        ("new_tail", "i4"),
+        ("master", "i4"),  # the container of its application master, or -1
+        ("executors", "i4"),
+        ("target", "i4"),  # Spark: executors wanted
+        ("step", "i4"),  # Spark: by how many the target grows next
+        ("busy", "i4"),  # Spark: tasks in executors
+        ("kills", "i4"),  # tasks killed to make room for those before them
+        ("framework", "u1"),
+        ("state", "u1"),
+        ("failed", "u1"),
+        ("awaiting_am", "u1"),
+        ("dirty", "u1"),  # 1: usage, 2: the application itself
+    ],
+    align=True,
+)
+
+ROW: Final = np.dtype(
+    [
+        ("app", "i4"),
+        ("key", "i4"),
+        ("priority", "i4"),
+        ("serves", "i4"),  # the row of the stage whose tasks its containers run
+        ("retries", "i4"),  # the row that asks for failed tasks of this stage
+        ("tasks", "i4"),
+        ("first_task", "i4"),
+        ("count", "i4"),  # asked for and not allocated, as the RM sees it
+        ("head", "i4"),  # waiting tasks, in order
+        ("tail", "i4"),
+        ("waiting", "i4"),
+        ("held", "i4"),  # tasks in containers, those that wait for input included
+        ("early", "i4"),  # of them those that wait for input
+        ("done", "i4"),
+        ("blockers", "i4"),  # stages before it, not one to one, that have tasks left
+        ("paired", "i4"),  # one-to-one stages before it
+        ("first_parent", "i4"),
+        ("parents", "i4"),
+        ("first_child", "i4"),
+        ("children", "i4"),
+        ("first_place", "i4"),
+        ("places", "i4"),
+        ("kind", "u1"),
+        ("released", "u1"),  # its tasks are in the list of those that wait
+        ("dirty", "u1"),
+        ("places_dirty", "u1"),
+    ],
+    align=True,
+)
+
+TASK: Final = np.dtype(
+    [
+        ("duration_ms", "i8"),
+        ("row", "i4"),  # of its stage
+        ("next", "i4"),
+        ("before", "i4"),
+        ("container", "i4"),
+        ("list", "i4"),  # the row in whose list it waits
+        ("waits", "i4"),  # for so many tasks of one-to-one stages before its own
+        ("first_place", "i4"),  # in `task_places`
+        ("places", "i4"),
+        ("attempt", "i2"),
+        ("failures", "i2"),
+        ("state", "u1"),
+    ],
+    align=True,
+)
+
+CONTAINER: Final = np.dtype(
+    [
+        ("number", "i8"),
+        ("created_ms", "i8"),
+        ("ready_ms", "i8"),  # when what is in it may begin
+        ("idle_ms", "i8"),  # executors: since when nothing runs in it
+        ("app", "i4"),
+        ("row", "i4"),
+        ("node", "i4"),
+        ("task", "i4"),
+        ("busy", "i4"),  # executors: tasks in it
+        ("slots", "i4"),  # executors: how many there may be; 0 until it is ready
+        ("stamp", "i4"),
+        ("exit_status", "i4"),
+        ("next", "i4"),  # on the free list, or of those that the AM has not heard of
+        ("node_next", "i4"),
+        ("node_before", "i4"),
+        ("app_next", "i4"),
+        ("app_before", "i4"),
+        ("state", "u1"),
+    ],
+    align=True,
+)
+
+LIFE: Final = np.dtype(
+    [
+        ("container", "i8"),
+        ("time_ms", "i8"),
+        ("created_ms", "i8"),
+        ("app", "i4"),
+        ("row", "i4"),
+        ("node", "i4"),
+        ("exit_status", "i4"),
+        ("event", "u1"),
+        ("am", "u1"),
+    ],
+    align=True,
+)
+
+CHILD: Final = np.dtype([("row", "i4"), ("paired", "u1")], align=True)
+
+PLACE: Final = np.dtype(
+    [
+        ("row", "i4"),
+        ("where", "i4"),  # a node, or nodes + a rack
+        ("count", "i4"),  # outstanding, as the RM sees it
+        ("waiting", "i4"),  # tasks that wait and want to be here
+        ("first_task", "i4"),  # in `place_tasks`
+        ("tasks", "i4"),
+    ],
+    align=True,
+)
+
+# Places in `State.clock`.
+NOW: Final = 0
+ORDER: Final = 1  # events so far
+DRAINED: Final = 2  # every event before this instant is in the heap
+HEAP_SIZE: Final = 3
+EVENTS_FREE: Final = 4  # first free place in the pool of events
+EVENTS: Final = 5  # that are to come
+CONTAINERS_FREE: Final = 6
+CONTAINERS: Final = 7  # that are not free
+CONTAINERS_EVER: Final = 8
+DIRTY_NODES: Final = 9
+DIRTY_APPS: Final = 10
+DIRTY_ROWS: Final = 11
+LIVES: Final = 12
+TASKS_DONE: Final = 13
+TASKS_FAILED: Final = 14
+TASKS_KILLED: Final = 15
+TASKS_LOST: Final = 16  # with their nodes
+FINISHED: Final = 17  # applications
+PENDING: Final = 18  # containers asked for
+HANDLED: Final = 19  # events handled
+UNUSED: Final = 20  # containers released by application masters that had nothing for them
+OUT_OF_ROOM: Final = 21  # a table was too small: an error in the bounds below
+CLOCKS: Final = 22
+
+
+class Knobs(NamedTuple):
+    """Numbers that hold for a whole simulation; docs/simulator.md has their meaning."""
+
+    node_heartbeat_ms: int
+    am_heartbeat_ms: int
+    launch_ms: int
+    master_start_ms: int
+    seed: int
+    attempts_max: int
+    task_failure: float
+    straggler: float
+    straggler_min: float
+    straggler_max: float
+    node_mtbf_ms: float
+    node_repair_ms: float
+    node_detection_ms: int
+    slow_start: float
+    ramp_up_limit: float
+    preemption_limit: float
+    tez_min_fraction: float
+    tez_max_fraction: float
+    tez_preemption: float
+    tez_reuse: int
+    spark_slots: int
+    spark_dynamic: int
+    spark_initial: int
+    spark_max: int
+    spark_idle_ms: int
+    horizon_ms: int
+
+
+class State(NamedTuple):
+    """All tables. ``*_used`` and the like have the shape (rows, R)."""
+
+    clock: I64
+    events: Records
+    slots: I32
+    heap: I32
+    nodes: Records
+    node_total: I64
+    node_free: I64
+    racks: I32  # of each place: a node's rack, or the rack itself
+    queues: Records
+    queue_maximum: I64
+    queue_used: I64
+    queue_pending: I64
+    queue_am_limit: I64
+    queue_am_used: I64
+    queue_integral: F64  # (queue, R): used, times milliseconds
+    queue_since: I64  # until when the integral goes
+    apps: Records
+    app_used: I64
+    rows: Records
+    capability: I64
+    parents: I32
+    children: Records
+    tasks: Records
+    task_places: I32
+    places: Records
+    place_tasks: I32
+    containers: Records
+    counted: U8
+    dirty_nodes: I32
+    dirty_apps: I32
+    dirty_rows: I32
+    lives: Records

@@ -1,0 +1,164 @@
+"""Whole simulations of a few jobs, whose times can be worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.config.settings import default_settings
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.results import Summary, completion_s, summarise
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import Run, Simulation
+
+SLOT = {"memory-mb": 1024, "vcores": 1}
+IDEAL = {"heartbeat_ms": 0, "launch_ms": 0}
+
+
+def stage(tasks: int, seconds: float, *parents: int, **more: Any) -> dict[str, Any]:
+    return {"tasks": tasks, "duration_s": seconds, "demand": SLOT, "parents": parents} | more
+
+
+def scenario(jobs: list[dict[str, Any]], slots: int = 8, nodes: int = 2, **more: Any) -> Scenario:
+    amounts = {name: amount * slots // nodes for name, amount in SLOT.items()}
+    cluster = {"nodes": [{"count": nodes, "resources": amounts}], "heartbeat_ms": 0}
+    frameworks = IDEAL | more.pop("frameworks", {})
+    document = {"cluster": cluster, "workload": {"jobs": jobs}, "frameworks": frameworks}
+    return Scenario.model_validate(document | {"decision": {"tick_ms": 1}} | more)
+
+
+def simulated(read: Scenario, seed: int = 1) -> Run:
+    return Simulation(read, jobs_of(read, Path(), seed), default_settings(), seed).run()
+
+
+def summary(run: Run) -> Summary:
+    return summarise(run, "capacity", 1)
+
+
+def test_a_bag_of_tasks_runs_in_waves() -> None:
+    run = simulated(scenario([{"stages": [stage(20, 10)]}]))
+    assert summary(run).tasks == 20
+    assert completion_s(run).tolist() == pytest.approx([30.0], abs=0.01)
+
+
+def test_stages_wait_for_those_before_them() -> None:
+    run = simulated(scenario([{"stages": [stage(4, 10), stage(4, 5, 0), stage(2, 1, 0, 1)]}]))
+    assert completion_s(run).tolist() == pytest.approx([16.0], abs=0.01)
+
+
+def test_one_to_one_tasks_wait_for_their_twin_alone() -> None:
+    # Two slots: the twins of the first two tasks run before the last two of the first stage would have ended.
+    jobs = [{"stages": [stage(2, 10), stage(2, 5, 0, one_to_one=[0])]}]
+    run = simulated(scenario(jobs))
+    assert completion_s(run).tolist() == pytest.approx([15.0], abs=0.01)
+
+
+def test_early_reduces_hold_containers_until_the_maps_end() -> None:
+    jobs = [{"framework": "mapreduce", "stages": [stage(12, 10), stage(2, 5, 0)]}]
+    run = simulated(scenario(jobs, frameworks={"slow_start": 0.05}))
+    # 8 slots: 8 maps, then the last 4 maps and the reduces together.
+    assert completion_s(run).tolist() == pytest.approx([25.0], abs=1.1)
+    assert summary(run).tasks == 14
+
+
+def test_reduces_that_fill_the_cluster_give_way_to_failed_maps() -> None:
+    jobs = [{"framework": "mapreduce", "stages": [stage(40, 10), stage(40, 5, 0)]}]
+    run = simulated(scenario(jobs, failures={"task_probability": 0.2, "attempts_max": 100}), seed=3)
+    result = summary(run)
+    assert result.unfinished == 0
+    assert result.tasks == 80
+    assert result.tasks_failed > 0
+
+
+def test_executors_run_several_tasks_and_grow() -> None:
+    jobs = [{"framework": "spark", "stages": [stage(32, 10), stage(8, 1, 0)]}]
+    frameworks = {"spark_tasks_per_executor": 4, "spark_initial_executors": 2, "spark_dynamic": False}
+    run = simulated(scenario(jobs, frameworks=frameworks))
+    assert summary(run).containers == 2
+    assert completion_s(run).tolist() == pytest.approx([41.0], abs=0.1)
+    grown = simulated(scenario(jobs, slots=64, frameworks=frameworks | {"spark_dynamic": True}))
+    assert summary(grown).containers > 2
+    assert completion_s(grown)[0] < 41.0
+
+
+def test_an_application_master_comes_first_and_is_counted() -> None:
+    frameworks = {"master": SLOT, "master_start_ms": 3000}
+    run = simulated(scenario([{"stages": [stage(8, 10)]}], frameworks=frameworks))
+    # One of 8 slots is the master's: two waves.
+    assert completion_s(run).tolist() == pytest.approx([23.0], abs=0.01)
+
+
+def test_the_limit_of_masters_holds_applications_back() -> None:
+    queues = {"q": {"maximum_am_resource_percent": 1}}
+    jobs = [{"stages": [stage(1, 10)], "count": 3}]
+    run = simulated(scenario(jobs, frameworks={"master": SLOT}, queues=queues))
+    assert completion_s(run).tolist() == pytest.approx([10.0, 20.0, 30.0], abs=0.05)
+
+
+def test_heartbeats_delay_what_the_rm_hears() -> None:
+    cluster = {"nodes": [{"count": 1, "resources": SLOT}], "heartbeat_ms": 1000}
+    run = simulated(scenario([{"stages": [stage(2, 10.5)]}], cluster=cluster, frameworks={"tez_reuse": False}))
+    # Began at 0, reported at 11: the second one ends at 21.5.
+    assert completion_s(run).tolist() == pytest.approx([21.5], abs=0.01)
+
+
+def test_a_decision_takes_the_time_that_it_costs() -> None:
+    decision = {"tick_ms": 1, "cost_us": 2000, "cost_per_proposal_us": 500_000}
+    run = simulated(scenario([{"stages": [stage(8, 10)]}], decision=decision))
+    assert completion_s(run).tolist() == pytest.approx([14.002], abs=0.01)
+
+
+def test_lost_nodes_come_back_and_their_tasks_run_again() -> None:
+    failures = {"node_mtbf_s": 60, "node_repair_s": 10, "node_detection_s": 5}
+    read = scenario([{"stages": [stage(100, 10)]}], failures=failures)
+    result = summary(simulated(read))
+    assert result.unfinished == 0
+    assert result.tasks == 100
+    assert result.tasks_lost > 0
+
+
+def test_a_task_that_fails_too_often_fails_its_job() -> None:
+    failures = {"task_probability": 0.99, "attempts_max": 2}
+    result = summary(simulated(scenario([{"stages": [stage(20, 10)]}], failures=failures)))
+    assert result.failed == 1
+    assert result.unfinished == 0
+
+
+def test_stragglers_take_longer() -> None:
+    stragglers = {"probability": 1.0, "factor_min": 3, "factor_max": 3}
+    run = simulated(scenario([{"stages": [stage(8, 10)]}], stragglers=stragglers))
+    assert completion_s(run).tolist() == pytest.approx([30.0], abs=0.01)
+
+
+def test_queues_share_by_their_guarantees() -> None:
+    queues = {"a": {"capacity": 75}, "b": {"capacity": 25}}
+    jobs = [{"queue": name, "stages": [stage(400, 10)]} for name in ("a", "b")]
+    run = simulated(scenario(jobs, queues=queues, report={"window_s": 10}, duration_limit_s=100))
+    used = run.measurements.windows[0].used[:, 1]
+    assert used.tolist() == pytest.approx([8, 6, 2], abs=0.1)
+    assert run.measurements.windows[0].jain == pytest.approx(1.0, abs=0.01)
+    assert run.measurements.windows[0].share_error == pytest.approx(0.0, abs=0.01)
+
+
+def test_an_ask_larger_than_any_node_ends_the_simulation() -> None:
+    jobs = [{"stages": [{"tasks": 1, "duration_s": 1, "demand": {"memory-mb": 1 << 30}}]}]
+    run = simulated(scenario(jobs))
+    assert run.unfinished == 1
+
+
+def test_a_job_without_tasks_ends_at_once() -> None:
+    run = simulated(scenario([{"stages": []}, {"stages": [stage(0, 1), stage(1, 1, 0)]}]))
+    assert completion_s(run).tolist() == pytest.approx([0.0, 1.0], abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
+    failures = {"task_probability": 0.1, "attempts_max": 100, "node_mtbf_s": 100, "node_repair_s": 5}
+    read = scenario([{"stages": [stage(50, 10), stage(20, 5, 0)], "count": 5, "gap_s": 7}], failures=failures, nodes=4)
+    runs = [simulated(read, seed) for seed in (1, 1, 2)]
+    bytes_of = [run.built.state.apps.tobytes() + run.built.state.tasks.tobytes() for run in runs]
+    assert bytes_of[0] == bytes_of[1]
+    assert bytes_of[0] != bytes_of[2]
+    assert np.isfinite(summary(runs[0]).jain) or summary(runs[0]).jobs == 5
