@@ -33,7 +33,7 @@ ALLOWED = {
     "fairness": BASE,
     "dag": BASE,
     "workload": BASE | {"dag"},
-    "planner": MODEL | {"dag"},
+    "planner": MODEL | {"dag", "model"},
     "profiles": MODEL,
     "stages": BASE | {"profiles"},
     "simulator": JOBS | SIDECAR,

@@ -27,7 +27,7 @@ def cache_folder() -> str:
     """Return where compiled code is kept: beside the package if that may be written, else in the user's cache."""
     package = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for part in ("model", "policy"):
+    for part in ("model", "policy", "planner"):
         for file in sorted((package / part).rglob("*.py")):
             digest.update(file.read_bytes())
     base = package / "__pycache__"

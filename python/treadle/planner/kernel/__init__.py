@@ -1,0 +1,1 @@
+"""The planner's compiled inner loops: space-time, placement, following a plan, breeding, bounds."""

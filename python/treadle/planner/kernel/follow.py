@@ -1,0 +1,322 @@
+"""Following a plan by rank: what a cluster does that starts whatever fits, the lowest rank first, and never waits.
+
+The machine is the first with room, in order of numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from treadle.model.kernel.compiled import inner, kernel
+from treadle.planner.kernel.arrays import FOREVER, OVERFLOW
+from treadle.planner.kernel.space import group_of, note, put
+
+if TYPE_CHECKING:
+    from treadle.planner.kernel.arrays import Cluster, Record, Schedule
+    from treadle.planner.problem import F64, I64, Problem
+
+# Places in `Cluster.counters`.
+READY: Final = 0
+RUNS: Final = 1
+TOUCHED: Final = 2
+
+
+@inner
+def push(cluster: Cluster, end: int, s: int, m: int, count: int) -> int:
+    """Add a batch to what runs; return OVERFLOW if there is no room."""
+    at = cluster.counters[RUNS]
+    if at == len(cluster.end):
+        return OVERFLOW
+    cluster.counters[RUNS] += 1
+    while at > 0 and cluster.end[(at - 1) // 2] > end:
+        move(cluster, (at - 1) // 2, at)
+        at = (at - 1) // 2
+    cluster.end[at] = end
+    cluster.run[at, 0], cluster.run[at, 1], cluster.run[at, 2] = s, m, count
+    return 0
+
+
+@inner
+def move(cluster: Cluster, source: int, target: int) -> None:
+    """Copy a batch within the heap."""
+    cluster.end[target] = cluster.end[source]
+    for i in range(3):
+        cluster.run[target, i] = cluster.run[source, i]
+
+
+@inner
+def pop(cluster: Cluster) -> None:
+    """Remove the batch that ends first."""
+    count = cluster.counters[RUNS] - 1
+    cluster.counters[RUNS] = count
+    if count == 0:
+        return
+    end, at = cluster.end[count], 0
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count and cluster.end[child + 1] < cluster.end[child]:
+            child += 1
+        if cluster.end[child] >= end:
+            break
+        move(cluster, child, at)
+        at = child
+    move(cluster, count, at)
+
+
+@inner
+def reset(problem: Problem, cluster: Cluster, schedule: Schedule) -> None:
+    """Let nothing run, and make the stages ready that wait for none."""
+    cluster.counters[:] = 0
+    schedule.placed[:] = 0
+    for m in range(problem.machines):
+        cluster.is_touched[m] = 0
+        for r in range(len(problem.capacity)):
+            cluster.free[m, r] = problem.capacity[r]
+    for s in range(len(problem.tasks)):
+        cluster.started[s] = cluster.ended[s] = cluster.waiting[s] = 0
+        for e in range(problem.before_at[s], problem.before_at[s + 1]):
+            if not problem.before_single[e]:
+                cluster.waiting[s] += 1
+
+
+@inner
+def make_ready(cluster: Cluster, schedule: Schedule, s: int, now: int) -> None:
+    """Add a stage to those that may start tasks."""
+    cluster.ready[cluster.counters[READY]] = s
+    cluster.counters[READY] += 1
+    cluster.fresh[s] = 1
+    cluster.blocked[s] = 0
+    schedule.placed[s] = 1
+    schedule.first[s] = schedule.last[s] = now
+
+
+@inner
+def available(problem: Problem, cluster: Cluster, s: int) -> int:
+    """Return how many tasks of a ready stage may have started by now, one-to-one parents considered."""
+    count = problem.tasks[s]
+    for e in range(problem.before_at[s], problem.before_at[s + 1]):
+        if problem.before_single[e]:
+            count = min(count, cluster.ended[problem.before[e]])
+    return count
+
+
+@inner
+def stage_ended(problem: Problem, cluster: Cluster, schedule: Schedule, s: int, now: int) -> None:
+    """Let pass the barriers behind a stage all of whose tasks have ended; stages without tasks end at once, too."""
+    for e in range(problem.after_at[s], problem.after_at[s + 1]):
+        if not problem.after_single[e]:
+            other = problem.after[e]
+            cluster.waiting[other] -= 1
+            if cluster.waiting[other] == 0:
+                make_ready(cluster, schedule, other, now)
+
+
+@inner
+def advance(problem: Problem, cluster: Cluster, schedule: Schedule) -> int:
+    """Go on to the next instant at which something ends, and let it end; return that time."""
+    now = cluster.end[0]
+    for i in range(cluster.counters[TOUCHED]):
+        cluster.is_touched[cluster.touched[i]] = 0
+    cluster.counters[TOUCHED] = 0
+    while cluster.counters[RUNS] > 0 and cluster.end[0] == now:
+        s, m, count = cluster.run[0, 0], cluster.run[0, 1], cluster.run[0, 2]
+        pop(cluster)
+        if problem.duration[s] > 0:
+            for r in range(len(problem.capacity)):
+                cluster.free[m, r] += count * problem.demand[s, r]
+            if not cluster.is_touched[m]:
+                cluster.is_touched[m] = 1
+                cluster.touched[cluster.counters[TOUCHED]] = m
+                cluster.counters[TOUCHED] += 1
+        cluster.ended[s] += count
+        if cluster.ended[s] == problem.tasks[s]:
+            stage_ended(problem, cluster, schedule, s, now)
+    for i in range(cluster.counters[READY]):
+        cluster.blocked[cluster.ready[i]] = 0
+    return now
+
+
+@inner
+def room(problem: Problem, cluster: Cluster, m: int, s: int, wanted: int) -> int:
+    """Return how many tasks of a stage fit on a machine now, up to ``wanted``."""
+    copies = wanted
+    for r in range(len(problem.capacity)):
+        need = problem.demand[s, r]
+        if cluster.free[m, r] < copies * need:
+            copies = cluster.free[m, r] // need
+    return copies
+
+
+@inner
+def start(
+    problem: Problem, cluster: Cluster, schedule: Schedule, s: int, m: int, count: int, now: int, record: Record
+) -> int:
+    """Start tasks of a stage on a machine; return OVERFLOW if too many batches run."""
+    length = problem.duration[s]
+    if length > 0:
+        for r in range(len(problem.capacity)):
+            cluster.free[m, r] -= count * problem.demand[s, r]
+    first = cluster.started[s]
+    cluster.started[s] = first + count
+    put(problem, schedule, s, first, first + count, now)
+    if len(record.rows):
+        note(record, now, s, m, count, length)
+    return push(cluster, now + length, s, m, count)
+
+
+@inner
+def best_ready(problem: Problem, cluster: Cluster, key: I64) -> int:
+    """Return the place in ``ready`` of the lowest rank among what may start, or -1."""
+    best, best_key, best_stage = -1, FOREVER, FOREVER
+    for i in range(cluster.counters[READY]):
+        s = cluster.ready[i]
+        if cluster.blocked[s]:
+            continue
+        if cluster.started[s] == available(problem, cluster, s):
+            cluster.fresh[s] = 1  # whatever comes next has been tried nowhere
+            continue
+        rank = key[group_of(problem, s, cluster.started[s])]
+        if rank < best_key or (rank == best_key and s < best_stage):
+            best, best_key, best_stage = i, rank, s
+    return best
+
+
+@inner
+def start_stage(
+    problem: Problem, cluster: Cluster, schedule: Schedule, s: int, wanted: int, now: int, record: Record
+) -> int:
+    """Start up to ``wanted`` tasks of a stage wherever there is room; return how many, or OVERFLOW."""
+    left = wanted
+    machines = problem.machines if cluster.fresh[s] else cluster.counters[TOUCHED]
+    if problem.duration[s] == 0:
+        return wanted if start(problem, cluster, schedule, s, 0, wanted, now, record) == 0 else OVERFLOW
+    for i in range(machines):
+        m = i if cluster.fresh[s] else cluster.touched[i]
+        count = room(problem, cluster, m, s, left)
+        if count > 0:
+            if start(problem, cluster, schedule, s, m, count, now, record) < 0:
+                return OVERFLOW
+            left -= count
+            if left == 0:
+                break
+    return wanted - left
+
+
+@inner
+def wanted_now(problem: Problem, cluster: Cluster, s: int) -> int:
+    """Return how many tasks of a stage, from the next on, have one rank and may start."""
+    first = cluster.started[s]
+    most = available(problem, cluster, s)
+    if problem.tasks[s] == problem.group_at[s + 1] - problem.group_at[s]:
+        return 1
+    group, end = group_of(problem, s, first), first + 1
+    while end < most and group_of(problem, s, end) == group:
+        end += 1
+    return end - first
+
+
+@inner
+def start_by_rank(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, now: int, record: Record) -> int:
+    """Start whatever fits, the lowest rank first; return OVERFLOW if too many batches run."""
+    while True:
+        at = best_ready(problem, cluster, key)
+        if at < 0:
+            return 0
+        s = cluster.ready[at]
+        wanted = wanted_now(problem, cluster, s)
+        count = start_stage(problem, cluster, schedule, s, wanted, now, record)
+        if count < 0:
+            return OVERFLOW
+        if count < wanted:
+            cluster.blocked[s] = 1
+            cluster.fresh[s] = 0
+        if cluster.started[s] == problem.tasks[s]:
+            cluster.counters[READY] -= 1
+            cluster.ready[at] = cluster.ready[cluster.counters[READY]]
+
+
+@inner
+def best_packed(problem: Problem, cluster: Cluster, rates: F64, m: int) -> int:
+    """Return the place in ``ready`` of the stage whose task fits a machine and packs best, or -1.
+
+    The score is Tetris's: the product of demand and free amounts, both as shares of a machine.
+    """
+    best, best_score = -1, -1.0
+    for i in range(cluster.counters[READY]):
+        s = cluster.ready[i]
+        if cluster.started[s] == available(problem, cluster, s):
+            continue
+        if problem.duration[s] > 0 and room(problem, cluster, m, s, 1) == 0:
+            continue
+        score = 0.0
+        for r in range(len(problem.capacity)):
+            score += problem.demand[s, r] * rates[r] * cluster.free[m, r] * rates[r]
+        if score > best_score or (score == best_score and s < cluster.ready[best]):
+            best, best_score = i, score
+    return best
+
+
+@inner
+def start_by_packing(
+    problem: Problem, cluster: Cluster, schedule: Schedule, rates: F64, now: int, record: Record
+) -> int:
+    """Let each machine take the tasks that pack best, one by one; return OVERFLOW if too many batches run."""
+    for m in range(problem.machines):
+        while True:
+            at = best_packed(problem, cluster, rates, m)
+            if at < 0:
+                break
+            s = cluster.ready[at]
+            if start(problem, cluster, schedule, s, m, 1, now, record) < 0:
+                return OVERFLOW
+            if cluster.started[s] == problem.tasks[s]:
+                cluster.counters[READY] -= 1
+                cluster.ready[at] = cluster.ready[cluster.counters[READY]]
+    return 0
+
+
+@inner
+def finish_empty(problem: Problem, cluster: Cluster, schedule: Schedule, now: int) -> None:
+    """Let ready stages without tasks end."""
+    i = 0
+    while i < cluster.counters[READY]:
+        s = cluster.ready[i]
+        if problem.tasks[s] > 0:
+            i += 1
+            continue
+        cluster.counters[READY] -= 1
+        cluster.ready[i] = cluster.ready[cluster.counters[READY]]
+        stage_ended(problem, cluster, schedule, s, now)
+
+
+@inner
+def follow(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64, record: Record) -> int:
+    """Run the DAG, by the ranks of its groups in ``key`` or, if ``rates`` are given, by packing; return the makespan.
+
+    OVERFLOW if the cluster's heap is too small.
+    """
+    reset(problem, cluster, schedule)
+    record.used[0] = 0
+    now = 0
+    for s in range(len(problem.tasks)):
+        if cluster.waiting[s] == 0:
+            make_ready(cluster, schedule, s, 0)
+    while True:
+        finish_empty(problem, cluster, schedule, now)
+        if len(rates):
+            done = start_by_packing(problem, cluster, schedule, rates, now, record)
+        else:
+            done = start_by_rank(problem, cluster, schedule, key, now, record)
+        if done < 0:
+            return OVERFLOW
+        if cluster.counters[RUNS] == 0:
+            return now
+        now = advance(problem, cluster, schedule)
+
+
+@kernel
+def follow_plan(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, rates: F64, record: Record) -> int:
+    """Run the DAG, as `follow`."""
+    return follow(problem, cluster, schedule, key, rates, record)

@@ -1,0 +1,105 @@
+"""A planning problem as kernels take it: stages by their place in the DAG, amounts as whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.dag.dag import Dag, DagError
+from treadle.dag.instance import check_fits
+
+I64: TypeAlias = npt.NDArray[np.int64]
+F64: TypeAlias = npt.NDArray[np.float64]
+U64: TypeAlias = npt.NDArray[np.uint64]
+U8: TypeAlias = npt.NDArray[np.uint8]
+
+GROUPS_MAX: Final = 64
+"""A stage's tasks are ranked in at most so many groups; with no more tasks than this, one by one."""
+
+UNITS: Final = 10**9
+"""A machine's amount of a resource where amounts are not whole numbers."""
+TOLERANCE: Final = 10**3
+"""Added to a machine's amount then: sums of rounded demands may exceed it by a millionth."""
+TIME_MAX: Final = 2**56
+"""All tasks one after another must end before this."""
+
+
+class Problem(NamedTuple):
+    """Arrays over stages (in topological order), resources and edges; `reversed_problem` turns time round."""
+
+    tasks: I64
+    duration: I64
+    demand: I64  # (stages, resources)
+    capacity: I64  # of one machine
+    machines: int
+    before_at: I64  # stage s waits for before[before_at[s] : before_at[s + 1]]
+    before: I64
+    before_single: U8  # 1: one-to-one, 0: a barrier
+    after_at: I64
+    after: I64
+    after_single: U8
+    group_at: I64  # stage s has the groups group_at[s] .. group_at[s + 1] - 1
+    backward: int  # 1 in a reversed problem: its first task is the DAG's last
+
+
+def compile_problem(dag: Dag, capacity: Mapping[str, float], machines: int) -> Problem:
+    """Return a DAG on ``machines`` alike machines as arrays.
+
+    Raises:
+        DagError: a task fits on no machine, or times or amounts are too large to compute with.
+    """
+    check_fits(dag, capacity, machines)
+    place = {stage.id: at for at, stage in enumerate(dag.stages)}
+    resources = sorted(capacity)
+    wanted = np.array([[stage.demand.get(name, 0.0) for name in resources] for stage in dag.stages], np.float64)
+    wanted = wanted.reshape(len(dag.stages), len(resources))
+    demand, limits = _whole(dag, wanted, np.array([capacity[name] for name in resources], np.float64))
+    tasks = np.array([stage.tasks for stage in dag.stages], np.int64)
+    duration = np.array([stage.duration_ms for stage in dag.stages], np.int64)
+    if sum(int(n) * int(d) for n, d in zip(tasks, duration, strict=True)) >= TIME_MAX:
+        raise DagError(f"DAG {dag.name}: the tasks' durations add up to {TIME_MAX} or more; give a smaller unit")
+    edges = [
+        (place[parent], at, parent in stage.one_to_one)
+        for at, stage in enumerate(dag.stages)
+        for parent in stage.parents
+    ]
+    groups = np.concatenate(([0], np.cumsum(np.minimum(tasks, GROUPS_MAX)))).astype(np.int64)
+    forward = _edges(len(tasks), [(child, parent, single) for parent, child, single in edges])
+    backward = _edges(len(tasks), edges)
+    return Problem(tasks, duration, demand, limits, machines, *forward, *backward, groups, 0)
+
+
+def reversed_problem(problem: Problem) -> Problem:
+    """Return the problem in which time runs backward: whoever waited is waited for."""
+    return problem._replace(
+        before_at=problem.after_at,
+        before=problem.after,
+        before_single=problem.after_single,
+        after_at=problem.before_at,
+        after=problem.before,
+        after_single=problem.before_single,
+        backward=1 - problem.backward,
+    )
+
+
+def _whole(dag: Dag, wanted: npt.NDArray[np.float64], capacity: npt.NDArray[np.float64]) -> tuple[I64, I64]:
+    """Return demands and capacities as whole numbers: as given if all are, else in billionths of a machine."""
+    if wanted.max(initial=0.0) > 2**40:
+        raise DagError(f"DAG {dag.name}: a demand is above {2**40}; give a larger unit")
+    capacity = np.minimum(capacity, 2.0**50)
+    if np.array_equal(wanted, np.floor(wanted)):
+        return wanted.astype(np.int64), np.floor(capacity).astype(np.int64)
+    scale = np.divide(UNITS, capacity, out=np.zeros_like(capacity), where=capacity > 0)
+    limits = np.where(capacity > 0, UNITS + TOLERANCE, 0)
+    return np.rint(wanted * scale).astype(np.int64), limits.astype(np.int64)
+
+
+def _edges(stages: int, pairs: list[tuple[int, int, bool]]) -> tuple[I64, I64, U8]:
+    """Return, for pairs (stage, other, single), where each stage's others start, the others, and which are single."""
+    pairs = sorted(pairs)
+    counts = np.bincount(np.array([pair[0] for pair in pairs], np.int64), minlength=stages)
+    at = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return at, np.array([pair[1] for pair in pairs], np.int64), np.array([pair[2] for pair in pairs], np.uint8)

@@ -1,0 +1,78 @@
+"""Every plan, of every algorithm, can be run: edges, capacities, ranks; and none is shorter than the lower bounds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.property.planner.schedules import check, check_ranks, instances, projects
+
+from treadle.dag.instance import Instance
+from treadle.planner.baselines import NAMES, baseline
+from treadle.planner.candidates import Objective
+from treadle.planner.graphene import plan
+from treadle.planner.search import Options
+
+OPTIONS = {
+    "all": Options(),
+    "paper": Options(paper=True),
+    "no population": Options(population=False),
+    "neither": Options(population=False, improve=False),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@settings(max_examples=60, deadline=None)
+@given(instances(), st.sampled_from(Objective), st.integers(1, 300))
+def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objective: Objective, budget: int) -> None:
+    found = plan(
+        made.dag,
+        made.capacity,
+        made.machines,
+        budget,
+        objective=objective,
+        options=OPTIONS[name],
+        placements=True,
+    )
+    check(found, made.capacity, found.makespan)
+    check_ranks(found)
+    bounds = found.bounds
+    assert max(bounds.critical_path, bounds.work) <= bounds.best <= min(found.makespan, found.executed_makespan)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=40, deadline=None)
+@given(instances(), st.sampled_from(Objective))
+def test_baselines_keep_to_edges_and_capacities(name: str, made: Instance, objective: Objective) -> None:
+    found = baseline(name, made.dag, made.capacity, made.machines, objective=objective, placements=True)
+    check(found, made.capacity, found.makespan)
+    check_ranks(found)
+    assert found.bounds.best <= min(found.makespan, found.executed_makespan)
+
+
+@settings(max_examples=100, deadline=None)
+@given(instances(stages_max=14))
+def test_graphene_executes_no_later_than_critical_path(made: Instance) -> None:
+    where = (made.dag, made.capacity, made.machines)
+    assert plan(*where, 40).executed_makespan <= baseline("cp", *where).executed_makespan
+
+
+@settings(max_examples=100, deadline=None)
+@given(projects())
+def test_graphene_plans_projects_no_longer_than_critical_path(made: Instance) -> None:
+    where = (made.dag, made.capacity, made.machines)
+    found = plan(*where, 40, objective=Objective.PLANNED)
+    assert found.makespan <= baseline("cp", *where, objective=Objective.PLANNED).makespan
+    assert found.makespan <= baseline("cp", *where).makespan
+
+
+@settings(max_examples=30, deadline=None)
+@given(instances(stages_max=14), st.integers(1, 700), st.sampled_from(Objective))
+def test_the_number_of_workers_changes_nothing(made: Instance, budget: int, objective: Objective) -> None:
+    where = (made.dag, made.capacity, made.machines, budget)
+    alone, three = (plan(*where, objective=objective, workers=workers) for workers in (1, 3))
+    assert alone.schedules == three.schedules
+    assert (alone.makespan, alone.executed_makespan) == (three.makespan, three.executed_makespan)
+    for stage in made.dag.stages:
+        assert alone.starts[stage.id].tolist() == three.starts[stage.id].tolist()
+        assert alone.ranks[stage.id].tolist() == three.ranks[stage.id].tolist()
