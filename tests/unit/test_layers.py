@@ -17,7 +17,7 @@ BASE = {"errors", "events", "proposals", "__init__"}
 MODEL = BASE | {"config"}
 POLICY = MODEL | {"model", "fairness"}
 ENGINE = POLICY | {"policy"}
-SIDECAR = ENGINE | {"engine", "wire"}
+SIDECAR = ENGINE | {"engine", "wire", "profiles", "stages"}
 TOOLS = BASE | {"shim_jar"}
 JOBS = MODEL | {"dag", "workload"}
 

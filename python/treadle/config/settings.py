@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from treadle.config.parts import PARTS, QUESTIONS, Parameters, Part, PartRegistry
 
@@ -46,6 +46,27 @@ class Limits(Parameters):
         le=1_000_000,
         description="The most proposals in one answer; the ResourceManager may ask for fewer.",
     )
+
+
+class Profiles(Parameters):
+    """What is remembered of recurring jobs, for `treadle profiles` and for estimates."""
+
+    store: str = Field(
+        default="",
+        description="Where: the absolute path of a file, or the URL of another database; empty: nothing is remembered.",
+    )
+    age_days: int = Field(default=180, ge=1, le=36_500, description="A job that was not seen for so long is forgotten.")
+    rows_per_user: int = Field(
+        default=5_000, ge=1, le=10_000_000, description="The most stages of jobs of one user that are remembered."
+    )
+    size_mb: int = Field(default=256, ge=1, le=1_000_000, description="The most that the store may hold, MiB.")
+
+    @field_validator("store")
+    @classmethod
+    def _is_a_place(cls, value: str) -> str:
+        if value and not value.startswith("/") and "://" not in value:
+            raise ValueError("it must be an absolute path or a URL, or empty")
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +114,7 @@ class Settings:
     """Of whatever the policy draws at random: equal seeds and events give equal proposals."""
     source: Source | None = field(default=None, compare=False)
     """None if they were not read from a file."""
+    profiles: Profiles = field(default_factory=Profiles)
 
     @property
     def digest(self) -> str:
@@ -100,7 +122,7 @@ class Settings:
         return "" if self.source is None else self.source.digest
 
 
-SECTIONS: dict[str, type[Parameters]] = {"hold": Hold, "assumed": Assumed, "limits": Limits}
+SECTIONS: dict[str, type[Parameters]] = {"hold": Hold, "assumed": Assumed, "limits": Limits, "profiles": Profiles}
 """The keys of treadle.yaml besides ``policy`` and ``seed``, which are of their own kind."""
 
 SEED_MAX = 2**63 - 1

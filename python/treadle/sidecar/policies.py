@@ -22,6 +22,7 @@ from treadle.engine import Engine
 from treadle.policy.file_parts import PartFailure, PartStoppedError
 from treadle.sidecar.live import has_file_parts, read_live_settings
 from treadle.sidecar.memory import PolicyMemory, state_folder
+from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.watchdog import Watchdog
 
@@ -92,6 +93,9 @@ class LivePolicies:
 
     def session(self, settings: Settings, reply_max_bytes: int, clock_ns: Callable[[], int]) -> Session:
         """Return a session that starts with settings and reads the file again, beside the decisions."""
+        recorder = ProfileRecorder()
+        recorder.follow(settings)
+        recorder.start()
         session = Session(
             self.make_engine,
             self.read,
@@ -100,6 +104,7 @@ class LivePolicies:
             settings=settings,
             keeper=self,
             submit=_beside,
+            observer=recorder,
         )
         session.say(self.refusal)
         return session

@@ -69,6 +69,19 @@ class PolicyKeeper(Protocol):
         """Take notice that a part failed and another policy took over."""
 
 
+class FrameObserver(Protocol):
+    """Who is shown every frame that was taken; `treadle.sidecar.recorder.ProfileRecorder` is."""
+
+    def take(self, frame: bytes) -> None:
+        """Take a frame; must return at once and raise nothing."""
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on; must return at once and raise nothing."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know."""
+
+
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
 
 
@@ -102,6 +115,7 @@ class Session:
         settings: Settings | None = None,
         keeper: PolicyKeeper | None = None,
         submit: Submit = at_once,
+        observer: FrameObserver | None = None,
     ) -> None:
         """Make the engine.
 
@@ -113,6 +127,7 @@ class Session:
             settings: those to start with
             keeper: who is told what becomes of policies
             submit: has settings read again; until they are there the old ones are followed
+            observer: who is shown the frames, after each has been answered
 
         Raises:
             ConfigError: there are no settings to start with.
@@ -122,6 +137,7 @@ class Session:
         self._settings = read_settings() if settings is None else settings
         self._keeper = keeper
         self._submit = submit
+        self._observer = observer
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._engine = make_engine(self._settings)
@@ -155,7 +171,10 @@ class Session:
         try:
             header, _ = read_frame_header(frame)
             self._follow(header)
-            proposals = self._answer(self._decoder.decode(frame))
+            decoded = self._decoder.decode(frame)
+            proposals = self._answer(decoded)
+            if self._observer is not None:
+                self._observer.take(frame)
         except WireError as error:
             self._lose(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
@@ -198,6 +217,8 @@ class Session:
             )
             self._note_policy()
             self._status.warnings = tuple(self._engine.warnings())
+            if self._observer is not None:
+                self._status.warnings += tuple(self._observer.warnings())
         except Exception as error:  # whatever it was: the next snapshot starts a new engine
             self._renew(error)
             return Proposals.none()
@@ -257,5 +278,7 @@ class Session:
         self._status.config_error = self._status.engine_error = self._status.policy_error = ""
         if self._keeper is not None:
             self._keeper.changed(before, settings)
+        if self._observer is not None:
+            self._observer.follow(settings)
         self._note_policy()
         _log.info("settings read again: %s", self._status.policy)

@@ -1,0 +1,173 @@
+"""Remembers finished jobs: the frames that were answered become stages, and those profiles in the store.
+
+All of it happens on a thread of its own, after the answer. A store that cannot be used, or a recorder that falls
+behind, costs what would have been remembered, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import Final
+
+from treadle.config.settings import Profiles, Settings
+from treadle.profiles.errors import StoreError
+from treadle.profiles.retention import Retention
+from treadle.profiles.run import JobRun
+from treadle.profiles.store import ProfileStore, open_store
+from treadle.stages.tracker import StageTracker
+from treadle.wire.decoder import FrameDecoder
+from treadle.wire.header import read_frame_header
+
+_log = logging.getLogger(__name__)
+
+WAITING_BYTES_MAX: Final = 64 << 20
+"""Frames that wait; beyond, all are dropped up to the next snapshot."""
+
+WAITING_RUNS_MAX: Final = 1_000
+"""Finished jobs that wait for a store that cannot be used; the oldest go first."""
+
+RETRY_MS: Final = 60_000
+"""How long a store that could not be used is left alone."""
+
+OpenStore = Callable[[str, Retention], ProfileStore]
+
+
+class ProfileRecorder:
+    """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings."""
+
+    def __init__(self, open_: OpenStore = open_store) -> None:
+        self._open = open_
+        self._changed = Condition()
+        self._waiting: deque[bytes | Profiles] = deque()
+        self._waiting_bytes = 0
+        self._enabled = False
+        self._lost = True
+        """Only a snapshot will be taken."""
+        self._busy = False
+        self._settings = Profiles()
+        self._decoder = FrameDecoder()
+        self._tracker = StageTracker()
+        self._store: ProfileStore | None = None
+        self._runs: deque[JobRun] = deque(maxlen=WAITING_RUNS_MAX)
+        self._refused_ms: int | None = None
+        self._problem = ""
+
+    def start(self) -> None:
+        """Begin to work, until the end of the process."""
+        Thread(target=self._work, name="profiles", daemon=True).start()
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on."""
+        with self._changed:
+            if self._waiting and isinstance(self._waiting[-1], Profiles):
+                self._waiting.pop()
+            self._waiting.append(settings.profiles)
+            self._enabled = bool(settings.profiles.store)
+            self._lost = self._lost or not self._enabled
+            self._changed.notify()
+
+    def take(self, frame: bytes) -> None:
+        """Take a frame that was answered."""
+        if not self._enabled:
+            return
+        with self._changed:
+            if self._lost and not read_frame_header(frame)[0].snapshot:
+                return
+            if self._waiting_bytes + len(frame) > WAITING_BYTES_MAX:
+                _log.warning("profiles are not recorded up to the next snapshot: %d bytes wait", self._waiting_bytes)
+                self._lost = True
+                return
+            self._lost = False
+            self._waiting.append(frame)
+            self._waiting_bytes += len(frame)
+            self._changed.notify()
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know: why nothing is remembered now."""
+        problem = self._problem
+        return (f"jobs are not remembered: {problem}",) if problem else ()
+
+    def wait_idle(self) -> None:
+        """Wait until all that was taken has been worked on."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and not self._busy)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._waiting))
+                item = self._waiting.popleft()
+                self._waiting_bytes -= len(item) if isinstance(item, bytes) else 0
+                self._busy = True
+            try:
+                if isinstance(item, Profiles):
+                    self._configure(item)
+                else:
+                    self._record(item)
+            except Exception:  # whatever it was: scheduling goes on, and so does recording from the next snapshot
+                _log.exception("a frame was not recorded; jobs are remembered again from the next snapshot on")
+                self._tracker, self._decoder = StageTracker(), FrameDecoder()
+                with self._changed:
+                    self._lost = True
+                    self._waiting = deque(item for item in self._waiting if isinstance(item, Profiles))
+                    self._waiting_bytes = 0
+
+    def _configure(self, settings: Profiles) -> None:
+        if settings == self._settings:
+            return
+        self._settings = settings
+        self._close("")
+        self._refused_ms = None
+        if not settings.store:
+            self._tracker, self._decoder = StageTracker(), FrameDecoder()
+            self._runs.clear()
+            return
+        self._opened()
+
+    def _record(self, content: bytes) -> None:
+        if not self._settings.store:
+            return
+        frame = self._decoder.decode(content)
+        now_ms = frame.header.rm_time_ms
+        self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
+        self._runs.extend(self._tracker.finished())
+        if self._runs and (self._refused_ms is None or abs(now_ms - self._refused_ms) >= RETRY_MS):
+            self._put(now_ms)
+
+    def _put(self, now_ms: int) -> None:
+        """Put the runs that wait into the store, as far as it takes them."""
+        self._refused_ms = now_ms
+        store = self._opened()
+        if store is None:
+            return
+        try:
+            while self._runs:
+                store.put(self._runs[0], now_ms)
+                self._runs.popleft()
+            self._refused_ms = None
+        except StoreError as error:
+            self._close(str(error))
+
+    def _opened(self) -> ProfileStore | None:
+        if self._store is None:
+            kept = self._settings
+            try:
+                self._store = self._open(kept.store, Retention(kept.age_days, kept.rows_per_user, kept.size_mb))
+                self._problem = ""
+                _log.info("jobs are remembered in %s", self._store.name)
+            except StoreError as error:
+                self._close(str(error))
+        return self._store
+
+    def _close(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            _log.warning("jobs are not remembered: %s", problem)
+        self._problem = problem
+        if self._store is not None:
+            self._store.close()
+            self._store = None
