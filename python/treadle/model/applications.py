@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 import numpy as np
@@ -46,6 +47,10 @@ APPLICATION: Final = np.dtype(
 )
 
 
+MOVED_MAX: Final = 16
+"""If more applications are not in their place, all are sorted."""
+
+
 class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
@@ -57,6 +62,8 @@ class ApplicationTable(Table):
         self.leaf_applications: I32 = np.zeros(0, np.int32)
         self.rank: I32 = np.zeros(0, np.int32)
         self._order_is_old = True
+        self._moved: set[int] = set()
+        """Applications that are not where they belong in the order, unless all of it is old."""
 
     def apply(self, event: events.Applications, names: Names) -> None:
         """Take the state of application attempts, absolute. What `replaces` drops is the caller's business."""
@@ -69,7 +76,8 @@ class ApplicationTable(Table):
             same = (columns["queue"][at] == event.queue) & (columns["priority"][at] == event.priority)
             active = int(ApplicationState.ACTIVE)
             same &= (columns["state"][at] == active) == (event.state == active)
-            self._order_is_old = not bool(same.all())
+            same &= (columns["id"][at] == event.id) & (columns["attempt"][at] == event.attempt)
+            self._moved.update(at[~same].tolist())
         columns["cluster_timestamp"][at] = event.cluster_timestamp
         columns["id"][at] = event.id
         columns["attempt"][at] = event.attempt
@@ -102,12 +110,54 @@ class ApplicationTable(Table):
         """List the active applications of each leaf, highest priority first, then by application id (YARN's fifo).
 
         The applications of queue q are ``leaf_applications[leaf_first[q]:leaf_first[q + 1]]``; ``rank`` is the place
-        of an application in the whole list. Sorts only if an application came, went, or changed its queue or
-        priority.
+        of an application in the whole list. Only applications that came, went, or changed their queue or priority are
+        put in their place, unless they are many.
         """
-        if not self._order_is_old:
-            return
+        if not self._order_is_old and len(self._moved) <= MOVED_MAX:
+            for application in sorted(self._moved):
+                self._take_out(application)
+            for application in sorted(self._moved):
+                self._put_in(application)
+        else:
+            self._sort_all()
         self._order_is_old = False
+        self._moved.clear()
+
+    def _key(self, application: int) -> tuple[int, ...]:
+        row = self.at[application]
+        return (
+            -int(row["priority"]),
+            int(row["cluster_timestamp"]),
+            int(row["id"]),
+            int(row["attempt"]),
+            application,
+        )
+
+    def _take_out(self, application: int) -> None:
+        """Take an application out of the list, if it is there."""
+        place = int(self.rank[application]) if application < len(self.rank) else len(self.leaf_applications)
+        if place < len(self.leaf_applications) and self.leaf_applications[place] == application:
+            queue = int(np.searchsorted(self.leaf_first, place, side="right")) - 1
+            self.leaf_applications = np.delete(self.leaf_applications, place)
+            self.leaf_first[queue + 1 :] -= 1
+            self._rank()
+
+    def _put_in(self, application: int) -> None:
+        """Put an application in its place, if it is active; all others in the list are in theirs."""
+        queue = int(self.at["queue"][application])
+        if self.at["state"][application] != int(ApplicationState.ACTIVE) or not 0 <= queue < len(self.leaf_first) - 1:
+            return
+        first, last = int(self.leaf_first[queue]), int(self.leaf_first[queue + 1])
+        place = bisect_left(self.leaf_applications, self._key(application), first, last, key=self._key)
+        self.leaf_applications = np.insert(self.leaf_applications, place, application)
+        self.leaf_first[queue + 1 :] += 1
+        self._rank()
+
+    def _rank(self) -> None:
+        self.rank = np.zeros(len(self.at), np.int32)
+        self.rank[self.leaf_applications] = np.arange(len(self.leaf_applications), dtype=np.int32)
+
+    def _sort_all(self) -> None:
         queues = len(self.leaf_first) - 1
         columns = self.at
         here = (
@@ -125,5 +175,4 @@ class ApplicationTable(Table):
         self.leaf_applications = active[np.lexsort(keys)]
         counts = np.bincount(columns["queue"][active], minlength=queues)
         self.leaf_first[1:] = np.cumsum(counts)
-        self.rank = np.zeros(len(columns), np.int32)
-        self.rank[self.leaf_applications] = np.arange(len(active), dtype=np.int32)
+        self._rank()

@@ -37,10 +37,10 @@ class ModelError(ValueError):
 
 
 def grown(column: npt.NDArray[Any], rows: int, fill: Any) -> npt.NDArray[Any]:
-    """Return ``column`` with at least ``rows`` rows, the new ones set to ``fill``; capacity at least doubles."""
+    """Return ``column`` with at least ``rows`` rows, the new ones set to ``fill``; capacity grows by half at least."""
     if len(column) >= rows:
         return column
-    bigger = np.full((max(rows, 2 * len(column), 16), *column.shape[1:]), fill, column.dtype)
+    bigger = np.full((max(rows, len(column) + len(column) // 2, 16), *column.shape[1:]), fill, column.dtype)
     bigger[: len(column)] = column
     return bigger
 

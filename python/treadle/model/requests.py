@@ -34,6 +34,7 @@ REQUEST: Final = np.dtype(
         ("hold_node", "i4"),  # the node held for it, or -1
         ("hold_avoid", "i4"),  # the node that was held for it in vain, or -1
         ("told", "i4"),  # what was told of its tasks, or -1
+        ("group", "i4"),  # where the group of its tasks was found last, or -1
         ("relax", "u1"),
         ("constrained", "u1"),
         ("cool_level", "u1"),

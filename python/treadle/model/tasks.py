@@ -44,13 +44,17 @@ TASK: Final = np.dtype(
 )
 
 
+MANY: Final = 4096
+"""Of more steps than these it pays to count how many groups there can be among them."""
+
+
 class TaskTable(Table):
     """Groups of tasks by ``index.find(application, priority)``. The amounts are what those that run have together."""
 
     def __init__(self, resources: int) -> None:
         super().__init__(GROUP, (resources,), {"application": -1})
         self.index = PairMap()
-        self._tasks = Table(TASK, (resources,))
+        self._tasks = Table(TASK)
         self._task_index = PairMap()
         self._free: I32 = np.zeros(16, np.int32)
         self._free_tasks: I32 = np.zeros(16, np.int32)
@@ -61,9 +65,12 @@ class TaskTable(Table):
         """Take steps in the lives of containers, in order. Steps of applications that are gone mean nothing."""
         more = len(event.application)
         apps.cover(np.maximum(event.application, 0), "application")
-        self.reserve(int(self._next[0]) + more)
+        groups = more
+        if more > MANY:
+            groups = len(np.unique((event.application.astype(np.int64) << 32) | (event.priority & 0x7FFFFFFF)))
+        self.reserve(int(self._next[0]) + groups)
         self._free = grown(self._free, len(self.at) + 1, 0)
-        self.index.reserve(more)
+        self.index.reserve(groups)
         self._tasks.reserve(int(self._next_task[0]) + more)
         self._free_tasks = grown(self._free_tasks, len(self._tasks.at) + 1, 0)
         self._task_index.reserve(more)
@@ -75,7 +82,6 @@ class TaskTable(Table):
             self._free,
             self._next,
             self._tasks.at,
-            self._tasks.amounts,
             self._task_index.pairs,
             self._free_tasks,
             self._next_task,

@@ -90,7 +90,7 @@ class Composition:
         """
         charge(view.apps, cluster.apps.size, max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0)
         cluster.charged_ms = now_ms
-        self._jobs = Jobs(cluster, view, self._estimate, scratch.list, scratch.rates[CLUSTER], now_ms)
+        self._jobs = Jobs(cluster, view, self._estimate, scratch.rates[CLUSTER], now_ms)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
             self._estimate.ask(self._moment(cluster, now_ms, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, Records
+from treadle.model.types import F64
 from treadle.model.view import View
 from treadle.policy.kernel import work as kernel
 from treadle.policy.parts import Estimate
@@ -18,22 +18,19 @@ class Jobs:
     active.
     """
 
-    def __init__(
-        self, cluster: Cluster, view: View, estimate: Estimate, listed: Records, totals: F64, now_ms: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, view: View, estimate: Estimate, totals: F64, now_ms: int) -> None:
         """Look at a cluster.
 
         Args:
             cluster: the model
             view: its columns
             estimate: how long tasks take
-            listed: the active applications, in the column ``application``
             totals: the cluster's resources
             now_ms: the RM's time
         """
         self.cluster = cluster
         self.now_ms = now_ms
-        self._view, self._estimate, self._listed, self._totals = view, estimate, listed, totals
+        self._view, self._estimate, self._totals = view, estimate, totals
         self._work: tuple[F64, F64] | None = None
 
     def rows_ms(self) -> tuple[F64, F64]:
@@ -65,7 +62,9 @@ class Jobs:
             default_ms = float(self._estimate.default_ms)
             kernel.add_work(
                 self._view,
-                self._listed,
+                self.cluster.requests.size,
+                self.cluster.told.size,
+                self.cluster.tasks.size,
                 rows_ms,
                 groups_ms,
                 default_ms,

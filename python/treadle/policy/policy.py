@@ -9,7 +9,6 @@ import numpy as np
 from treadle.config.settings import Settings
 from treadle.model.assumed import PROPOSAL, Batch
 from treadle.model.cluster import Cluster
-from treadle.model.columns import TOTAL
 from treadle.model.types import I64, Records
 from treadle.model.view import View
 from treadle.policy.composition import Composition
@@ -17,7 +16,7 @@ from treadle.policy.file_parts import Calls, PartFailure, Watch, unwatched
 from treadle.policy.holds import Holds
 from treadle.policy.kernel.place import place
 from treadle.policy.kernel.scratch import CLUSTER, DELAYED, PLACED, Knobs, Scratch
-from treadle.policy.kernel.work import note_use
+from treadle.policy.kernel.work import add_up_nodes, note_use
 
 NODE_LOCALITY_DELAY = 40
 """YARN's default of yarn.scheduler.capacity.node-locality-delay."""
@@ -129,14 +128,13 @@ class Policy:
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
         settings, fit = cluster.settings, self._parts.fit
-        here = view.nodes["state"] > 0
-        scratch.rates[CLUSTER] = view.node_amounts[here, TOTAL].sum(axis=0)
+        nodes = int(add_up_nodes(view, scratch.rates[CLUSTER]))
         roots = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] < 0))
         return Knobs(
             now_ms=now_ms,
             decide=cluster.decide,
             root=int(roots[0]) if len(roots) else -1,
-            cluster_nodes=max(int(np.count_nonzero(here)), 1),
+            cluster_nodes=max(nodes, 1),
             heartbeat_ms=max(integer(settings, "nm-heartbeat-ms", HEARTBEAT_MS), 1),
             node_delay=max(integer(settings, "node-locality-delay", NODE_LOCALITY_DELAY), 0),
             rack_delay=max(integer(settings, "rack-locality-additional-delay", -1), -1),

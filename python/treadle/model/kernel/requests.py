@@ -70,6 +70,7 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].hold_node = -1
     rows[row].hold_avoid = -1
     rows[row].told = -1
+    rows[row].group = -1
 
 
 @kernel

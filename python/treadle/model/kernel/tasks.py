@@ -58,9 +58,9 @@ def group_of(
 
 @inner
 def begin_task(
-    groups: Records, amounts: I64, tasks: Records, task_amounts: I64, task: int, group: int, created_ms: int
+    groups: Records, amounts: I64, tasks: Records, capability: I64, i: int, task: int, group: int, created_ms: int
 ) -> None:
-    """Count a task, whose amounts are set, among those that run."""
+    """Count a task, that has what is in row ``i`` of ``capability``, among those that run."""
     tasks[task].group = group
     tasks[task].created_ms = created_ms
     tasks[task].before = -1
@@ -71,12 +71,12 @@ def begin_task(
     groups[group].running += 1
     groups[group].created_ms += created_ms
     for r in range(amounts.shape[1]):
-        amounts[group, r] += task_amounts[task, r]
+        amounts[group, r] += capability[i, r]
 
 
 @inner
-def end_task(groups: Records, amounts: I64, tasks: Records, task_amounts: I64, task: int) -> None:
-    """Count a task among those that run no longer."""
+def end_task(groups: Records, amounts: I64, tasks: Records, task: int) -> None:
+    """Count a task, that has had as much as the others of its group, among those that run no longer."""
     group = tasks[task].group
     if tasks[task].before >= 0:
         tasks[tasks[task].before].next = tasks[task].next
@@ -84,10 +84,10 @@ def end_task(groups: Records, amounts: I64, tasks: Records, task_amounts: I64, t
         groups[group].first = tasks[task].next
     if tasks[task].next >= 0:
         tasks[tasks[task].next].before = tasks[task].before
+    for r in range(amounts.shape[1]):
+        amounts[group, r] -= amounts[group, r] // groups[group].running
     groups[group].running -= 1
     groups[group].created_ms -= tasks[task].created_ms
-    for r in range(amounts.shape[1]):
-        amounts[group, r] -= task_amounts[task, r]
 
 
 @kernel
@@ -99,7 +99,6 @@ def apply_containers(
     free: I32,
     next_unused: I64,
     tasks: Records,
-    task_amounts: I64,
     task_index: Records,
     free_tasks: I32,
     next_task: I64,
@@ -125,14 +124,12 @@ def apply_containers(
                 task = take_from(free_tasks, next_task)
                 put(task_index, key, task)
                 tasks[task].key = key
-                for r in range(amounts.shape[1]):
-                    task_amounts[task, r] = capability[i, r]
-                begin_task(groups, amounts, tasks, task_amounts, task, group, created_ms[i])
+                begin_task(groups, amounts, tasks, capability, i, task, group, created_ms[i])
             continue
         group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
         task = remove(task_index, key)
         if task >= 0:
-            end_task(groups, amounts, tasks, task_amounts, task)
+            end_task(groups, amounts, tasks, task)
             free_tasks[0] += 1
             free_tasks[free_tasks[0]] = task
         if exit_status[i] == SUCCESS or exit_status[i] == KILLED_BY_AM:

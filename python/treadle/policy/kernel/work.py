@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.columns import ASSUMED, USED
+from treadle.model.columns import ASSUMED, TOTAL, USED
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find
 from treadle.model.kernel.tasks import group_key
@@ -66,13 +66,25 @@ def observed_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_
         app = view.rows[row].application
         if app < 0:
             continue
-        group = find(view.group_index, group_key(app, view.rows[row].priority))
+        group = group_of_row(view, row)
         if group >= 0:
             rows_ms[row] = groups_ms[group]
         else:
             mean = application_mean_ms(view, app)
             if mean >= 0.0:
                 rows_ms[row] = mean
+
+
+@inner
+def group_of_row(view: View, row: int) -> int:
+    """Return the group of a request row's tasks, or -1. Where it was found last is tried first."""
+    app, group = view.rows[row].application, view.rows[row].group
+    known = group >= 0 and view.groups[group].application == app
+    if known and view.groups[group].priority == view.rows[row].priority:
+        return group
+    group = find(view.group_index, group_key(app, view.rows[row].priority))
+    view.rows[row].group = group
+    return group
 
 
 @inner
@@ -104,69 +116,62 @@ def demand_of(amounts: I64, at: int, counted: U8, totals: F64) -> float:
 
 
 @inner
-def add_asks(
-    view: View, app: int, rows_ms: F64, groups_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64
-) -> None:
-    """Add an application's tasks that wait; those that run too, where it was told how many have not ended."""
-    group = view.apps[app].first_group
-    while group >= 0:
-        view.groups[group].covered = 0
-        group = view.groups[group].next
-    row = view.apps[app].first_row
-    while row >= 0:
-        told = view.rows[row].told
-        if told < 0 or view.told[told].tasks < 0:
+def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64) -> None:
+    """Add the tasks that requests ask for, except where it was told how many have not ended."""
+    for row in range(rows):
+        app, told = view.rows[row].application, view.rows[row].told
+        if app >= 0 and (told < 0 or view.told[told].tasks < 0):
             left_ms = view.rows[row].count * or_default(rows_ms[row], default_ms)
             time_ms[app] += left_ms
             work[app] += left_ms * demand_of(view.capability, row, view.counted, totals)
-        row = view.rows[row].next
-    told = view.apps[app].first_told
-    while told >= 0:
-        if view.told[told].tasks >= 0:
-            group = -1
-            if view.told[told].priority >= 0:
-                group = find(view.group_index, group_key(app, view.told[told].priority))
-            duration_ms = float(view.told[told].duration_ms)
-            if view.told[told].row >= 0:
-                duration_ms = rows_ms[view.told[told].row]
-            elif group >= 0:
-                duration_ms = groups_ms[group]
-            if group >= 0:
-                view.groups[group].covered = 1
-            left_ms = view.told[told].tasks * or_default(duration_ms, default_ms)
-            time_ms[app] += left_ms
-            work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
-        told = view.told[told].next
+
+
+@inner
+def add_told(
+    view: View, keys: int, rows_ms: F64, groups_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64
+) -> None:
+    """Add the tasks of keys of which it was told how many have not ended; mark the groups that these cover."""
+    for told in range(keys):
+        app = view.told[told].application
+        if app < 0 or view.told[told].tasks < 0:
+            continue
+        group = -1
+        if view.told[told].priority >= 0:
+            group = find(view.group_index, group_key(app, view.told[told].priority))
+        duration_ms = float(view.told[told].duration_ms)
+        if view.told[told].row >= 0:
+            duration_ms = rows_ms[view.told[told].row]
+        elif group >= 0:
+            duration_ms = groups_ms[group]
+        if group >= 0:
+            view.groups[group].covered = 1
+        left_ms = view.told[told].tasks * or_default(duration_ms, default_ms)
+        time_ms[app] += left_ms
+        work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
 
 
 @inner
 def add_running(
-    view: View,
-    app: int,
-    groups_ms: F64,
-    default_ms: float,
-    totals: F64,
-    now_ms: int,
-    work: F64,
-    time_ms: F64,
+    view: View, groups: int, groups_ms: F64, default_ms: float, totals: F64, now_ms: int, work: F64, time_ms: F64
 ) -> None:
-    """Add the rests of an application's tasks that run, or, if they are in already as a whole, take off their past."""
-    group = view.apps[app].first_group
-    while group >= 0:
-        running = view.groups[group].running
-        if running > 0:
+    """Add the rests of tasks that run, or, if they are in already as a whole, take off their past."""
+    for group in range(groups):
+        app, running = view.groups[group].application, view.groups[group].running
+        if app >= 0 and running > 0:
             whole_ms = running * or_default(groups_ms[group], default_ms)
             past_ms = min(float(max(running * now_ms - view.groups[group].created_ms, 0)), whole_ms)
             more_ms = -past_ms if view.groups[group].covered else whole_ms - past_ms
             time_ms[app] += more_ms
             work[app] += more_ms * demand_of(view.group_amounts, group, view.counted, totals) / running
-        group = view.groups[group].next
+        view.groups[group].covered = 0
 
 
 @kernel
 def add_work(
     view: View,
-    listed: Records,
+    rows: int,
+    keys: int,
+    groups: int,
     rows_ms: F64,
     groups_ms: F64,
     default_ms: float,
@@ -175,14 +180,29 @@ def add_work(
     work: F64,
     time_ms: F64,
 ) -> None:
-    """Set for each listed application the sum over its remaining tasks of duration x demands, and of durations.
+    """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
-    Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``work`` and ``time_ms``
-    are 0 before. A task that has run longer than expected counts as about to end.
+    Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``rows``, ``keys`` and
+    ``groups`` are how many request rows, told keys and groups of tasks there are; ``work`` and ``time_ms`` are 0
+    before. A task that has run longer than expected counts as about to end.
     """
-    for at in range(len(listed)):
-        app = listed[at].application
-        add_asks(view, app, rows_ms, groups_ms, default_ms, totals, work, time_ms)
-        add_running(view, app, groups_ms, default_ms, totals, now_ms, work, time_ms)
+    add_asks(view, rows, rows_ms, default_ms, totals, work, time_ms)
+    add_told(view, keys, rows_ms, groups_ms, default_ms, totals, work, time_ms)
+    add_running(view, groups, groups_ms, default_ms, totals, now_ms, work, time_ms)
+    for app in range(len(work)):
         work[app] = max(work[app], 0.0)
         time_ms[app] = max(time_ms[app], 0.0)
+
+
+@kernel
+def add_up_nodes(view: View, totals: F64) -> int:
+    """Set the cluster's resources, and return how many nodes it has."""
+    count = 0
+    for r in range(len(totals)):
+        totals[r] = 0.0
+    for node in range(len(view.nodes)):
+        if view.nodes[node].state > 0:
+            count += 1
+            for r in range(len(totals)):
+                totals[r] += view.node_amounts[node, TOTAL, r]
+    return count
