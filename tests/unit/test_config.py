@@ -75,8 +75,10 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         ),
         (
             "polcy: {}\n",
-            "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, hold, limits, policy, profiles, seed; "
-            "did you mean policy?",
+            (
+                "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, hold, limits, policy, profiles, seed; "
+                "did you mean policy?"
+            ),
         ),
         (
             "policy:\n  fot: {}\n",
