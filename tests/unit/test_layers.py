@@ -33,10 +33,11 @@ ALLOWED = {
     "fairness": BASE,
     "dag": BASE,
     "workload": BASE | {"dag"},
+    "estimate": BASE | {"dag", "workload"},
     "planner": MODEL | {"dag", "model"},
     "profiles": MODEL,
     "stages": BASE | {"profiles"},
-    "simulator": JOBS | SIDECAR,
+    "simulator": JOBS | {"estimate"} | SIDECAR,
     "model": MODEL,
     "policy": POLICY,
     "engine": ENGINE,
@@ -45,6 +46,7 @@ ALLOWED = {
     "demo": TOOLS | {"minicluster"},
     "bench": TOOLS | SIDECAR | {"minicluster"},
     "cli": JOBS
+    | {"estimate"}
     | SIDECAR
     | TOOLS
     | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "simulator", "stages"},

@@ -21,6 +21,8 @@ class JobFeatures:
     cpu: float
     """Requested by a task, in whatever unit the trace has; as ``memory``."""
     memory: float
+    width: int
+    """How many tasks it has, whether or not all of them were seen to finish."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,12 +48,13 @@ def google_slearn(
 ) -> SLearnTrace:
     """Build history and workload.
 
-    Jobs submitted before the cut are history. From those after it ``jobs`` are drawn, each with the same chance; they
+    All jobs submitted before the cut are history, with the tasks that were seen to finish: leaving any out would only
+    weaken those who learn from it. From those after it ``jobs`` are drawn, each with the same chance; they
     keep their order and their gaps, which one factor then stretches to the wanted load: the mean over windows of
     1,000 s that slide by 100 s, as in table 5. A node runs one task at a time, and a job is one stage.
 
     How the extract's limits are treated: a job of which less than ``seen_share`` of the tasks were seen to finish is
-    dropped on both sides, and of the others only the tasks seen count (long tasks are missing, and more so near the
+    never drawn, and of the others only the tasks seen count (long tasks are missing, and more so near the
     end and before the gap: ``tail_ms`` shows what that does). Arrivals behind the gap move forward by its length.
     Tasks keep their durations.
 
@@ -63,7 +64,7 @@ def google_slearn(
         jobs: how many to draw.
         nodes: of the cluster, each with one slot.
         load: mean load of the windows.
-        tasks_max: jobs with more tasks are dropped on both sides.
+        tasks_max: jobs with more tasks are not drawn.
         cut: where in the window history ends, as a share of it.
         seen_share: of a job's tasks that must have been seen to finish.
         tail_ms: jobs submitted within this time of the end of the extract are dropped.
@@ -75,14 +76,12 @@ def google_slearn(
     """
     _check(seed, jobs, nodes, cut, seen_share)
     cut_ms = WINDOW_MS[0] + round(cut * (WINDOW_MS[1] - WINDOW_MS[0]))
-    usable = sorted(
-        (job for job in google_jobs(path, progress) if _usable(job, tasks_max, seen_share)),
-        key=lambda job: job.submit_ms,
-    )
-    if any(not job.job_name for job in usable):
+    found = sorted(google_jobs(path, progress), key=lambda job: job.submit_ms)
+    if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
-    history = tuple(_record(job) for job in usable if job.submit_ms < cut_ms)
-    later = [job for job in usable if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
+    history = tuple(google_record(job) for job in found if job.submit_ms < cut_ms)
+    later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
+    later = [job for job in later if _usable(job, tasks_max, seen_share)]
     if len(later) < jobs:
         raise wrong(path, "", f"{jobs} jobs are to be drawn, but only {len(later)} are left after the cut")
     chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
@@ -90,15 +89,16 @@ def google_slearn(
     first_ms = _without_gap(drawn[0].submit_ms)
     workload = arranged(google_job(job, slot, _without_gap(job.submit_ms) - first_ms) for job in drawn)
     capacity = {name: nodes * amount for name, amount in slot.items()}
-    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), tuple(map(_record, drawn)))
+    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), tuple(map(google_record, drawn)))
 
 
 def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
     return job.tasks <= tasks_max and job.finished >= seen_share * job.tasks
 
 
-def _record(job: GoogleJob) -> JobRecord:
-    features = JobFeatures(job.logical_name, job.job_name, job.user, job.submit_ms, job.cpu, job.memory)
+def google_record(job: GoogleJob) -> JobRecord:
+    """Return a row of the extract as a record: its features, and the tasks that were seen to finish."""
+    features = JobFeatures(job.logical_name, job.job_name, job.user, job.submit_ms, job.cpu, job.memory, job.tasks)
     return JobRecord(str(job.id), features, job.durations_ms, job.end_ms)
 
 

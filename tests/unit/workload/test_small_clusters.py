@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,11 +60,14 @@ def test_slearn_splits_draws_and_scales(extract: Path) -> None:
 
 
 def test_slearn_drops_what_is_too_wide_or_was_not_seen(extract: Path) -> None:
-    history, _, records = google_slearn(extract, 5, 300, nodes=20)
-    widths = Counter(record.tasks for record in (*history, *records))
-    assert set(widths) == {1, 2, 10, 150}  # a job of 2 of which 1 was seen is none of 1
-    lax, _, _ = google_slearn(extract, 5, 300, nodes=20, seen_share=0.4, tasks_max=200)
-    assert {record.tasks for record in lax} > {5, 75, 200}
+    history, _, records = google_slearn(extract, 5, 500, nodes=20)
+    assert {record.tasks for record in records} == {1, 2, 10, 150}
+    assert all(record.tasks == record.features.width for record in records)  # none of 2 of which 1 was seen
+    assert {record.features.width for record in history} == {1, 2, 10, 150, 200}
+    assert any(record.tasks < record.features.width for record in history)
+    lax = google_slearn(extract, 5, 500, nodes=20, seen_share=0.4, tasks_max=200).records
+    assert {record.tasks for record in lax} > {1, 2, 5, 10}
+    assert any(record.tasks < record.features.width for record in lax)
 
 
 def test_slearn_is_drawn_by_seed(extract: Path) -> None:
