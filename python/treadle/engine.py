@@ -160,7 +160,8 @@ class Engine:
     def _fall_back(self, failure: PartFailure) -> Settings:
         """Return settings with the last good policy, or the default one, and note the change."""
         good, self._good = self._good or default_settings(), None
-        self._running = replace(self._settings, policy=good.policy)
+        failure.digest = self._running.digest
+        self._running = replace(self._settings, policy=good.policy, source=good.source)
         self._failure = failure
         switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))
         self._switches = [*self._switches, switch][-SWITCHES_MAX:]

@@ -40,7 +40,7 @@ def test_what_failed_is_not_tried_again_until_it_changes(tmp_path: Path) -> None
     engine.apply(small_cluster())
     assert len(engine.decide(100_000, 10, sequence=1)) == 10
     assert engine.failure is not None
-    first.failed(settings, engine.failure)
+    first.failed(settings, engine.failure, engine.running)
 
     with pytest.raises(ConfigError, match="nothing has changed since; change it"):
         first.read()
@@ -67,7 +67,9 @@ def test_the_last_good_policy_is_kept_in_full(tmp_path: Path) -> None:
     engine.apply(small_cluster())
     engine.decide(100_000, 10, sequence=1)
     assert engine.failure is not None
-    first.failed(bad, engine.failure)
+    first.failed(bad, engine.failure, engine.running)
+
+    assert engine.running.digest == good.digest
 
     second = policies(file)
     again = second.start()

@@ -243,7 +243,7 @@ class Keeper:
     def changed(self, before: Settings, now: Settings) -> None:
         self.told.append(("changed", (before, now)))
 
-    def failed(self, settings: Settings, failure: PartFailure) -> None:
+    def failed(self, settings: Settings, failure: PartFailure, running: Settings) -> None:
         self.told.append(("failed", failure))
 
 

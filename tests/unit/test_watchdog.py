@@ -28,8 +28,15 @@ def test_what_takes_too_long_is_stopped() -> None:
     watch = Watchdog(0.02)
     with pytest.raises(PartStoppedError):
         watch(spin)
+    assert watch(lambda: 3) == 3, "what runs instead has a budget of its own"
+
+
+def test_what_runs_in_one_decide_shares_a_budget() -> None:
+    watch = Watchdog(60.0)
+    watch._left_s = -1.0
     with pytest.raises(PartStoppedError):
         watch(lambda: None)
+    watch._left_s = -1.0
     watch.begin()
     assert watch(lambda: 3) == 3
 

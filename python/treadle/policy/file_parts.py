@@ -83,6 +83,8 @@ class PartFailure(Exception):  # noqa: N818 (it is told, not handled)
         """Which call of such a part in its decide it was, from 1; 0: the part could not be made."""
         self.stopped = stopped
         """Was it stopped from outside? That is not repeated by the same events alone."""
+        self.digest = ""
+        """Of the settings that it was a part of."""
 
 
 class Watch(Protocol):

@@ -116,9 +116,11 @@ class LivePolicies:
             self._memory.remember_good(before)
         self._follow(now)
 
-    def failed(self, settings: Settings, failure: PartFailure) -> None:
-        """Take notice that a part failed and another policy took over."""
-        self._memory.remember_bad(settings.digest, str(failure))
+    def failed(self, settings: Settings, failure: PartFailure, running: Settings) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now."""
+        for digest in sorted({settings.digest, failure.digest} - {"", running.digest}):
+            self._memory.remember_bad(digest, str(failure))
+        self._follow(running)
 
     def begin(self) -> None:
         """Take notice that a decide begins."""

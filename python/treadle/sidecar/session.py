@@ -65,8 +65,8 @@ class PolicyKeeper(Protocol):
     def changed(self, before: Settings, now: Settings) -> None:
         """Take notice that the engine follows other settings; ``before`` did well."""
 
-    def failed(self, settings: Settings, failure: PartFailure) -> None:
-        """Take notice that a part failed and another policy took over."""
+    def failed(self, settings: Settings, failure: PartFailure, running: Settings) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now."""
 
 
 class FrameObserver(Protocol):
@@ -249,7 +249,7 @@ class Session:
         at = f"frame {self._sequence}, call {failure.call}"
         _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
         if self._keeper is not None:
-            self._keeper.failed(self._settings, failure)
+            self._keeper.failed(self._settings, failure, self._engine.running)
 
     def _reconfigure(self, configuration: int) -> None:
         """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""

@@ -55,17 +55,21 @@ class Watchdog:
         """Return what ``function`` returns.
 
         Raises:
-            PartStoppedError: the budget is used up.
+            PartStoppedError: the budget is used up; what runs instead gets another.
         """
-        if self._left_s <= 0:
-            raise PartStoppedError
         began = time.monotonic()
-        self._arm(began)
         try:
-            return function()
-        finally:
-            self._disarm_surely()
-            self._left_s -= time.monotonic() - began
+            if self._left_s <= 0:
+                raise PartStoppedError
+            self._arm(began)
+            try:
+                return function()
+            finally:
+                self._disarm_surely()
+                self._left_s -= time.monotonic() - began
+        except PartStoppedError:
+            self.begin()
+            raise
 
     def _arm(self, now: float) -> None:
         with self._condition:
