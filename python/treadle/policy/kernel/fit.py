@@ -221,7 +221,8 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     best, best_score, found = NO_NODE, 0.0, 0
     place = view.rows[row].first_locality
     while place >= 0 and found < knobs.window:
-        node = view.first_node[view.places[place].name]
+        asked = view.places[place].count > view.places[place].assumed
+        node = view.first_node[view.places[place].name] if asked else -1
         while node >= 0:
             good = scratch.spots[node].open and fits(view, scratch, row, node)
             if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, knobs, row, node):

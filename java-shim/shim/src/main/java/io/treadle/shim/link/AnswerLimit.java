@@ -1,30 +1,66 @@
 package io.treadle.shim.link;
 
+import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 
 /**
  * How many proposals an answer may hold, so that committing them takes a bounded time: while the link commits it cannot
  * renew the lease, and what was true of the cluster when the engine decided grows old. Used by the link thread only.
+ *
+ * <p>Committing an answer may take as long as it takes to get one, within {@link #LEAST_COMMIT_NANOS} and a quarter of
+ * the lease. On a machine with nothing to spare each exchange waits for a processor several times, and with shorter
+ * answers the link would do little but wait.
  */
 final class AnswerLimit {
-  /** What committing one answer should take. */
-  private static final long COMMIT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+  private static final long LEAST_COMMIT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
   /** So few that even a slow machine commits them well within a lease. */
   private static final int LEAST = 64;
-  /** The weight of the newest answer in the running mean. */
-  private static final double NEWEST = 0.3;
+  private static final long FIRST_GUESS_NANOS = 100_000;
+  /** So many answers are remembered; the median of them leaves out a commit that met a lock or a pause of the JVM. */
+  private static final int REMEMBERED = 5;
 
-  private double nanosPerProposal = 100_000;
+  private final long[] perProposal = new long[REMEMBERED];
+  private final long[] exchanges = new long[REMEMBERED];
+  private int nextPerProposal;
+  private int nextExchange;
 
-  /** The limit of the next answer; {@code most} is what the administrator allows. */
-  int next(int most) {
-    return (int) Math.min(most, Math.max(LEAST, COMMIT_NANOS / nanosPerProposal));
+  AnswerLimit() {
+    Arrays.fill(perProposal, FIRST_GUESS_NANOS);
+  }
+
+  /**
+   * The limit of the next answer.
+   *
+   * @param most what the administrator allows
+   * @param leaseMs how long a lease lasts, milliseconds
+   */
+  int next(int most, long leaseMs) {
+    long leaseNanos = TimeUnit.MILLISECONDS.toNanos(leaseMs);
+    long[] costs = sorted(perProposal);
+    long commit = Math.max(LEAST_COMMIT_NANOS, Math.min(leaseNanos / 4, sorted(exchanges)[REMEMBERED / 2]));
+    long usual = commit / costs[REMEMBERED / 2];
+    // and if each commit took as long as the slowest of late, the lease would still last
+    long slow = leaseNanos / 2 / costs[REMEMBERED - 1];
+    return (int) Math.min(most, Math.max(LEAST, Math.min(usual, slow)));
+  }
+
+  /** An answer came so long after what it answers. */
+  void answered(long wallNanos) {
+    exchanges[nextExchange] = wallNanos;
+    nextExchange = (nextExchange + 1) % REMEMBERED;
   }
 
   /** An answer was dealt with. One of a few proposals tells of the locks it met rather than of what they cost. */
   void committed(int proposals, long wallNanos) {
     if (proposals >= LEAST / 2) {
-      nanosPerProposal += NEWEST * ((double) wallNanos / proposals - nanosPerProposal);
+      perProposal[nextPerProposal] = Math.max(1, wallNanos / proposals);
+      nextPerProposal = (nextPerProposal + 1) % REMEMBERED;
     }
+  }
+
+  private static long[] sorted(long[] values) {
+    long[] copy = values.clone();
+    Arrays.sort(copy);
+    return copy;
   }
 }

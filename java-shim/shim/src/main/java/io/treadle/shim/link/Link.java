@@ -199,10 +199,12 @@ public final class Link implements Runnable {
     metrics.refusal(refusal);
     boolean ready = stage.ready();
     boolean enforce = now.enforce() && refusal == null;
-    int limit = ready ? answerLimit.next(now.config().proposalsMax()) : 0;
+    int limit = ready ? answerLimit.next(now.config().proposalsMax(), now.config().leaseMs()) : 0;
+    long begin = System.nanoTime();
     ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration(), limit, now.config().mode().text(),
         now.config().leaseMs()));
     checkNotStopping();
+    answerLimit.answered(System.nanoTime() - begin);
     if (answer == null) {
       signal();
       return;
