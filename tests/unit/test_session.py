@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from treadle.config.errors import ConfigError, Problem
-from treadle.config.parts import DEFAULTS, PartRegistry
+from treadle.config.parts import DEFAULTS, Part, PartRegistry
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.events import Event, Names, Snapshot
 from treadle.policy.file_parts import PartFailure
@@ -27,6 +27,7 @@ from treadle.wire.schema import FrameFlag
 PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():
     PARTS.register(_part, _kind)(lambda parameters: parameters)
+PARTS.register("share", "hdrf")(lambda parameters: parameters)
 SETTINGS = default_settings(PARTS)
 SNAPSHOT = int(FrameFlag.SNAPSHOT)
 MORE = int(FrameFlag.MORE)
@@ -192,12 +193,22 @@ def test_an_engine_that_always_fails_ends_the_session() -> None:
 def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     caller = Caller()
     status = caller.status(caller.send(1, SNAPSHOT))
-    assert status == {"policy": SETTINGS.policy.name(), "configuration": 0, "error": None, "warnings": []}
+    assert status == {"policy": SETTINGS.policy.name(), "overrides_guarantees": False, "configuration": 0, "error": None, "warnings": []}
     assert caller.send(2).status == ""
     caller.engines[0].said = ("odd",)
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
     assert caller.send(4).status == ""
     assert caller.status(caller.send(5, SNAPSHOT))["warnings"] == ["odd"]
+
+
+def test_the_status_says_that_a_share_overrides_the_guarantees() -> None:
+    caller = Caller()
+    assert caller.status(caller.send(1, SNAPSHOT))["overrides_guarantees"] is False
+    kind = PARTS.kinds("share")["hdrf"]
+    share = Part(kind, kind.parameters())
+    caller.settings = lambda: replace(SETTINGS, policy=replace(SETTINGS.policy, share=share))
+    caller.send(2)
+    assert caller.status(caller.send(3, configuration=1))["overrides_guarantees"] is True
 
 
 def test_a_long_status_is_cut() -> None:
@@ -259,7 +270,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
     name = SETTINGS.policy.name()
     assert len(answer.proposals) == 3
     error = f"policy.share (my.py:Mine): my.py:3: KeyError: 'x'; {name} runs instead"
-    assert caller.status(answer) == {"policy": name, "configuration": 0, "error": error, "warnings": []}
+    assert caller.status(answer) == {"policy": name, "overrides_guarantees": False, "configuration": 0, "error": error, "warnings": []}
     assert caller.send(3).status == ""
     assert f"the policy changes at frame 2, call 4: {error}" in caplog.text
     assert "Traceback" in caplog.text

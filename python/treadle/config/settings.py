@@ -83,6 +83,10 @@ class Policy:
         """Return the kinds of the parts in one line, for status pages and metrics."""
         return " ".join(f"{part}={getattr(self, part).label}" for part in QUESTIONS)
 
+    def overrides_guarantees(self) -> bool:
+        """Say whether queues are shared otherwise than the RM guarantees: its preemption would undo that."""
+        return self.share.kind.name != "capacity"
+
 
 @dataclass(frozen=True)
 class Source:

@@ -242,6 +242,7 @@ class Session:
         """Say which policy runs, and why if it is not the one configured."""
         failure = self._engine.failure
         self._status.policy = self._engine.running.policy.name()
+        self._status.overrides_guarantees = self._engine.running.policy.overrides_guarantees()
         if failure is None or failure is self._failure:
             return
         self._failure = failure

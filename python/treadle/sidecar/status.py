@@ -15,6 +15,8 @@ class Status:
     """What the ResourceManager shows of the engine, next to its metrics."""
 
     policy: str
+    overrides_guarantees: bool = False
+    """Does it share otherwise than the capacities of queues say? The preemption monitor must then be off."""
     configuration: int = 0
     config_error: str = ""
     policy_error: str = ""
@@ -42,6 +44,7 @@ class Status:
         return json.dumps(
             {
                 "policy": self.policy[:_TEXT_MAX],
+                "overrides_guarantees": self.overrides_guarantees,
                 "configuration": self.configuration,
                 "error": error[:_TEXT_MAX] or None,
                 "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],

@@ -45,6 +45,7 @@ final class Stage implements DecisionStage {
   private final Observer observer;
   private long reservationsSoughtMs;
   private long rulesReadMs;
+  private boolean overridesGuarantees;
   private volatile boolean refreshed = true;
   private volatile String refusal;
 
@@ -107,9 +108,15 @@ final class Stage implements DecisionStage {
         headroom.refreshLimits();
       }
       rulesReadMs = nowMs;
-      refusal = rules.refusal();
+      refusal = rules.refusal(overridesGuarantees);
     }
     return refusal;
+  }
+
+  @Override
+  public void overridesGuarantees(boolean overrides) {
+    overridesGuarantees = overrides;
+    refusal = rules.refusal(overrides);
   }
 
   @Override

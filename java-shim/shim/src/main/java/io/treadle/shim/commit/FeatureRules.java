@@ -1,6 +1,8 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.SchedulerPort;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
@@ -11,6 +13,11 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 public final class FeatureRules {
   static final String LAZY_PREEMPTION = "yarn.scheduler.capacity.lazy-preemption-enabled";
   static final String MULTI_NODE_PLACEMENT = "yarn.scheduler.capacity.multi-node-placement-enabled";
+  static final String PREEMPTION_OBSERVE_ONLY = "yarn.resourcemanager.monitor.capacity.preemption.observe_only";
+  private static final String MONITORS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
+  private static final List<String> HARMLESS_MONITORS = Arrays.asList(
+      MONITORS + "QueueConfigurationAutoRefreshPolicy", MONITORS + "AutoCreatedQueueDeletionPolicy",
+      MONITORS + "QueueManagementDynamicEditPolicy");
 
   private final SchedulerPort port;
 
@@ -22,12 +29,18 @@ public final class FeatureRules {
   /**
    * Why proposals must not be committed on this site, as it is configured now.
    *
+   * @param overridesGuarantees whether the engine's policy shares otherwise than the queues' capacities say
    * @return a sentence for the administrator that names the key to change, or null if nothing is against it
    */
-  public String refusal() {
+  public String refusal(boolean overridesGuarantees) {
     Configuration conf = port.scheduler().getConfiguration();
-    if (conf.getBoolean(LAZY_PREEMPTION, false)
-        && conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false)) {
+    boolean monitors = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false);
+    if (overridesGuarantees && monitors && preempts(conf)) {
+      return "the policy's share overrides the guarantees of queues, which the preemption monitor would restore by"
+          + " killing containers: set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false, or"
+          + " policy.share.kind in treadle.yaml to capacity";
+    }
+    if (conf.getBoolean(LAZY_PREEMPTION, false) && monitors) {
       return "lazy preemption only marks containers and leaves the killing to the placements of the stock scheduler:"
           + " set " + LAZY_PREEMPTION + " to false";
     }
@@ -36,5 +49,14 @@ public final class FeatureRules {
           + MULTI_NODE_PLACEMENT + " to false";
     }
     return null;
+  }
+
+  /** Whether a monitor may kill containers: any but those that only change queues, unless it is told to only look. */
+  private static boolean preempts(Configuration conf) {
+    if (conf.getBoolean(PREEMPTION_OBSERVE_ONLY, false)) {
+      return false;
+    }
+    String[] monitors = conf.getTrimmedStrings(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES);
+    return monitors.length == 0 || !HARMLESS_MONITORS.containsAll(Arrays.asList(monitors));
   }
 }

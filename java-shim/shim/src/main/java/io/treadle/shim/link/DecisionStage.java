@@ -12,6 +12,9 @@ public interface DecisionStage {
    */
   String refusal();
 
+  /** The engine has said whether its policy overrides the guarantees of queues; {@link #refusal} depends on it. */
+  void overridesGuarantees(boolean overrides);
+
   /** Whether the RM hands out containers yet: not while it recovers. */
   boolean ready();
 

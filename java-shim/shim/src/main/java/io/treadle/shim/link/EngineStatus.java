@@ -13,17 +13,20 @@ final class EngineStatus {
   private static final int TEXT_CHARACTERS = 1000;
 
   private final String policy;
+  private final boolean overridesGuarantees;
   private final String error;
   private final List<String> warnings;
 
-  private EngineStatus(String policy, String error, List<String> warnings) {
+  private EngineStatus(String policy, boolean overridesGuarantees, String error, List<String> warnings) {
     this.policy = policy;
+    this.overridesGuarantees = overridesGuarantees;
     this.error = error;
     this.warnings = warnings;
   }
 
   /**
-   * Reads {@code {"policy": text, "configuration": int, "error": text or null, "warnings": [text, ...]}}.
+   * Reads {@code {"policy": text, "overrides_guarantees": true or false, "configuration": int, "error": text or null,
+   * "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */
@@ -39,7 +42,8 @@ final class EngineStatus {
       }
     }
     String error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
-    return new EngineStatus(root.path("policy").asText(""), error, warnings);
+    boolean overrides = root.path("overrides_guarantees").asBoolean(false);
+    return new EngineStatus(root.path("policy").asText(""), overrides, error, warnings);
   }
 
   /** These texts go to the RM's log. */
@@ -50,6 +54,11 @@ final class EngineStatus {
   /** The policy's name. */
   String policy() {
     return policy;
+  }
+
+  /** Whether it shares the cluster otherwise than the queues' capacities say. */
+  boolean overridesGuarantees() {
+    return overridesGuarantees;
   }
 
   /** What is wrong with the engine's settings, empty if nothing. */

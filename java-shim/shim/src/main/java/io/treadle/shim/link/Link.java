@@ -217,7 +217,7 @@ public final class Link implements Runnable {
       entered = false;
     }
     lease.renew();
-    if (enforce) {
+    if (enforce && stage.refusal() == null) {
       commit(answer, limit);
     } else {
       entered = false;
@@ -272,6 +272,7 @@ public final class Link implements Runnable {
     if (!answer.status().isEmpty()) {
       EngineStatus status = EngineStatus.parse(answer.status());
       metrics.policy(status.policy());
+      stage.overridesGuarantees(status.overridesGuarantees());
       if (!status.error().isEmpty()) {
         metrics.error(status.error());
         if (isNews(status.error())) {

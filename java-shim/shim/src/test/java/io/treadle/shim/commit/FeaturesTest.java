@@ -30,6 +30,9 @@ import org.junit.jupiter.api.Test;
 /** Resizes, reservations and refusals, while the gate is closed. */
 class FeaturesTest {
   private static final int PRIORITY = 1;
+  private static final String PREEMPTION = "org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity."
+      + "ProportionalCapacityPreemptionPolicy";
+  private static final String MONITORS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
 
   private ClusterFixture cluster;
   private Proposer proposer;
@@ -170,13 +173,34 @@ class FeaturesTest {
 
   @Test
   void refusalsNameTheKey() throws Exception {
-    assertNull(new FeatureRules(cluster.scheduler()).refusal());
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(false));
     cluster.close();
     start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
         .set("lazy-preemption-enabled", "true"));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal().contains(FeatureRules.LAZY_PREEMPTION));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false).contains(FeatureRules.LAZY_PREEMPTION));
     cluster.close();
     cluster = ClusterFixture.cluster().set("multi-node-placement-enabled", "true").start();
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal().contains(FeatureRules.MULTI_NODE_PLACEMENT));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false).contains(FeatureRules.MULTI_NODE_PLACEMENT));
+  }
+
+  @Test
+  void sharesThatOverrideGuaranteesAreRefusedBesideThePreemptionMonitor() throws Exception {
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(true));
+    assertNull(refusal("true", MONITORS + "QueueConfigurationAutoRefreshPolicy", "false"));
+    assertNull(refusal("true", PREEMPTION, "true"));
+    for (String monitors : new String[] {PREEMPTION, MONITORS + "QueueConfigurationAutoRefreshPolicy," + PREEMPTION}) {
+      String refusal = refusal("true", monitors, "false");
+      assertTrue(refusal.contains("set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false"));
+      assertTrue(refusal.contains("policy.share.kind"));
+      assertNull(new FeatureRules(cluster.scheduler()).refusal(false));
+    }
+  }
+
+  private String refusal(String enabled, String monitors, String observeOnly) throws Exception {
+    cluster.close();
+    cluster = ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, enabled)
+        .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, monitors)
+        .site(FeatureRules.PREEMPTION_OBSERVE_ONLY, observeOnly).start();
+    return new FeatureRules(cluster.scheduler()).refusal(true);
   }
 }

@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -35,5 +36,12 @@ class EngineStatusTest {
   void noErrorIsNull() throws Exception {
     assertTrue(EngineStatus.parse("{\"error\": null}").error().isEmpty());
     assertThrows(IOException.class, () -> EngineStatus.parse("[]"));
+  }
+
+  @Test
+  void guaranteesAreKeptUnlessItSaysOtherwise() throws Exception {
+    assertTrue(EngineStatus.parse("{\"overrides_guarantees\": true}").overridesGuarantees());
+    assertFalse(EngineStatus.parse("{\"overrides_guarantees\": false}").overridesGuarantees());
+    assertFalse(EngineStatus.parse("{}").overridesGuarantees());
   }
 }

@@ -1,0 +1,76 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.Await;
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.ScriptedEngine;
+import io.treadle.shim.link.ScriptedEngine.Frame;
+import java.util.List;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** An engine whose share overrides the guarantees of queues, beside the preemption monitor that restores them. */
+@Timeout(300)
+class GuaranteesInRmTest {
+  private final YarnConfiguration conf = TestRms.configuration("enforce");
+  private MockRM rm;
+
+  @AfterEach
+  void stop() {
+    rm.stop();
+    assertEquals(0, ScriptedEngine.open(), "engines left open");
+  }
+
+  private long number(String name) {
+    return TestRms.scheduler(rm).shim().metrics().numbers().get(name);
+  }
+
+  private String text(String name) {
+    return TestRms.scheduler(rm).shim().metrics().texts().get(name);
+  }
+
+  /** Proposes all that could be asked for, and says whether guarantees are overridden. */
+  private static byte[] answer(Frame frame, boolean overrides) {
+    int[] triples = new int[frame.limit() < 16 ? 0 : 3 * 16];
+    for (int i = 0; i < triples.length / 3; i++) {
+      triples[3 * i] = i / 4;
+      triples[3 * i + 1] = i % 4;
+    }
+    String status = "{\"policy\": \"p\", \"overrides_guarantees\": " + overrides + "}";
+    return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0, status, triples);
+  }
+
+  @Test
+  void theMonitorKeepsSuchAPolicyFromCommittingUntilAnotherIsInUse() throws Exception {
+    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
+    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
+    conf.setBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, true);
+    ScriptedEngine.reset(frame -> answer(frame, true));
+    rm = new MockRM(conf);
+    rm.start();
+    MockNM node = rm.registerNode("h1:1234", 16_384);
+    Await.until("it is refused", () -> text("Refusal").contains(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS));
+    assertTrue(text("Refusal").contains("policy.share.kind"));
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    assertEquals(1, number("PlacedNatively"));
+    assertEquals(0, number("Committed"));
+    List<Frame> frames = ScriptedEngine.frames();
+    assertFalse(frames.get(0).observe(), "nothing was known of the policy");
+    assertTrue(frames.get(frames.size() - 1).observe());
+    ScriptedEngine.script(frame -> answer(frame, false));
+    Await.until("it may enforce", () -> {
+      node.nodeHeartbeat(true);
+      return text("Refusal").isEmpty();
+    });
+    TestRms.launchByEngine(rm, 1024);
+    assertEquals(1, number("PlacedNatively"));
+    assertEquals(1, number("Committed"));
+  }
+}
