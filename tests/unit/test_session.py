@@ -193,7 +193,13 @@ def test_an_engine_that_always_fails_ends_the_session() -> None:
 def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     caller = Caller()
     status = caller.status(caller.send(1, SNAPSHOT))
-    assert status == {"policy": SETTINGS.policy.name(), "overrides_guarantees": False, "configuration": 0, "error": None, "warnings": []}
+    assert status == {
+        "policy": SETTINGS.policy.name(),
+        "overrides_guarantees": False,
+        "configuration": 0,
+        "error": None,
+        "warnings": [],
+    }
     assert caller.send(2).status == ""
     caller.engines[0].said = ("odd",)
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
@@ -270,7 +276,13 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
     name = SETTINGS.policy.name()
     assert len(answer.proposals) == 3
     error = f"policy.share (my.py:Mine): my.py:3: KeyError: 'x'; {name} runs instead"
-    assert caller.status(answer) == {"policy": name, "overrides_guarantees": False, "configuration": 0, "error": error, "warnings": []}
+    assert caller.status(answer) == {
+        "policy": name,
+        "overrides_guarantees": False,
+        "configuration": 0,
+        "error": error,
+        "warnings": [],
+    }
     assert caller.send(3).status == ""
     assert f"the policy changes at frame 2, call 4: {error}" in caplog.text
     assert "Traceback" in caplog.text
