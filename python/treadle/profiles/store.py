@@ -60,7 +60,7 @@ class ProfileStore:
         self.name = name
         """Its path or URL, without a password."""
         self._retention = retention
-        self._until_prune = PRUNE_EVERY
+        self._until_prune = 1  # the first run is a good moment: nobody counts how often a process starts
 
     def put(self, run: JobRun, now_ms: int) -> bool:
         """Add a run to the profile of its key; returns whether there was anything new in it (see `with_run`)."""
