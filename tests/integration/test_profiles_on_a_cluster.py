@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,14 @@ def test_the_second_run_of_a_job_finds_the_first(tmp_path: Path) -> None:
         with open_store(str(file), read_only=True) as store:
             return store.profiles()
 
+    def seen(runs: int) -> bool:
+        return [job.runs for job in known()] == [runs]
+
     with faulty_cluster(tmp_path / "of-jobs", policy=policy) as cluster:
         for runs in (1, 2):
             assert sleep_job(cluster, "nightly", maps=5, map_ms=300).wait() == "SUCCEEDED"
             # a job is taken for finished some seconds after its last sign of life
-            cluster.wait_for(f"{runs} runs", lambda runs=runs: [job.runs for job in known()] == [runs], 60)
+            cluster.wait_for(f"{runs} runs", partial(seen, runs), 60)
         (live,) = known()
         maps, reduces = live.stages
         assert (maps.name, maps.width, maps.durations.count) == ("map", 5, 10)
