@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from treadle import events
 from treadle.bench.engine_load import Load, SteadyState
-from treadle.bench.engine_run import Figures, growth, measure
+from treadle.bench.engine_memory import PIECE, measure_memory, pieces
+from treadle.bench.engine_run import Figures, growth, load_policies, measure
 from treadle.cli.bench import app
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
@@ -54,6 +55,18 @@ def test_figures_count_what_was_placed() -> None:
     assert 0 < found.decide_p50_ms <= found.decide_p99_ms
 
 
+def test_memory_is_that_of_a_process_with_an_engine() -> None:
+    assert 50 < measure_memory(default_settings(), SMALL) < 2000
+
+
+def test_events_are_sent_in_pieces_that_say_the_same() -> None:
+    rows = np.arange(2 * PIECE + 3, dtype=np.int32)
+    amounts = np.zeros((len(rows), 2), np.int64)
+    told = list(pieces([events.ApplicationUsage(rows, rows, amounts, amounts)]))
+    assert [len(event.application) for event in told] == [PIECE, PIECE, 3]  # type: ignore[union-attr]
+    assert np.concatenate([event.application for event in told]).tolist() == rows.tolist()  # type: ignore[union-attr]
+
+
 def test_growth_is_the_slope_in_logarithms() -> None:
     base = measure("p", default_settings(), SMALL, 0.001)
     results: list[Figures] = []
@@ -88,7 +101,5 @@ def test_a_users_mistake_is_a_clear_error(arguments: list[str], text: str) -> No
 
 
 def test_ready_made_policies_are_right() -> None:
-    from treadle.bench.engine_run import load_policies
-
     found = load_policies(sorted((Path(__file__).parents[2] / "conf" / "policies").glob("*.yaml")))
     assert {"fifo", "fair", "srpt", "tetris"} <= set(found)

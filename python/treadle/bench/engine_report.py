@@ -17,7 +17,7 @@ def figures_table(results: Sequence[Figures]) -> Table:
     """Return a row for each policy and configuration."""
     table = Table(title="a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)")
     table.add_column("policy")
-    for name in (*DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50", "MB"):
+    for name in (*DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50"):
         table.add_column(name, justify="right")
     for result in results:
         table.add_row(
@@ -28,7 +28,6 @@ def figures_table(results: Sequence[Figures]) -> Table:
             f"{result.decide_p50_ms:.2f} ({result.decide_p50_ms_cpu:.2f})",
             f"{result.decide_p99_ms:.2f} ({result.decide_p99_ms_cpu:.2f})",
             f"{result.apply_p50_ms:.2f} ({result.apply_p50_ms_cpu:.2f})",
-            f"{result.resident_mb:,.0f}",
         )
     return table
 

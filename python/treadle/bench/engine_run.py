@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import resource
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -58,8 +57,6 @@ class Figures:
     apply_p99_ms: float
     apply_p50_ms_cpu: float
     apply_p99_ms_cpu: float
-    resident_mb: float
-    """The most memory that the process had so far, the load included."""
 
 
 def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
@@ -146,7 +143,6 @@ def _figures(name: str, load: Load, times: _Times, placed: int) -> Figures:
         apply_p99_ms=apply_99,
         apply_p50_ms_cpu=apply_50_cpu,
         apply_p99_ms_cpu=apply_99_cpu,
-        resident_mb=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     )
 
 
@@ -204,6 +200,7 @@ def _exponent(results: Sequence[Figures], dimension: str) -> float | None:
     return None if below == 0.0 else round(above / below, 3)
 
 
-def report(results: Sequence[Figures]) -> dict[str, Any]:
-    """Return the results as they are written to a file."""
-    return {"benchmark": "engine", "results": [asdict(result) for result in results], "growth": growth(results)}
+def report(results: Sequence[Figures], memory_mb: dict[str, float]) -> dict[str, Any]:
+    """Return the results as they are written to a file; ``memory_mb`` by policy, if it was measured."""
+    measured = [asdict(result) for result in results]
+    return {"benchmark": "engine", "results": measured, "growth": growth(results), "memory_mb": memory_mb}

@@ -22,11 +22,16 @@ def engine_command(
     quick: Annotated[bool, typer.Option(help="Three configurations from small to that of the goal, shortly.")] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
+    memory: Annotated[
+        bool, typer.Option(help="Measure memory too: of a process with 20,000 nodes and 100,000 rows.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
     from treadle.bench import engine_run
+    from treadle.bench.engine_load import Load
+    from treadle.bench.engine_memory import LARGEST, measure_memory
     from treadle.bench.engine_report import figures_table, growth_table, write_plots
     from treadle.bench.errors import BenchError
     from treadle.bench.plot import load_pyplot
@@ -41,10 +46,16 @@ def engine_command(
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
         task = shown.add_task("starting", total=None)
         results = engine_run.run_grid(found, grid, batch, seconds, lambda text: shown.update(task, description=text))
+        memory_mb: dict[str, float] = {}
+        for name in found if memory else ():
+            shown.update(task, description=f"{name}: memory")
+            memory_mb[name] = round(measure_memory(found[name], Load(*LARGEST, batch)), 1)
     Console().print(figures_table(results))
     Console().print(growth_table(results))
+    for name, megabytes in memory_mb.items():
+        console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
     if json_file is not None:
-        json_file.write_text(json.dumps(engine_run.report(results), indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(engine_run.report(results, memory_mb), indent=2) + "\n", encoding="utf-8")
         console.print(f"Results: {json_file}")
     if plot is not None:
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, results))))
