@@ -35,7 +35,7 @@ def connect(location: str, *, read_only: bool) -> Engine:
     try:
         if url.get_backend_name() == "sqlite":
             return _sqlite(url, read_only=read_only)
-        return create_engine(url, isolation_level="REPEATABLE READ", pool_size=2, max_overflow=2, pool_pre_ping=True)
+        return create_engine(url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=2, pool_pre_ping=True)
     except (SQLAlchemyError, ImportError, OSError) as error:
         raise explained(name, error) from error
 

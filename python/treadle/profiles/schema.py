@@ -26,8 +26,11 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects.mysql import MEDIUMTEXT
 
 from treadle.profiles.errors import StoreError, Unusable
+
+_LONG: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
 
 METADATA: Final = MetaData()
 
@@ -62,7 +65,7 @@ STAGES: Final = Table(
         autoincrement=False,
     ),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-    Column("document", Text, nullable=False),  # the rest of a StageProfile, JSON: see documents.py
+    Column("document", _LONG, nullable=False),  # the rest of a StageProfile, JSON: see documents.py
 )
 
 

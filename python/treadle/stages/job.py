@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,6 +31,7 @@ class JobState:
         self.started_ms = 0
         self.gone_ms: int | None = None
         self.am_exit_status = 0
+        self.awaiting_am = False
         self.unconfirmed = False
         self._confirmed: set[ContainerKey] = set()
         """Containers that were told of since the last snapshot began."""
@@ -41,6 +43,8 @@ class JobState:
         """By the first priority of its stage."""
         self._groups: dict[int, int] = {}
         self._counts: dict[int, tuple[int, int]] = {}
+        """Priority and outstanding count by request key."""
+        self._totals: Counter[int] = Counter()
         self._live: dict[ContainerKey, int] = {}
 
     def tag(self, tag: str) -> None:
@@ -59,6 +63,7 @@ class JobState:
     def forget_asks(self) -> None:
         """Take that all asks are told anew, with other keys perhaps."""
         self._counts.clear()
+        self._totals.clear()
         for state in self._states.values():
             state.forget_asks()
 
@@ -70,19 +75,22 @@ class JobState:
 
     def ask(self, key: int, priority: int, count: int, capability: Sequence[int], now_ms: int) -> None:
         """Take the outstanding count of a request key, absolute."""
-        if priority == 0 and self.framework is not Framework.SPARK:
-            return  # the AM's own; Spark's executors have its priority
-        if key not in self._counts and len(self._counts) >= KEYS_MAX:
+        if priority == 0 and self.awaiting_am:
+            return  # the AM's own, whose priority Spark's executors have too
+        if count and key not in self._counts and len(self._counts) >= KEYS_MAX:
             self._whole = False
             return
-        self._counts[key] = (priority, count)
-        state = self._state(priority, now_ms)
-        if state is None or (count == 0 and not state.width):
+        before, outstanding = self._counts.pop(key, (priority, 0))
+        self._totals[before] -= outstanding
+        self._totals[priority] += count
+        if count:
+            self._counts[key] = (priority, count)
+        state = self._state(priority, now_ms) if count or priority in self._groups else None
+        if state is None:
             return
         if count:
             state.demand = dict(zip(self.resources, capability, strict=False))
-        total = sum(outstanding for asked, outstanding in self._counts.values() if asked == priority)
-        state.ask(priority, total, now_ms)
+        state.ask(priority, self._totals[priority], now_ms)
 
     def run_container(self, attempt: Attempt, capability: Sequence[int], *, allocated: bool) -> None:
         """Take a container that runs: one just allocated, or one of which another step is the first to be seen."""

@@ -145,6 +145,7 @@ class StageTracker:
                 job.forget_asks()  # keys of another attempt, or told anew in this frame
             self._leaving.pop(at, None)
             job.index, job.gone_ms, job.unconfirmed = index, None, False
+            job.awaiting_am = bool(event.awaiting_am[row])
             job.name, job.user = self._name(event.name_name[row]), self._name(event.user_name[row])
             job.queue = self._queues.get(int(event.queue[row]), job.queue)
             job.started_ms = int(event.submit_time_ms[row])

@@ -298,6 +298,19 @@ def test_containers_that_end_with_their_application_still_count() -> None:
     assert executors.measured is Measured.CONTAINERS
 
 
+def test_the_ask_for_an_application_master_is_no_stage() -> None:
+    shown = Shown()
+    shown.application(type_="SPARK", awaiting_am=1)
+    shown.ask(0, 1)
+    assert shown.frame() == ()
+    shown.application(type_="SPARK")
+    shown.allocate(1, priority=0, am=True)
+    assert shown.frame() == ()
+    shown.ask(0, 3)
+    (executors,) = shown.frame()
+    assert (executors.width, executors.pending) == (3, 3)
+
+
 def test_two_applications_at_once_do_not_mix() -> None:
     shown = Shown()
     for application in (0, 1):
