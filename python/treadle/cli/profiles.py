@@ -147,7 +147,8 @@ def import_(
         importing.take(track(sources))
         if history_server is not None:
             since_ms = max(0, now_ms - int(since_days * 86_400_000))
-            importing.take_server(HistoryServer(history_server), since_ms, jobs_max)
+            server = HistoryServer(history_server)
+            importing.take_server(server, track(server.jobs(since_ms, jobs_max)))
         opened.prune(now_ms)
     summary = importing.summary
     if as_json:

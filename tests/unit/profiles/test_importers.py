@@ -175,6 +175,14 @@ def test_the_history_server_tells_the_same_as_the_file() -> None:
         server.run("job_1_1")
 
 
+def test_jobs_of_a_history_server_go_into_the_store(store: ProfileStore) -> None:
+    importing = Import(store, NOW_MS, print)
+    importing.take_server(HistoryServer("localhost:19888", _Served()), ["job_1795276064014_0001", "job_1_1"])
+    summary = importing.summary
+    assert (summary.sources, summary.runs, len(summary.broken)) == (2, 1, 1)
+    assert summary.broken[0].startswith("job_1_1: HTTP 404")
+
+
 def test_an_address_that_is_no_history_servers() -> None:
     with pytest.raises(UserError, match="write it as http"):
         HistoryServer("ftp://x")

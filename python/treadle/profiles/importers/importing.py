@@ -61,9 +61,9 @@ class Import:
         for source in sources:
             self._take_one(source.name, lambda source=source: read_source(source))  # type: ignore[misc]
 
-    def take_server(self, server: HistoryServer, since_ms: int, most: int) -> None:
-        """Import the latest jobs of a history server. Raises as `take`, and `UserError` if it does not answer."""
-        for job in server.jobs(since_ms, most):
+    def take_server(self, server: HistoryServer, jobs: Iterable[str]) -> None:
+        """Import jobs of a history server, by their ids. Raises as `take`."""
+        for job in jobs:
             self._take_one(job, lambda job=job: Found([server.run(job)]))  # type: ignore[misc]
 
     def _take_one(self, name: str, read: Callable[[], Found]) -> None:
