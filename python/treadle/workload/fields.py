@@ -14,6 +14,9 @@ from treadle.workload.errors import WorkloadError, wrong
 MS_MAX = 2**53
 """The longest time and the latest arrival: beyond it milliseconds are no longer exact in a float."""
 
+TASKS_MAX = 10_000_000
+"""The most tasks that the jobs of one file may have together; a number beyond it is rather a mistake."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

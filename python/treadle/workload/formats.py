@@ -90,7 +90,7 @@ def _not_eagle(content: Content) -> str:
         fields = line.split()
         if len(fields) < 4 or not all(map(_is_number, fields)):
             return "a line is not of four or more numbers"
-        if len(content.start) < SAMPLE_CHARACTERS and int(float(fields[1])) != len(fields) - 3:
+        if len(content.start) < SAMPLE_CHARACTERS and float(fields[1]) != len(fields) - 3:
             return "the second number is not how many follow the third"
     return "" if content.lines else "no line"
 

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.errors import wrong
-from treadle.workload.fields import MS_MAX
+from treadle.workload.fields import MS_MAX, TASKS_MAX
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.json_stream import checked, read_values
 from treadle.workload.shapes import CONTAINER
@@ -111,7 +111,7 @@ def read_sls(path: Path, progress: Progress | None = None) -> Workload:
         WorkloadError: the file is no JSON, a job is wrong (with its line and field), or there is no job.
     """
     jobs: list[Job] = []
-    delayed = 0
+    delayed = tasks = 0
     ids: dict[str, int] = {}
     for line, value in read_values(path, progress):
         if isinstance(value, dict) and "job.tasks" not in value and {"num.nodes", "num.racks"} & value.keys():
@@ -122,6 +122,9 @@ def read_sls(path: Path, progress: Progress | None = None) -> Workload:
             known = ", ".join(_FRAMEWORKS)
             raise wrong(path, where, f"yarn.sls.am.type: {job.type!r} is none of {known}")
         delayed += sum(task.request_delay_ms > 0 for task in job.tasks)
+        tasks += max(1, job.count) * sum(max(1, task.count) for task in job.tasks)
+        if tasks > TASKS_MAX:
+            raise wrong(path, where, f"job.count, count: all jobs together have more than {TASKS_MAX} tasks")
         stages, hosts = _stages(job, path, where)
         for _ in range(max(1, job.count)):
             name = _unused(job.id or f"job{len(jobs)}", ids)

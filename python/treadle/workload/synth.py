@@ -12,14 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.errors import wrong
-from treadle.workload.fields import MS_MAX
+from treadle.workload.fields import MS_MAX, TASKS_MAX
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.json_stream import checked, read_values
 from treadle.workload.source import Progress
 
-JOBS_MAX: Final = 1_000_000
-TASKS_MAX: Final = 1_000_000
-"""Of one kind in one job."""
+JOBS_MAX: Final = 100_000
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -160,11 +158,13 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
     # A negative seed is one for Java; numpy wants none.
     generator = np.random.default_rng(abs(trace.rand_seed if seed is None else seed))
     made = []
+    tasks = 0
     for number in range(trace.num_jobs):
         work = trace.workloads[_weighted(generator, [work.workload_weight for work in trace.workloads])]
         kind = work.job_classes[_weighted(generator, [kind.class_weight for kind in work.job_classes])]
         arrival_ms = 1000 * _arrival_s(generator, work.time_distribution)
-        made.append(_job(generator, kind, work.queue_name, f"{kind.class_name}_{number:06d}", arrival_ms))
+        made.append(_job(generator, kind, work.queue_name, f"{kind.class_name}_{number:06d}", arrival_ms, tasks, path))
+        tasks += made[-1].dag.tasks if made[-1] else 0
         if progress is not None and number % 100 == 99:
             progress((number + 1) / trace.num_jobs)
     notes = []
@@ -189,7 +189,10 @@ def _first_problem(trace: SynthTrace) -> tuple[str, str] | None:
     return None
 
 
-def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int) -> Job | None:
+def _job(
+    generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int, before: int, path: Path
+) -> Job | None:
+    """Draw one job, None if it has no task; ``before`` tasks were drawn for others."""
     stages: list[Stage] = []
     maps: list[int] = []
     # Reduces wait for the maps, so they come last, whatever their order in the file.
@@ -201,6 +204,9 @@ def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, 
         }
         if not count:
             continue
+        before += count
+        if before > TASKS_MAX:
+            raise wrong(path, f"class {kind.class_name}", f"count: the jobs drawn have more than {TASKS_MAX} tasks")
         durations = np.clip(np.rint(task.time.draw(generator, count)), 1, MS_MAX).astype(np.int64)
         parents = tuple(maps) if task.type == "reduce" and kind.type == "mapreduce" else ()
         number = len(stages)
