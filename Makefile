@@ -53,7 +53,7 @@ test: build lint ## every check that a change must pass
 .PHONY: test-all
 test-all: build lint ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
 	@$(MVN) verify
-	@$(BIN)/pytest
+	@$(BIN)/pytest --hypothesis-profile explore
 	@$(MVN) -Pstock-tests verify
 
 .PHONY: wheel
