@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Final, NamedTuple
@@ -79,8 +79,12 @@ def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
     """Return a profile with one more run; None if there is nothing new in it.
 
     A stage of a run is counted once, however often the run is told: by the live engine, and by an importer later. A run
-    that is older than the `RECENT_MAX` remembered ones could have been counted already, so it is left out.
+    that is older than the `RECENT_MAX` remembered ones could have been counted already, so it is left out. A stage that
+    none of those had is forgotten.
     """
+    known = {name for _, name, _ in profile.recent} if profile else set()
+    if profile and _is_older(run, [ended_ms for ended_ms, _, _ in profile.recent]) and run.id not in known:
+        return None
     stages = {stage.name: stage for stage in profile.stages} if profile else {}
     changed = False
     for position, stage_run in enumerate(run.stages[:STAGES_MAX]):
@@ -95,15 +99,17 @@ def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
     this = (run.ended_ms, run.id, max(0, run.ended_ms - run.started_ms))
     if profile is None:
         return JobProfile(run.key, 1, run.ended_ms, run.ended_ms, (this,), ordered)
-    if any(known == run.id for _, known, _ in profile.recent):
+    if run.id in known:
         return replace(profile, stages=ordered)
+    recent = tuple(sorted((*profile.recent, this)))[-RECENT_MAX:]
+    seen = {name for _, name, _ in recent}
     return JobProfile(
         run.key,
         profile.runs + 1,
         min(profile.first_seen_ms, run.ended_ms),
         max(profile.last_seen_ms, run.ended_ms),
-        tuple(sorted((*profile.recent, this)))[-RECENT_MAX:],
-        ordered,
+        recent,
+        tuple(stage for stage in ordered if any(one.run in seen for one in stage.recent)),
     )
 
 
@@ -158,7 +164,7 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
         )
     if any(known.run == run.id for known in before.recent):
         return None
-    if len(before.recent) == RECENT_MAX and run.ended_ms < before.recent[0].ended_ms:
+    if _is_older(run, [known.ended_ms for known in before.recent]):
         return None
     if stage.measured is not before.measured:
         # tasks' times say more than containers': they replace them, and are not mixed with them
@@ -178,6 +184,11 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
         demand=_demand(stage) if latest and stage.demand else before.demand,
         parents=_parents(stage) if latest else before.parents,
     )
+
+
+def _is_older(run: JobRun, recent_ended_ms: Sequence[int]) -> bool:
+    """Did a run end before all that are remembered, and others had to be forgotten?"""
+    return len(recent_ended_ms) == RECENT_MAX and run.ended_ms < recent_ended_ms[0]
 
 
 def _demand(stage: StageRun) -> dict[str, int]:

@@ -67,6 +67,18 @@ def test_a_run_that_may_have_been_counted_already_is_left_out(store: ProfileStor
     assert not store.put(make_run(1, ended_ms=NOW_MS + 1), NOW_MS + 100)
 
 
+def test_a_stage_that_no_remembered_run_had_is_forgotten(store: ProfileStore) -> None:
+    for number in range(RECENT_MAX + 1):
+        run = make_run(number, ended_ms=NOW_MS + number, stages=2 if number == 0 else 1)
+        profile = store.get(KEY)
+        assert profile is None or [stage.name for stage in profile.stages] == ["s0", "s1"]
+        assert store.put(run, NOW_MS + 100)
+    profile = store.get(KEY)
+    assert profile is not None
+    assert [stage.name for stage in profile.stages] == ["s0"]
+    assert not store.put(make_run(0, ended_ms=NOW_MS), NOW_MS + 100)
+
+
 def test_times_of_tasks_replace_those_of_containers_and_do_not_mix_with_them(store: ProfileStore) -> None:
     tasks = make_run(1, stages=1)
     containers = replace(

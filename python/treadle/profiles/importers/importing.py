@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from treadle.profiles.importers.history import BrokenHistoryError, Source, UnfinishedError
@@ -59,12 +60,12 @@ class Import:
             UserError: a library that a source needs is missing.
         """
         for source in sources:
-            self._take_one(source.name, lambda source=source: read_source(source))  # type: ignore[misc]
+            self._take_one(source.name, partial(read_source, source))
 
     def take_server(self, server: HistoryServer, jobs: Iterable[str]) -> None:
         """Import jobs of a history server, by their ids. Raises as `take`."""
         for job in jobs:
-            self._take_one(job, lambda job=job: Found([server.run(job)]))  # type: ignore[misc]
+            self._take_one(job, partial(_read_job, server, job))
 
     def _take_one(self, name: str, read: Callable[[], Found]) -> None:
         self.summary.sources += 1
@@ -89,3 +90,7 @@ class Import:
                 self.summary.profiles += 1
             else:
                 self.summary.known += 1
+
+
+def _read_job(server: HistoryServer, job: str) -> Found:
+    return Found([server.run(job)])
