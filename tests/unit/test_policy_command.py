@@ -27,10 +27,13 @@ class Page(BaseHTTPRequestHandler):
 
     bean: ClassVar[dict[str, Any]] = {}
     config: ClassVar[str] = ""
+    asked: ClassVar[int] = 0
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        body = json.dumps({"beans": [self.bean]} if path == "/jmx" else {"property": {"value": self.config}}).encode()
+        bean = self.bean if Page.asked else {"tag.LastError": "settings 6 refused, x"}
+        Page.asked += path == "/jmx"
+        body = json.dumps({"beans": [bean]} if path == "/jmx" else {"property": {"value": self.config}}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -43,6 +46,7 @@ class Page(BaseHTTPRequestHandler):
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.LastError": ""})
+    monkeypatch.setattr(Page, "asked", 0)
     monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
     monkeypatch.setattr(_take_over, "WAIT_S", 0.4)
     monkeypatch.setattr(_take_over, "SAME_S", 0.0)
@@ -135,7 +139,7 @@ def test_use_of_a_wrong_file_changes_nothing(rm: str, tmp_path: Path, capsys: py
     [
         (255, {}, "rmadmin -refreshQueues failed: no such queue"),
         (0, {"tag.Policy": "gate=all", "tag.LastError": ""}, "the engine does not run it: gate=all runs; no error"),
-        (0, {"tag.Policy": HDRF, "tag.LastError": "settings refused, x"}, "the engine refuses it: settings refused, x"),
+        (0, {"tag.Policy": HDRF, "tag.LastError": "settings 7 refused, x"}, "refuses it: settings 7 refused, x"),
     ],
 )
 def test_use_puts_the_old_file_back_if_it_is_refused(

@@ -242,7 +242,7 @@ def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
     answer = caller.send(2, configuration=1)
     assert len(answer.proposals) == 3
     error = caller.status(answer)["error"]
-    assert error == "settings refused, the old ones are kept: t.yaml:3: seed: wrong; t.yaml:4: hold: wrong too"
+    assert error == "settings 1 refused, the old ones are kept: t.yaml:3: seed: wrong; t.yaml:4: hold: wrong too"
     assert caller.send(3, configuration=1).status == ""
     caller.settings = lambda: SETTINGS
     assert caller.status(caller.send(4, configuration=2))["error"] is None

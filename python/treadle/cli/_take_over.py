@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -21,7 +22,6 @@ SAME_S: Final = 3.0
 _TIMEOUT_S: Final = 10.0
 _REFRESH_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
-_REFUSED: Final = "settings refused"
 
 
 def configured_file(rm: str) -> Path:
@@ -88,14 +88,13 @@ def wait_until_runs(rm: str, policy: str, earlier: dict[str, Any], pause: Callab
         UserError: it does not run within the time, or is refused; the text says why.
     """
     said, same = earlier.get("tag.LastError"), earlier.get("tag.Policy") == policy
-    looks = int(WAIT_S / _POLL_S)
-    for look in range(looks):
+    for look in range(int(WAIT_S / _POLL_S)):
         bean = read_bean(rm, "Treadle")
         error, runs = bean.get("tag.LastError") or "", bean.get("tag.Policy")
-        refused = _REFUSED in error
-        if refused and (error != said or look == looks - 1):
+        # What went wrong last stays there; each refusal has a text of its own.
+        if error != said and re.search(r"settings \d+ refused", error):
             raise UserError(f"the engine refuses it: {error}")
-        if runs == policy and not refused and (not same or look * _POLL_S >= SAME_S):
+        if runs == policy and (not same or look * _POLL_S >= SAME_S):
             return
         pause(_POLL_S)
     raise UserError(f"the engine does not run it: {runs or 'nothing'} runs; {error or 'no error is told'}")

@@ -264,7 +264,8 @@ class Session:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:
                 said = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
-                self._status.config_error = f"settings refused, the old ones are kept: {said}"
+                # Numbered, so that whoever waits for a refusal can tell it from an earlier one.
+                self._status.config_error = f"settings {self._configuration} refused, the old ones are kept: {said}"
                 _log.error("%s", self._status.config_error, exc_info=error.__cause__)
 
     def _take_over(self, settings: Settings) -> None:
