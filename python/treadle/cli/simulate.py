@@ -34,12 +34,14 @@ def simulate(
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots of the first seed.")] = None,
     check: Annotated[bool, typer.Option(help="Check the invariants at every step; --no-check is faster.")] = True,
-    profile: Annotated[bool, typer.Option(help="Show where the wall time went.")] = False,
+    profile: Annotated[bool, typer.Option(help="Show where the CPU time went.")] = False,
 ) -> None:
     """Run a workload on a simulated cluster, under one or several policies."""
     read = read_scenario(scenario)
     policies = _policies(scenario.parent, read, policy or [])
     console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 120)  # a table in a file is not cut
     summaries: list[Summary] = []
     first_runs: list[tuple[str, Run]] = []
     with console.status("compiling, once a version"):
@@ -109,7 +111,7 @@ def _table(summaries: list[Summary]) -> Table:
 
 def _use_table(summaries: list[Summary]) -> Table:
     resources = list(summaries[0].utilisation)
-    table = Table(title="Cluster: what was used, how it was shared, tasks a second of wall time", title_justify="left")
+    table = Table(title="Cluster: what was used, how it was shared, tasks a second of CPU time", title_justify="left")
     table.add_column("policy")
     for name in (*resources, "Jain", "share error", "rejected", "tasks/s"):
         table.add_column(name, justify="right")
@@ -121,19 +123,19 @@ def _use_table(summaries: list[Summary]) -> Table:
             _mean([each.jain for each in group]),
             _mean([each.share_error for each in group]),
             str(rejected),
-            f"{np.mean([each.completions_per_s for each in group]):,.0f}",
+            f"{np.mean([each.completions_per_cpu_s for each in group]):,.0f}",
         )
     return table
 
 
 def _profile_table(summaries: list[Summary]) -> Table:
-    table = Table(title="Wall time (s)", title_justify="left")
+    table = Table(title="CPU time (s)", title_justify="left")
     table.add_column("policy")
-    for name in (*summaries[0].wall, "all"):
+    for name in (*summaries[0].cpu, "all"):
         table.add_column(name, justify="right")
     for policy, group in _by_policy(summaries):
-        parts = [sum(each.wall[name] for each in group) for name in summaries[0].wall]
-        table.add_row(policy, *(f"{part:.2f}" for part in (*parts, sum(each.wall_s for each in group))))
+        parts = [sum(each.cpu[name] for each in group) for name in summaries[0].cpu]
+        table.add_row(policy, *(f"{part:.2f}" for part in (*parts, sum(each.cpu_s for each in group))))
     return table
 
 

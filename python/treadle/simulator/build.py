@@ -19,7 +19,7 @@ from treadle.simulator.scenario import Scenario
 from treadle.simulator.state import Knobs, State
 from treadle.workload.job import Workload
 
-SLOTS: Final = 16_384
+SLOTS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ class _Tables:
         return Flat(
             apps,
             rows,
-            np.array(self._capability, np.int64).reshape(len(self._rows), -1),
+            np.array(self._capability, np.int64).reshape(len(self._rows), len(self._amounts({}))),
             np.array(self._parents, np.int32),
             np.array(children, tables.CHILD),
             tasks,

@@ -83,19 +83,22 @@ class Invariants:
         _require(int(state.rows["count"].sum()) == state.clock[tables.PENDING], "asks are miscounted")
 
     def _tasks_once(self, state: State) -> None:
-        """No task in two containers, no container with another's task, nothing of an application that is over."""
-        inside = np.isin(state.tasks["state"], (TaskState.EARLY, TaskState.RUNNING))
-        running = np.flatnonzero(inside)
-        running = running[state.apps["state"][state.rows["app"][state.tasks["row"][running]]] != AppState.FINISHED]
-        where = state.tasks["container"][running]
-        held = state.containers[where]
-        _require(bool((held["state"] == ContainerState.HELD).all()), "a task runs in a container that is not held")
-        single = state.rows["kind"][held["row"]] != RowKind.EXECUTORS
-        _require(len(np.unique(where[single])) == int(single.sum()), "a container runs two tasks")
-        _require(bool((held["task"][single] == running[single]).all()), "a container does not know its task")
-        mine = held["app"] == state.rows["app"][state.tasks["row"][running]]
+        """No task in two containers, none in a container that does not know it, none without a container."""
+        held = np.flatnonzero(state.containers["state"] == ContainerState.HELD)
+        inside = held[state.containers["task"][held] >= 0]
+        inside = inside[state.rows["kind"][state.containers["row"][inside]] != RowKind.EXECUTORS]
+        tasks = state.tasks[state.containers["task"][inside]]
+        _require(bool((tasks["container"] == inside).all()), "a task is in two containers")
+        busy = np.isin(tasks["state"], (TaskState.EARLY, TaskState.RUNNING))
+        _require(bool(busy.all()), "a container holds a task that does not run")
+        mine = state.rows["app"][tasks["row"]] == state.containers["app"][inside]
         _require(bool(mine.all()), "a task runs in another application's container")
-        _require(bool((held["busy"][~single] <= self._built.knobs.spark_slots).all()), "an executor is too full")
+        executors = held[state.rows["kind"][state.containers["row"][held]] == RowKind.EXECUTORS]
+        slots = state.containers["busy"][executors]
+        _require(bool((slots <= self._built.knobs.spark_slots).all()), "an executor is too full")
+        # What the stages count must be what the containers hold: a task more would be one that runs nowhere.
+        alive = state.apps["state"][state.rows["app"]] != AppState.FINISHED
+        _require(int(state.rows["held"][alive].sum()) == len(inside) + int(slots.sum()), "running tasks are miscounted")
 
     def _work_conserving(self, state: State) -> None:
         """Nobody waits whose ask fits on more nodes than may be held, unless it waits for a node that it prefers."""

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
+from treadle.dag.dag import Dag, Stage
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import Summary, completion_s, summarise
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run, Simulation
+from treadle.workload.job import Framework, Job, arranged
 
 SLOT = {"memory-mb": 1024, "vcores": 1}
 IDEAL = {"heartbeat_ms": 0, "launch_ms": 0}
@@ -162,3 +165,25 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
     assert bytes_of[0] == bytes_of[1]
     assert bytes_of[0] != bytes_of[2]
     assert np.isfinite(summary(runs[0]).jain) or summary(runs[0]).jobs == 5
+
+
+def test_tasks_run_where_their_input_is() -> None:
+    read = scenario([{"stages": [stage(1, 1)]}], nodes=4, slots=16)
+    there = tuple((f"node{at % 2}",) for at in range(8))
+    dag = Dag("near", (Stage(0, 8, 5_000, SLOT),))
+    job = Job("near", 0, dag, Framework.MAPREDUCE, hosts={0: there})
+    simulation = Simulation(read, arranged([job]), default_settings(), 1)
+    simulation.step(0)
+    simulation.step(1)
+    tasks = simulation.rm.state.tasks
+    nodes = simulation.rm.state.containers["node"][tasks["container"]]
+    assert nodes.tolist() == [at % 2 for at in range(8)]
+
+
+def test_the_oracle_lets_short_jobs_come_first() -> None:
+    jobs = [{"name": name, "stages": [stage(4, seconds)]} for name, seconds in (("long", 100), ("short", 1))]
+    read = scenario(jobs, slots=1, nodes=1)
+    policy = parse_settings("p.yaml", "policy: {order: {kind: srpt}, estimate: {kind: told}}")
+    workload = jobs_of(read, Path(), 1)
+    done = completion_s(Simulation(read, workload, policy, 1).run())
+    assert done.tolist() == pytest.approx([404.0, 4.0], abs=0.1)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @inner
 def has_master(state: State, app: int) -> bool:
     """Say whether the application's master runs in a container; it does unless the scenario says otherwise."""
-    return state.rows[state.apps[app].first_row].kind == RowKind.MASTER
+    return state.apps[app].rows > 0 and state.rows[state.apps[app].first_row].kind == RowKind.MASTER
 
 
 @inner

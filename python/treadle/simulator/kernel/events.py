@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from treadle.model.types import I32, I64
     from treadle.simulator.state import State
 
-SLOT_MS: Final = 128
+SLOT_MS: Final = 8
 
 
 @inner

@@ -1,0 +1,94 @@
+"""`treadle simulate`: what it prints and writes, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.config.errors import ConfigError
+from treadle.simulator.scenario import parse_scenario
+
+SMALL = """
+cluster:
+  nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]
+queues: {a: {capacity: 50}, b: {capacity: 50}}
+workload:
+  jobs:
+    - {queue: a, count: 3, gap_s: 2, stages: [{tasks: 6, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}
+    - {queue: b, stages: [{tasks: 6, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(SMALL, encoding="utf-8")
+    return file
+
+
+def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [scenario.parent / name for name in ("one.yaml", "two.yaml")]
+    files[0].write_text("policy: {fit: {kind: first_fit}}\n", encoding="utf-8")
+    files[1].write_text("policy: {fit: {kind: packing}}\n", encoding="utf-8")
+    out, plots = scenario.parent / "out.json", scenario.parent / "plots"
+    options = [f"--policy={file}" for file in files]
+    assert run(["simulate", str(scenario), *options, "--seeds=2", f"--json={out}", f"--plot={plots}"]) == 0
+    shown = capsys.readouterr().out
+    assert "one" in shown
+    assert "two" in shown
+    runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
+    assert [(each["policy"], each["seed"]) for each in runs] == [("one", 1), ("two", 1), ("one", 2), ("two", 2)]
+    assert all(each["tasks"] == 24 and each["unfinished"] == 0 for each in runs)
+    assert sorted(file.name for file in plots.iterdir()) == ["completion-times.png", "shares.png", "use.png"]
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("cluster: {nodes: []}\nworkload: {file: x}", "scenario.yaml:1: cluster.nodes:"),
+        (SMALL.replace("count: 2", "count: two"), "scenario.yaml:3: cluster.nodes.0.count: 'two'"),
+        (SMALL.replace("queues:", "queue:"), "did you mean queues?"),
+        (SMALL.replace("duration_s: 5", "duration_s: .nan"), "workload.jobs.0.stages.0.duration_s"),
+        (SMALL.replace("tasks: 6", "tasks: -6"), "workload.jobs.0.stages.0.tasks: -6"),
+        (SMALL + "  file: x\n", "write exactly one of jobs, generator and file"),
+        ("just words", "is no mapping"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_field(written: str, told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_scenario("scenario.yaml", written)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (SMALL.replace("queue: b", "queue: c"), "queue 'c', which is no leaf"),
+        (SMALL.replace("capacity: 50", "capacity: 80"), "capacities below root are 160"),
+        (SMALL.replace("demand: {memory-mb: 1024, vcores: 1}", "demand: {gpu: 1}"), "'gpu'"),
+        (SMALL.replace("memory-mb: 4096", "memory: 4096"), "cluster.nodes.0.resources: 'memory'"),
+        ("cluster:\n  nodes: [{count: 1, resources: {}}]\nworkload: {file: none.json}", "none.json"),
+    ],
+)
+def test_what_does_not_go_together_is_told(
+    scenario: Path, written: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario.write_text(written, encoding="utf-8")
+    assert run(["simulate", str(scenario)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_file_of_a_scenario_must_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(tmp_path / "none.yaml")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_policy_named_twice_is_refused(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = scenario.parent / "p.yaml"
+    policy.write_text("seed: 1\n", encoding="utf-8")
+    assert run(["simulate", str(scenario), f"--policy={policy}", f"--policy={policy}"]) == 2
+    assert "named twice" in capsys.readouterr().err
