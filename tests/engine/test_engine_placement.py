@@ -69,6 +69,18 @@ def test_names_that_no_node_has_cost_one_search_and_not_one_for_each_container()
     assert engine._policy._scratch.counters[LOOKED] <= 200 + 100 * window
 
 
+def test_a_long_tick_brings_as_many_rack_local_containers_as_there_were_delays_in_it() -> None:
+    rm = racks("1")
+    rm.applications[0].asks[0] = replace(
+        rm.applications[0].asks[0], capability=(1, 1), count=8, places={"n0": (8, True), "/a": (8, True)}
+    )
+    engine = Engine(default_settings())
+    assert nodes(placed(rm, 10, engine, now_ms=0)) == [0, 0, 0, 0]
+    assert nodes(placed(rm, 10, engine, now_ms=2000)) == [1, 1], "two delays of two in a round over four nodes"
+    assert nodes(placed(rm, 10, engine, now_ms=2100)) == []
+    assert nodes(placed(rm, 10, engine, now_ms=2300)) == [1]
+
+
 def test_each_container_placed_meanwhile_is_an_opportunity_missed() -> None:
     rm = racks("2")
     other = rm.application(rm.applications[0].queue)

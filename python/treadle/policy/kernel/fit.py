@@ -273,6 +273,25 @@ def missed_opportunities(view: View, scratch: Scratch, knobs: Knobs, row: int) -
 
 
 @inner
+def count_anew(view: View, scratch: Scratch, knobs: Knobs, row: int, level: int) -> None:
+    """Begin to count missed opportunities anew after a proposal on a node or rack that the row names, as YARN does.
+
+    YARN offers nodes one by one: in the time between two decides it could have placed several containers on the rack,
+    each after a delay of its own. So a rack-local one takes its delay off what was missed, up to a round of the nodes.
+    """
+    left = 0
+    if level == RACK_LOCAL:
+        needed = min(knobs.cluster_nodes, knobs.node_delay) + 1
+        # less one: this proposal counts as an offer by now
+        left = min(missed_opportunities(view, scratch, knobs, row) - 1, knobs.cluster_nodes) - needed
+    if left > 1:
+        view.rows[row].waiting_since_ms = knobs.now_ms
+        view.rows[row].waiting_since_offers = scratch.counters[OFFERS] - (left - 1)
+    else:
+        view.rows[row].waiting_since_ms = -1
+
+
+@inner
 def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
     """Return how many opportunities must be missed before a node elsewhere will do (as in YARN)."""
     if knobs.rack_delay >= 0:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from treadle.model.kernel.assume import assume
 from treadle.model.kernel.compiled import inner
-from treadle.policy.kernel.fit import NODE_LOCAL, OFF_SWITCH, RACK_LOCAL, close_node, level_of, place_of
+from treadle.policy.kernel.fit import NODE_LOCAL, OFF_SWITCH, RACK_LOCAL, close_node, count_anew, level_of, place_of
 from treadle.policy.kernel.scratch import OFFERS, PLACED
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def propose(
     for r in range(len(view.counted)):
         scratch.available[node, r] -= asked[i, r]
     if level < OFF_SWITCH:
-        view.rows[row].waiting_since_ms = -1
+        count_anew(view, scratch, knobs, row, level)
     if view.rows[row].hold_node == node:
         view.rows[row].hold_node = -1
         view.nodes[node].hold_row = -1
