@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 import treadle.policy  # noqa: F401 (registers the parts)
+from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Settings, default_settings
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
 from treadle.model.cluster import Cluster
@@ -113,14 +114,21 @@ class Engine:
     def warm_up(self) -> int:
         """Compile every kernel, or read it from numba's cache, by scheduling a small invented cluster.
 
+        Those that only other policies use are among them, so that a change of policy does not wait for the compiler.
         The engine itself is not touched. Returns how many containers were proposed.
         """
-        engine = Engine(self._running)
-        engine.apply(small_cluster())
+        policies = [self._running.policy]
+        for kind in ("told", "observed"):
+            order, estimate = PARTS.kinds("order")["srpt"], PARTS.kinds("estimate")[kind]
+            changed = {"order": Part(order, order.parameters()), "estimate": Part(estimate, estimate.parameters())}
+            policies.append(replace(default_settings().policy, **changed))
         placed = 0
-        for sequence, told in enumerate(small_events(), 1):
-            placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
-            engine.apply(told)
+        for policy in policies:
+            engine = Engine(replace(self._running, policy=policy))
+            engine.apply(small_cluster())
+            for sequence, told in enumerate(small_events(), 1):
+                placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
+                engine.apply(told)
         return placed
 
     @classmethod

@@ -21,7 +21,13 @@ from treadle.engine import Engine
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
 LEAVES: Final = (1, 1_000)
-QUICK: Final = ((100, 100, 1), (1_000, 1_000, 1), (5_000, 10_000, 1_000))
+QUICK: Final = (
+    (100, 1_000, 1),
+    (1_000, 1_000, 1),
+    (1_000, 10_000, 1),
+    (1_000, 1_000, 1_000),
+    (5_000, 10_000, 1_000),
+)
 GOAL: Final = (5_000, 10_000, 1_000)
 GOAL_S: Final = 10.0
 """The configuration of the goal is measured for so long at least."""

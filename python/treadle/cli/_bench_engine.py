@@ -19,7 +19,7 @@ def engine_command(
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes; 100, 1,000, 5,000 and 20,000 if not given.")] = None,
     rows: Annotated[list[int] | None, typer.Option(help="Request rows; 100, 1,000 and 10,000 if not given.")] = None,
     leaves: Annotated[list[int] | None, typer.Option(help="Leaf queues; 1 and 1,000 if not given.")] = None,
-    quick: Annotated[bool, typer.Option(help="Three configurations from small to that of the goal, shortly.")] = False,
+    quick: Annotated[bool, typer.Option(help="Only five configurations, the largest that of the goal.")] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
     memory: Annotated[
