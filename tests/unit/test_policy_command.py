@@ -31,6 +31,9 @@ class Page(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
+        if path == "/conf" and self.headers["Accept"] != "application/json":
+            self.send_error(406)  # a ResourceManager writes XML then
+            return
         bean = self.bean if Page.asked else {"tag.LastError": "settings 6 refused, x"}
         Page.asked += path == "/jmx"
         body = json.dumps({"beans": [bean]} if path == "/jmx" else {"property": {"value": self.config}}).encode()

@@ -35,7 +35,10 @@ def configured_file(rm: str) -> Path:
     url = rm if "://" in rm else f"http://{rm}"
     try:
         answer = requests.get(
-            f"{url.rstrip('/')}/conf", params={"name": CONFIG_KEY, "format": "json"}, timeout=_TIMEOUT_S
+            f"{url.rstrip('/')}/conf",
+            params={"name": CONFIG_KEY},
+            headers={"Accept": "application/json"},
+            timeout=_TIMEOUT_S,
         )
         value = str(json.loads(answer.text)["property"]["value"]) if answer.ok else ""
     except (requests.RequestException, ValueError, KeyError, TypeError):
