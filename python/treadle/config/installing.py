@@ -26,7 +26,7 @@ def ready_made() -> dict[str, Path]:
     """Return the files of the ready-made policies by name: of the package, or of the sources that it runs from."""
     installed = _PACKAGE / "policies"
     folder = installed if installed.is_dir() else _PACKAGE.parents[1] / "conf" / "policies"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
 
 
 def summary(file: Path) -> str:
