@@ -92,3 +92,10 @@ def test_the_golden_answer_is_read_and_written() -> None:
         assert np.array_equal(ours, theirs)
     written = encode_answer(Answer(*decoded[:3], bool(described["flags"]), Proposals(*columns), described["status"]))
     assert written == encoded
+
+
+def test_an_event_that_is_not_on_the_wire_is_refused() -> None:
+    one = np.zeros(1, np.int32)
+    header = FrameHeader(0, 1, 1, 0, 0, 16, 2)
+    with pytest.raises(ValueError, match="PlanRanks is not on the wire"):
+        FrameEncoder().encode(header, [events.PlanRanks(one, one, np.ones(1))])

@@ -33,7 +33,8 @@ class FrameEncoder:
         """Return a frame with these events, at most one of a type; `Snapshot` is written as the header's flag.
 
         Raises:
-            ValueError: two events of one type, a text that no `Names` gave, or columns of different lengths.
+            ValueError: two events of one type, one that is not on the wire, a text that no `Names` gave, or columns of
+                different lengths.
         """
         if header.snapshot:
             self._indices, self._texts = {}, 0
@@ -43,6 +44,8 @@ class FrameEncoder:
                 if not header.snapshot or event.epoch != header.epoch:
                     raise ValueError("the header says nothing of the Snapshot among the events")
                 continue
+            if type(event) not in _KIND_OF:
+                raise ValueError(f"{type(event).__name__} is not on the wire")
             if by_kind.setdefault(_KIND_OF[type(event)], event) is not event:
                 raise ValueError(f"two events of type {type(event).__name__} in one frame")
         sections = [self._section(kind, by_kind[kind], header.resources) for kind in sorted(by_kind)]
