@@ -187,3 +187,19 @@ def test_the_oracle_lets_short_jobs_come_first() -> None:
     workload = jobs_of(read, Path(), 1)
     done = completion_s(Simulation(read, workload, policy, 1).run())
     assert done.tolist() == pytest.approx([404.0, 4.0], abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["sls.json", "rumen.json", "synth.json", "eagle.tr", "swim.tsv", "tpch"])
+def test_traces_of_every_kind_run_to_their_end(name: str) -> None:
+    file = Path(__file__).parents[2] / "data" / "workload" / name
+    amounts = {"memory-mb": 1 << 17, "vcores": 32, "gpu": 4}
+    cluster = {
+        "nodes": [{"count": 20, "resources": amounts, "racks": 4}],
+        "resources": [{"name": each} for each in amounts],
+    }
+    document = {"cluster": cluster, "workload": {"file": str(file), "queues": {"*": "default"}, "jobs_max": 20}}
+    read = Scenario.model_validate(document)
+    workload = jobs_of(read, Path(), 1)
+    run = Simulation(read, workload, default_settings(), 1, check=False).run()
+    assert run.unfinished == 0
+    assert summary(run).tasks == workload.tasks > 0
