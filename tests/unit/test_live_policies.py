@@ -1,0 +1,89 @@
+"""A session with a real engine whose part fails in the middle: frames in, answers and status out."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.config.settings import default_settings
+from treadle.events import Names
+from treadle.model.scripted import small_cluster
+from treadle.sidecar.memory import PolicyMemory
+from treadle.sidecar.policies import LivePolicies
+from treadle.sidecar.session import Session
+from treadle.wire.answer import Answer, decode_answer
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.header import FrameHeader
+from treadle.wire.schema import FrameFlag
+
+DEFAULT = default_settings().policy.name()
+LATER_MS = 1_000_000
+
+
+TEXTS = ("memory-mb", "vcores", "node-locality-delay", "2", "nm-heartbeat-ms", "1000")
+
+
+def described() -> list[Any]:
+    """A small cluster, with the texts that only frames send by index."""
+    return [Names((*event.texts, *TEXTS)) if isinstance(event, Names) else event for event in small_cluster()]
+
+
+class Conversation:
+    """What a ResourceManager says to a sidecar."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._sequence = 0
+
+    def send(self, events: list[Any], now_ms: int, configuration: int = 0) -> Answer:
+        self._sequence += 1
+        flags = int(FrameFlag.SNAPSHOT) if self._sequence == 1 else 0
+        header = FrameHeader(flags, 1, self._sequence, now_ms, configuration, 16, 2)
+        return decode_answer(self._session.decide(FrameEncoder().encode(header, events)), 16)
+
+
+def policies(folder: Path, body: str) -> LivePolicies:
+    (folder / "mine.py").write_text(
+        f"class Mine:\n    def keys(self, moment):\n        if moment.now_ms >= {LATER_MS}:\n"
+        f"            {body}\n        return moment.applications['id'] * 1.0\n"
+    )
+    file = folder / "treadle.yaml"
+    file.write_text("policy:\n  order: {kind: file, path: mine.py, class: Mine}\nlimits: {part_timeout_ms: 50}\n")
+    return LivePolicies(file, PolicyMemory(folder / "state"))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise RuntimeError('on demand')", "mine.py:4: RuntimeError: on demand"),
+        ("while True: pass", "mine.py:4: took too long and was stopped"),
+        ("return [float('nan')] * len(moment.applications)", "keys returned NaN at index 0"),
+    ],
+)
+def test_the_same_frame_is_answered_by_another_policy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, body: str, said: str
+) -> None:
+    live = policies(tmp_path, body)
+    caller = Conversation(live.session(live.start(), 1 << 20, lambda: 0))
+    first = caller.send(described(), 1_000)
+    assert len(first.proposals) == 16
+    assert "order=mine.py:Mine" in json.loads(first.status)["policy"]
+
+    with caplog.at_level(logging.ERROR):
+        second = caller.send([], LATER_MS)
+
+    assert len(second.proposals) == 16
+    assert not second.resend
+    status = json.loads(second.status)
+    assert status["policy"] == DEFAULT
+    assert said in status["error"]
+    assert status["error"].endswith(f"{DEFAULT} runs instead")
+    assert "\n" not in status["error"]
+    assert "the policy changes at frame 2, call 1" in caplog.text
+    again = policies(tmp_path, body)
+    assert again.start().policy.name() == DEFAULT
+    assert said in again.refusal
