@@ -79,6 +79,7 @@ class FakeRM:
         self.settings = {"node-locality-delay": "0", "nm-heartbeat-ms": "1000"} | (settings or {})
         self.nodes: list[Node] = []
         self.queues: list[Queue] = []
+        self._parents: set[int] = set()
         self.applications: list[Application] = []
         self.user_limit: dict[str, Amounts] = {}
         self.user_used: dict[tuple[int, str, str], Amounts] = {}
@@ -95,6 +96,7 @@ class FakeRM:
         return len(self.nodes) - 1
 
     def queue(self, parent: int, guaranteed: Amounts, maximum: Amounts | None = None, **more: Any) -> int:
+        self._parents.add(parent)
         self.queues.append(Queue(parent, guaranteed, maximum or self.plenty, **more))
         return len(self.queues) - 1
 
@@ -184,7 +186,7 @@ class FakeRM:
 
     def _queue_row(self, at: int) -> dict[str, Any]:
         queue = self.queues[at]
-        leaf = all(other.parent != at for other in self.queues)
+        leaf = at not in self._parents
         row = {"queue": at, "parent": queue.parent, "path_name": f"q{at}", "state": 1, "leaf": leaf}
         return row | {"ordering_policy_name": queue.order, "size_based_weight": queue.sized, "priority": queue.priority}
 

@@ -17,6 +17,8 @@ from treadle.policy import (  # noqa: F401 (a part registers itself when it is i
     order_queue,
     order_srpt,
     share_capacity,
+    share_deficit,
     share_drf,
     share_hdrf,
+    share_none,
 )

@@ -74,22 +74,42 @@ def _leaves(tree: dict[str, TreeNode], depth: int) -> Iterator[tuple[str, int]]:
 class ShareTree:
     """Lays the tree out for kernels, and does so again only when the queues have changed."""
 
-    def __init__(self, parameters: TreeParameters, *, flat: bool) -> None:
-        """Prepare for ``flat``, all leaves directly below the root, or for the tree as it is."""
+    def __init__(
+        self, parameters: TreeParameters, *, flat: bool, kappa: float | None = None, slots: bool = False
+    ) -> None:
+        """Prepare for ``flat``, all leaves directly below the root, or for the tree as it is.
+
+        With ``kappa`` there are deficits: in slots, or in dominant shares.
+        """
         self._parameters = parameters
         self._flat = flat
+        self._kappa = kappa
+        self._slots = slots
         self._children: I32 | None = None
         self._shares: Shares | None = None
         self.warnings: tuple[str, ...] = ()
 
     def shares(self, cluster: Cluster) -> Shares:
         """Return the tree of a cluster's queues, with what kernels kept on it."""
-        if self._shares is None or self._children is not cluster.queues.children:
+        partitions = 0 if self._kappa is None else len(cluster.names.partitions)
+        known = self._shares
+        if known is None or self._children is not cluster.queues.children or len(known.deficits) < partitions:
             self._children = cluster.queues.children
             layout = _Layout(cluster, self._parameters, flat=self._flat)
             self.warnings = tuple(layout.warnings)
-            self._shares = shares_for(*layout.records(), len(cluster.counted))
-        return self._shares
+            nodes, leaf_node = layout.records()
+            made = shares_for(nodes, leaf_node, len(cluster.counted), partitions, self._kappa or 0.0, int(self._slots))
+            if known is not None:
+                _carry_deficits(known, made)
+            self._shares = known = made
+        return known
+
+
+def _carry_deficits(old: Shares, new: Shares) -> None:
+    """Let queues that stay keep their deficits."""
+    was, now = np.flatnonzero(old.nodes["leaf"]), np.flatnonzero(new.nodes["leaf"])
+    _, at_old, at_new = np.intersect1d(old.nodes["queue"][was], new.nodes["queue"][now], return_indices=True)
+    new.deficits[: len(old.deficits), now[at_new]] = old.deficits[:, was[at_old]]
 
 
 @dataclass

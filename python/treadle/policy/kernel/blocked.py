@@ -43,7 +43,8 @@ def find_least_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
                         resources[r].least = min(resources[r].least, view.capability[row, r])
             row = view.rows[row].next
     for r in range(len(resources)):
-        if resources[r].least == 1 << 62:
+        resources[r].asked = resources[r].least < 1 << 62
+        if not resources[r].asked:
             resources[r].least = 1
 
 

@@ -15,7 +15,7 @@ from treadle.policy.kernel.limits import find_room, has_room, is_over_limit, may
 from treadle.policy.kernel.order import begin_leaf, next_application
 from treadle.policy.kernel.propose import propose
 from treadle.policy.kernel.scratch import LARGEST, LEAST, MEMO_COUNT, OPEN_NODES, PARTITION, PLACED
-from treadle.policy.kernel.share import begin_shares, give_up, note_placed, pick_leaf
+from treadle.policy.kernel.share import begin_shares, end_shares, give_up, note_placed, pick_leaf
 from treadle.policy.kernel.share_capacity import add_live
 
 if TYPE_CHECKING:
@@ -152,9 +152,10 @@ def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, 
     survey_nodes(view, scratch, knobs, partition)
     begin_shares(view, scratch, knobs, partition)
     while scratch.counters[PLACED] < limit:
-        leaf = pick_leaf(view, scratch, knobs)
+        leaf = pick_leaf(view, scratch, knobs, partition)
         if leaf < 0:
             break
         if not serve_leaf(view, scratch, knobs, out, asked, leaf, partition):
             give_up(view, scratch, knobs, leaf, partition)
+    end_shares(scratch, knobs, partition)
     return scratch.counters[PLACED]

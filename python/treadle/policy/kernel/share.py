@@ -8,8 +8,10 @@ from treadle.model.kernel.compiled import inner
 from treadle.policy.kernel.blocked import begin_resources, count_all_asks, drop_application, take_resources
 from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.kernel.share_capacity import add_live, begin_capacity, pick_by_capacity, update_capacity
-from treadle.policy.kernel.share_scratch import CAPACITY
-from treadle.policy.kernel.share_tree import begin_tree, pick_in_tree, update_path
+from treadle.policy.kernel.share_deficit import begin_deficits, charge, is_bounded, keep_deficits, stop_deficit
+from treadle.policy.kernel.share_order import begin_heads, first_leaf, replay_head
+from treadle.policy.kernel.share_scratch import BLOCKED, CAPACITY, DEFICIT, NONE, OWED, SATURATED
+from treadle.policy.kernel.share_tree import begin_tree, first_child, pick_in_tree, update_path
 
 if TYPE_CHECKING:
     from treadle.model.view import View
@@ -30,15 +32,47 @@ def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
         return
     begin_resources(view, scratch, knobs, partition)
     count_all_asks(view, scratch, knobs, partition, True)
-    begin_tree(view, scratch, knobs.share, partition)
+    begin_rule(view, scratch, knobs, partition)
 
 
 @inner
-def pick_leaf(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def begin_rule(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Begin with the tree as it stands: the asks of its leaves are counted."""
+    scratch.shares.counters[SATURATED] = 0
+    if knobs.share < DEFICIT:
+        begin_tree(view, scratch, knobs.share, partition)
+        return
+    nodes = scratch.shares.nodes
+    for at in range(1, len(nodes)):
+        nodes[at].kind = BLOCKED if nodes[at].asks <= 0 else OWED
+    begin_heads(view, scratch)
+    if knobs.share == DEFICIT:
+        begin_deficits(view, scratch, partition)
+
+
+@inner
+def end_shares(scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Keep what the next decide goes on from."""
+    if knobs.share == DEFICIT:
+        keep_deficits(scratch.shares, partition)
+
+
+@inner
+def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
     """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
     if walks_queues(knobs):
         return pick_by_capacity(view, scratch, knobs)
-    return pick_in_tree(scratch.shares)
+    if scratch.shares.counters[SATURATED]:
+        count_all_asks(view, scratch, knobs, partition, False)
+        end_shares(scratch, knobs, partition)
+        begin_rule(view, scratch, knobs, partition)
+    if knobs.share < DEFICIT:
+        return pick_in_tree(scratch.shares)
+    if knobs.share == NONE or is_bounded(scratch.shares):
+        at = first_leaf(scratch.shares)
+    else:
+        at = first_child(scratch.shares, 0)
+    return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
 
 
 @inner
@@ -52,11 +86,26 @@ def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int,
     scratch.shares.nodes[at].asks -= 1
     if view.apps[app].awaiting_am:
         drop_application(view, scratch, knobs, leaf, app, partition)
+    if knobs.share == DEFICIT:
+        charge(view, scratch, at, row)
     if take_resources(view, scratch, knobs, row, node):
-        count_all_asks(view, scratch, knobs, partition, False)
-        begin_tree(view, scratch, knobs.share, partition)
+        scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
     else:
+        update_leaf(view, scratch, knobs, at, partition)
+
+
+@inner
+def update_leaf(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+    """Follow a change of a leaf's use or asks."""
+    if knobs.share < DEFICIT:
         update_path(view, scratch, knobs.share, at, partition)
+        return
+    nodes = scratch.shares.nodes
+    if nodes[at].asks <= 0 and nodes[at].kind != BLOCKED:
+        if knobs.share == DEFICIT:
+            stop_deficit(scratch.shares, at)
+        nodes[at].kind = BLOCKED
+    replay_head(view, scratch, at)
 
 
 @inner
@@ -67,4 +116,4 @@ def give_up(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: in
         return
     at = scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks = 0
-    update_path(view, scratch, knobs.share, at, partition)
+    update_leaf(view, scratch, knobs, at, partition)

@@ -49,14 +49,14 @@ def first_child(shares: Shares, group: int) -> int:
     """Return the child of a group that is served first, or -1 if all are blocked."""
     if shares.nodes[group].child_count == 0:
         return -1
-    return int(shares.winners[2 * shares.nodes[group].first_child + 1])
+    return int(shares.matches[2 * shares.nodes[group].first_child + 1].owed)
 
 
 @inner
 def play(shares: Shares, base: int, match: int) -> None:
     """Decide one match of the tournament at ``base`` by the winners of the two before it."""
-    left, right = shares.winners[base + 2 * match], shares.winners[base + 2 * match + 1]
-    shares.winners[base + match] = right if is_before(shares, right, left) else left
+    left, right = shares.matches[base + 2 * match].owed, shares.matches[base + 2 * match + 1].owed
+    shares.matches[base + match].owed = right if is_before(shares, right, left) else left
 
 
 @inner
@@ -64,7 +64,7 @@ def enter(shares: Shares, at: int) -> int:
     """Put a node, unless it is blocked, in its place for the tournament of its siblings; return that place."""
     siblings = shares.nodes[shares.nodes[at].parent].first_child
     place = shares.nodes[shares.nodes[at].parent].child_count + at - siblings
-    shares.winners[2 * siblings + place] = -1 if shares.nodes[at].kind == BLOCKED else at
+    shares.matches[2 * siblings + place].owed = -1 if shares.nodes[at].kind == BLOCKED else at
     return place
 
 
