@@ -125,8 +125,8 @@ def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int)
 
 
 @inner
-def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int, search: bool) -> int:
-    """Return how many of a leaf's asks could be placed; give up the others. ``search``: look for nodes as well."""
+def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> int:
+    """Return how many of a leaf's asks could be placed; give up the others."""
     asks = 0
     find_room(view, scratch, leaf, partition)
     for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
@@ -141,7 +141,7 @@ def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition:
         while row >= 0:
             if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
                 could = has_room(view, scratch, app, row, user) and not needs_saturated(view, scratch, row)
-                if could and search and not has_node(view, scratch, knobs, row):
+                if could and not has_node(view, scratch, knobs, row):
                     note_big(view, scratch, row)
                     could = False
                 if could:
@@ -153,7 +153,7 @@ def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition:
 
 
 @inner
-def count_all_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int, search: bool) -> None:
+def count_all_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """Count the asks of every leaf of the tree."""
     shares = scratch.shares
     shares.counters[CHECKS_LEFT] = CHECKS_PER_LEAF * len(shares.nodes)
@@ -161,7 +161,7 @@ def count_all_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int, s
         if shares.nodes[at].leaf:
             queue = shares.nodes[at].queue
             live = scratch.queues[queue].live > 0
-            shares.nodes[at].asks = count_asks(view, scratch, knobs, queue, partition, search) if live else 0
+            shares.nodes[at].asks = count_asks(view, scratch, knobs, queue, partition) if live else 0
 
 
 @inner
@@ -170,6 +170,22 @@ def drop_row(view: View, scratch: Scratch, leaf: int, row: int) -> None:
     at = scratch.shares.leaf_node[leaf] if len(scratch.shares.nodes) else -1
     if at >= 0:
         scratch.shares.nodes[at].asks -= view.rows[row].count - view.rows[row].assumed
+
+
+@inner
+def drop_saturated(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Give up all asks that need a saturated resource."""
+    for at in range(len(scratch.list)):
+        app = scratch.list[at].application
+        if scratch.apps[app].done or (view.apps[app].awaiting_am and view.apps[app].assumed_count > 0):
+            continue
+        row = view.apps[app].first_row
+        while row >= 0:
+            mine = view.rows[row].partition == partition and may_ask(view, scratch, knobs, row)
+            if mine and needs_saturated(view, scratch, row):
+                scratch.rows[row].done = 1
+                drop_row(view, scratch, view.apps[app].queue, row)
+            row = view.rows[row].next
 
 
 @inner

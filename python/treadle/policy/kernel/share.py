@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.model.kernel.compiled import inner
-from treadle.policy.kernel.blocked import begin_resources, count_all_asks, drop_application, take_resources
+from treadle.policy.kernel.blocked import (
+    begin_resources,
+    count_all_asks,
+    drop_application,
+    drop_saturated,
+    take_resources,
+)
 from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.kernel.share_capacity import add_live, begin_capacity, pick_by_capacity, update_capacity
 from treadle.policy.kernel.share_deficit import begin_deficits, charge, is_bounded, keep_deficits, stop_deficit
@@ -31,7 +37,7 @@ def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
         begin_capacity(view, scratch, partition)
         return
     begin_resources(view, scratch, knobs, partition)
-    count_all_asks(view, scratch, knobs, partition, True)
+    count_all_asks(view, scratch, knobs, partition)
     begin_rule(view, scratch, knobs, partition)
 
 
@@ -63,7 +69,7 @@ def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int
     if walks_queues(knobs):
         return pick_by_capacity(view, scratch, knobs)
     if scratch.shares.counters[SATURATED]:
-        count_all_asks(view, scratch, knobs, partition, False)
+        drop_saturated(view, scratch, knobs, partition)
         end_shares(scratch, knobs, partition)
         begin_rule(view, scratch, knobs, partition)
     if knobs.share < DEFICIT:
