@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import log
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.engine.sleepers import Sleepers, sharing
 
@@ -111,6 +111,8 @@ class Counters:
         self.deficits = [d if n else 0.0 for d, n in zip(self.deficits, asks, strict=True)]
 
 
+@example(weights=[1, 1, 1, 5], rounds=[([0, 0, 2, 6, 0, 0, 0, 0, 0], 7)])  # ends in equals at 0
+@example(weights=[1, 1, 1, 1, 1, 5], rounds=[([0, 0, 1, 1, 1, 2, 0, 0, 0], 3)])  # a match ends in equals
 @given(
     weights=st.lists(st.integers(1, 9), min_size=1, max_size=9),
     rounds=st.lists(st.tuples(st.lists(st.integers(0, 12), min_size=9, max_size=9), st.integers(1, 60)), max_size=4),

@@ -35,11 +35,17 @@ def deficit(shares: Shares, at: int) -> float:
 
 
 @inner
+def rounded(shares: Shares, at: int) -> float:
+    """Return a node's deficit in whole steps, so that equals are equal."""
+    return float(floor(deficit(shares, at) * STEPS + 0.5))
+
+
+@inner
 def is_owed_more(shares: Shares, a: int, b: int) -> bool:
     """Has ``a`` the larger deficit? Of equals the one whose deficit rises faster, then the leftmost; -1 is nobody."""
     if a < 0 or b < 0:
         return a >= 0
-    mine, other = floor(deficit(shares, a) * STEPS + 0.5), floor(deficit(shares, b) * STEPS + 0.5)
+    mine, other = rounded(shares, a), rounded(shares, b)
     if mine != other:
         return mine > other
     if shares.nodes[a].weight != shares.nodes[b].weight:
@@ -55,7 +61,8 @@ def overtaken_at(shares: Shares, winner: int, loser: int) -> float:
     faster = shares.nodes[loser].weight - max(shares.nodes[winner].weight, 0.0)
     if faster <= 0.0:
         return NEVER
-    return float(shares.clock[VIRTUAL_TIME] + (deficit(shares, winner) - deficit(shares, loser)) / faster)
+    later = (deficit(shares, winner) - deficit(shares, loser)) / faster
+    return float(shares.clock[VIRTUAL_TIME] + max(later, 1.0 / STEPS))
 
 
 @inner
@@ -88,15 +95,22 @@ def replay_deficit(shares: Shares, at: int) -> None:
 
 
 @inner
+def is_due(shares: Shares, match: int) -> bool:
+    """Is the time of a match, or of one below it, over? Half a step early, so that rounding makes none late."""
+    deadline = shares.matches[2 * shares.nodes[0].first_child + match].deadline
+    return bool(deadline <= shares.clock[VIRTUAL_TIME] + 0.5 / STEPS)
+
+
+@inner
 def catch_up(shares: Shares) -> None:
     """Play again all matches whose time is over."""
-    base, count = 2 * shares.nodes[0].first_child, shares.nodes[0].child_count
-    while count > 1 and shares.matches[base + 1].deadline < shares.clock[VIRTUAL_TIME]:
+    count = shares.nodes[0].child_count
+    while count > 1 and is_due(shares, 1):
         match, found = 1, True
         while found:
             found = False
             for before in range(2 * match, min(2 * match + 2, count)):
-                if shares.matches[base + before].deadline < shares.clock[VIRTUAL_TIME]:
+                if is_due(shares, before):
                     match, found = before, True
                     break
         while match >= 1:
@@ -173,4 +187,4 @@ def is_bounded(shares: Shares) -> bool:
     """Say whether the largest deficit is below kappa x capacity, so that the order alone may decide."""
     catch_up(shares)
     best = shares.matches[2 * shares.nodes[0].first_child + 1].owed if shares.nodes[0].child_count else -1
-    return best < 0 or deficit(shares, best) < shares.kappa * shares.clock[UNITS]
+    return best < 0 or rounded(shares, best) < shares.kappa * shares.clock[UNITS] * STEPS
