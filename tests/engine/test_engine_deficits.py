@@ -87,7 +87,7 @@ def test_in_the_long_run_shares_are_those_of_drf() -> None:
 
 @dataclass
 class Counters:
-    """The paper's counters, added up one by one, in slots; the largest is served."""
+    """The paper's counters, added up one by one, in slots, with kappa 0."""
 
     weights: list[int]
     asks: list[int]
@@ -100,6 +100,8 @@ class Counters:
         servable = [g for g, asks in enumerate(self.asks) if asks]
         total = sum(self.weights[g] for g in servable)
         best = max(servable, key=lambda g: (round(self.deficits[g], 9), self.weights[g], -g))
+        if round(self.deficits[best], 9) < 0:
+            best = servable[0]  # below kappa x C, which is 0: first in, first out
         for g in servable:
             self.deficits[g] += self.weights[g] / total
         self.deficits[best] -= 1
@@ -108,6 +110,8 @@ class Counters:
 
     def begin(self, asks: list[int]) -> None:
         self.asks = asks
+        if not any(asks):
+            return  # nothing is looked at
         self.deficits = [d if n else 0.0 for d, n in zip(self.deficits, asks, strict=True)]
 
 
