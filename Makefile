@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MVN := mvn -B -ntp -q -f java-shim/pom.xml
 JAVA_SOURCES := $(shell find java-shim -name '*.java' -path '*/main/*' -o -name pom.xml -path 'java-shim/*')
+KERNEL_SOURCES := $(shell find python/treadle/model python/treadle/policy python/treadle/planner -name '*.py')
 
 .PHONY: help
 help: ## what there is
@@ -32,8 +33,14 @@ build/.jar: $(JAVA_SOURCES) | prerequisites
 	@$(MVN) -pl shim -am package -DskipTests
 	@mkdir -p build && touch $@
 
+# So that no first start of a sidecar has to wait for the compiler.
+build/.kernels: $(KERNEL_SOURCES) build/.venv
+	@echo "Compiling the engine's kernels"
+	@$(BIN)/treadle sidecar --warm-up
+	@touch $@
+
 .PHONY: build
-build: build/.venv build/.jar ## set up .venv and build the shim's jar
+build: build/.venv build/.jar build/.kernels ## set up .venv, build the shim's jar, compile the engine's kernels
 
 .PHONY: demo
 demo: build ## unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python

@@ -32,7 +32,7 @@ public final class SidecarSettings {
     String logFile = settings.text(ShimConfig.SIDECAR_LOG_FILE, "");
     return new SidecarSettings(kind, command, settings.text(ShimConfig.CONFIG_FILE, ""),
         logFile.isEmpty() ? ShimConfig.defaultLogFile() : new File(logFile),
-        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 120_000, 100, 3_600_000), connectionFile);
+        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000), connectionFile);
   }
 
   public SidecarKind kind() {

@@ -22,7 +22,7 @@ class ShimConfigTest {
     assertEquals(SidecarKind.MANAGED, config.sidecar().kind());
     assertEquals("treadle", config.sidecar().pythonCommand());
     assertEquals("", config.sidecar().configFile());
-    assertEquals(120_000, config.sidecar().startTimeoutMs());
+    assertEquals(300_000, config.sidecar().startTimeoutMs());
     assertEquals(8_388_608, config.frameMaxBytes());
     assertEquals(8_388_608, config.replyMaxBytes());
     assertEquals(4096, config.proposalsMax());
