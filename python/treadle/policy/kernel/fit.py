@@ -263,7 +263,8 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 def missed_opportunities(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     """Return how often YARN would have offered a node, this time included, since the row first passed one over.
 
-    It offers a node at each of its heartbeats, and again after each container that it places there.
+    It offers a node at each of its heartbeats, again after each container that it places there, and, with asynchronous
+    scheduling, in each pass over the nodes, which a decide in which the row waited stands for.
     """
     since = view.rows[row].waiting_since_ms
     if since < 0:
@@ -326,6 +327,8 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     if view.rows[row].waiting_since_ms < 0:
         view.rows[row].waiting_since_ms = knobs.now_ms
         view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
+    # like a pass of asynchronous scheduling, this decide has offered the row every node with room once
+    view.rows[row].waiting_since_offers -= scratch.counters[OPEN_NODES]
     scratch.counters[DELAYED] = 1
     return WAIT
 
