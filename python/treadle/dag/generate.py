@@ -21,7 +21,7 @@ RESOURCES = ("cpu", "memory", "network")
 class Shape:
     """What generated DAGs look like."""
 
-    machines: int = 10
+    machines: int = 8
     depth: tuple[int, int] = (5, 9)
     """Least and greatest number of layers."""
     stages: tuple[int, int] = (20, 50)

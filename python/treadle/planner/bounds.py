@@ -83,7 +83,7 @@ def stage_spans(problem: Problem) -> I64:
 
 def path_lengths(problem: Problem, lengths: I64 | None = None) -> I64:
     """Return the longest path from each stage's start to the end, a stage counting its duration or its ``lengths``."""
-    lengths = np.where(problem.tasks > 0, problem.duration, 0) if lengths is None else lengths
+    lengths = problem.duration if lengths is None else lengths
     found = np.zeros(len(problem.tasks), np.int64)
     stages = range(len(found))
     for s in stages if problem.backward else reversed(stages):
@@ -114,5 +114,5 @@ def _works(problem: Problem) -> F64:
             exact = np.abs(parts - np.rint(parts)) < _EXACT * 10**4
             found.append(np.where(exact, share, np.floor(parts) / k))
     amount = problem.tasks * problem.duration / problem.machines
-    measures = np.unique(np.array([measure * amount for measure in found]).reshape(-1, len(amount)), axis=0)
-    return np.ascontiguousarray(measures)
+    measures = np.array([measure * amount for measure in found]).reshape(len(found), len(amount))
+    return np.ascontiguousarray(np.unique(measures, axis=0)) if len(amount) else measures

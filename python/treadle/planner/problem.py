@@ -58,7 +58,7 @@ def compile_problem(dag: Dag, capacity: Mapping[str, float], machines: int) -> P
     wanted = wanted.reshape(len(dag.stages), len(resources))
     demand, limits = _whole(dag, wanted, np.array([capacity[name] for name in resources], np.float64))
     tasks = np.array([stage.tasks for stage in dag.stages], np.int64)
-    duration = np.array([stage.duration_ms for stage in dag.stages], np.int64)
+    duration = np.array([stage.duration_ms if stage.tasks else 0 for stage in dag.stages], np.int64)
     if sum(int(n) * int(d) for n, d in zip(tasks, duration, strict=True)) >= TIME_MAX:
         raise DagError(f"DAG {dag.name}: the tasks' durations add up to {TIME_MAX} or more; give a smaller unit")
     edges = [

@@ -124,12 +124,13 @@ class Search:
     def _seed_steps(self) -> Iterator[int]:
         """Critical path first: the search never ends with less."""
         critical = Recipe(key=self._by_group(-self._tails))
-        yield schedules_of(self.objective, critical, improve=False)
-        found = build(self._works[0], self.objective, critical, improve=False)
-        self._critical_path_worth = found.worth
-        self.best.add(found)
         all_at_once = np.zeros(len(self._tails), np.int64)
         recipes = [Recipe(all_at_once, (SCP, direction, 0), self._tails, self._heads) for direction in (0, 1)]
+        first = [critical] if self.objective is Objective.EXECUTED else [critical, recipes[0]]
+        yield sum(schedules_of(self.objective, recipe, improve=False) for recipe in first)
+        for recipe in first:
+            self.best.add(build(self._works[0], self.objective, recipe, improve=False))
+        self._critical_path_worth = self.best.worth
         recipes.append(critical)
         spans = path_lengths(self.problem, self.structure.spans)
         recipes.append(Recipe(key=self._by_group(-spans)))

@@ -49,7 +49,6 @@ class Cluster(NamedTuple):
     ended: I64
     waiting: I64  # barriers not yet passed, by stage
     fresh: U8  # 1: all machines may have room for the stage, 0: only those where something ended
-    blocked: U8  # 1: fits nowhere at this instant
     ready: I64
     touched: I64  # machines where something ended at this instant
     is_touched: U8
@@ -102,7 +101,6 @@ def new_cluster(problem: Problem, runs: int) -> Cluster:
         ended=np.zeros(stages, np.int64),
         waiting=np.zeros(stages, np.int64),
         fresh=np.zeros(stages, np.uint8),
-        blocked=np.zeros(stages, np.uint8),
         ready=np.zeros(stages, np.int64),
         touched=np.zeros(machines, np.int64),
         is_touched=np.zeros(machines, np.uint8),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.model.kernel.compiled import inner, kernel
-from treadle.planner.kernel.arrays import FOREVER, OVERFLOW
-from treadle.planner.kernel.space import group_of, note, put
+from treadle.planner.kernel.arrays import OVERFLOW
+from treadle.planner.kernel.space import group_end, group_of, note, put
 
 if TYPE_CHECKING:
     from treadle.planner.kernel.arrays import Cluster, Record, Schedule
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 READY: Final = 0
 RUNS: Final = 1
 TOUCHED: Final = 2
+SORTED: Final = 3  # so many of the ready stages are sorted by rank; those behind have just become ready
 
 
 @inner
@@ -87,7 +88,6 @@ def make_ready(cluster: Cluster, schedule: Schedule, s: int, now: int) -> None:
     cluster.ready[cluster.counters[READY]] = s
     cluster.counters[READY] += 1
     cluster.fresh[s] = 1
-    cluster.blocked[s] = 0
     schedule.placed[s] = 1
     schedule.first[s] = schedule.last[s] = now
 
@@ -133,8 +133,6 @@ def advance(problem: Problem, cluster: Cluster, schedule: Schedule) -> int:
         cluster.ended[s] += count
         if cluster.ended[s] == problem.tasks[s]:
             stage_ended(problem, cluster, schedule, s, now)
-    for i in range(cluster.counters[READY]):
-        cluster.blocked[cluster.ready[i]] = 0
     return now
 
 
@@ -167,20 +165,48 @@ def start(
 
 
 @inner
-def best_ready(problem: Problem, cluster: Cluster, key: I64) -> int:
-    """Return the place in ``ready`` of the lowest rank among what may start, or -1."""
-    best, best_key, best_stage = -1, FOREVER, FOREVER
-    for i in range(cluster.counters[READY]):
-        s = cluster.ready[i]
-        if cluster.blocked[s]:
-            continue
-        if cluster.started[s] == available(problem, cluster, s):
-            cluster.fresh[s] = 1  # whatever comes next has been tried nowhere
-            continue
-        rank = key[group_of(problem, s, cluster.started[s])]
-        if rank < best_key or (rank == best_key and s < best_stage):
-            best, best_key, best_stage = i, rank, s
-    return best
+def comes_before(problem: Problem, cluster: Cluster, key: I64, a: int, b: int) -> bool:
+    """Has the next task of stage ``a`` the lower rank? Both have a task left."""
+    rank_a = key[group_of(problem, a, cluster.started[a])]
+    rank_b = key[group_of(problem, b, cluster.started[b])]
+    return rank_a < rank_b or (rank_a == rank_b and a < b)
+
+
+@inner
+def sort_ready(problem: Problem, cluster: Cluster, key: I64) -> None:
+    """Put the stages that have just become ready where their ranks belong."""
+    ready = cluster.ready
+    for i in range(cluster.counters[SORTED], cluster.counters[READY]):
+        s = ready[i]
+        j = i - 1
+        while j >= 0 and comes_before(problem, cluster, key, s, ready[j]):
+            ready[j + 1] = ready[j]
+            j -= 1
+        ready[j + 1] = s
+    cluster.counters[SORTED] = cluster.counters[READY]
+
+
+@inner
+def move_on(problem: Problem, cluster: Cluster, key: I64, at: int) -> None:
+    """Move a ready stage whose next task has another rank now to where it belongs, or remove it if none is left."""
+    ready, s = cluster.ready, cluster.ready[at]
+    if cluster.started[s] == problem.tasks[s]:
+        remove_ready(cluster, at)
+        return
+    while at + 1 < cluster.counters[READY] and not comes_before(problem, cluster, key, s, ready[at + 1]):
+        ready[at] = ready[at + 1]
+        at += 1
+    ready[at] = s
+
+
+@inner
+def remove_ready(cluster: Cluster, at: int) -> None:
+    """Remove a ready stage; the others keep their order."""
+    for i in range(at, cluster.counters[READY] - 1):
+        cluster.ready[i] = cluster.ready[i + 1]
+    cluster.counters[READY] -= 1
+    if at < cluster.counters[SORTED]:
+        cluster.counters[SORTED] -= 1
 
 
 @inner
@@ -205,36 +231,27 @@ def start_stage(
 
 
 @inner
-def wanted_now(problem: Problem, cluster: Cluster, s: int) -> int:
-    """Return how many tasks of a stage, from the next on, have one rank and may start."""
-    first = cluster.started[s]
-    most = available(problem, cluster, s)
-    if problem.tasks[s] == problem.group_at[s + 1] - problem.group_at[s]:
-        return 1
-    group, end = group_of(problem, s, first), first + 1
-    while end < most and group_of(problem, s, end) == group:
-        end += 1
-    return end - first
-
-
-@inner
 def start_by_rank(problem: Problem, cluster: Cluster, schedule: Schedule, key: I64, now: int, record: Record) -> int:
     """Start whatever fits, the lowest rank first; return OVERFLOW if too many batches run."""
-    while True:
-        at = best_ready(problem, cluster, key)
-        if at < 0:
-            return 0
+    sort_ready(problem, cluster, key)
+    at = 0  # whatever comes before it cannot start now
+    while at < cluster.counters[READY]:
         s = cluster.ready[at]
-        wanted = wanted_now(problem, cluster, s)
+        first, most = cluster.started[s], available(problem, cluster, s)
+        if first == most:
+            cluster.fresh[s] = 1  # whatever comes next has been tried nowhere
+            at += 1
+            continue
+        wanted = min(most, group_end(problem, s, first)) - first
         count = start_stage(problem, cluster, schedule, s, wanted, now, record)
         if count < 0:
             return OVERFLOW
-        if count < wanted:
-            cluster.blocked[s] = 1
+        if count == wanted:
+            move_on(problem, cluster, key, at)
+        else:
             cluster.fresh[s] = 0
-        if cluster.started[s] == problem.tasks[s]:
-            cluster.counters[READY] -= 1
-            cluster.ready[at] = cluster.ready[cluster.counters[READY]]
+            at += 1
+    return 0
 
 
 @inner
@@ -272,8 +289,7 @@ def start_by_packing(
             if start(problem, cluster, schedule, s, m, 1, now, record) < 0:
                 return OVERFLOW
             if cluster.started[s] == problem.tasks[s]:
-                cluster.counters[READY] -= 1
-                cluster.ready[at] = cluster.ready[cluster.counters[READY]]
+                remove_ready(cluster, at)
     return 0
 
 
@@ -286,8 +302,7 @@ def finish_empty(problem: Problem, cluster: Cluster, schedule: Schedule, now: in
         if problem.tasks[s] > 0:
             i += 1
             continue
-        cluster.counters[READY] -= 1
-        cluster.ready[i] = cluster.ready[cluster.counters[READY]]
+        remove_ready(cluster, i)
         stage_ended(problem, cluster, schedule, s, now)
 
 

@@ -62,6 +62,16 @@ def group_of(problem: Problem, s: int, task: int) -> int:
 
 
 @inner
+def group_end(problem: Problem, s: int, task: int) -> int:
+    """Return the first task behind the group of the stage's ``task``-th task."""
+    count = problem.tasks[s]
+    groups = problem.group_at[s + 1] - problem.group_at[s]
+    if problem.backward:
+        return count - -(-((count - 1 - task) * groups // count) * count // groups)
+    return -(-(task * groups // count + 1) * count // groups)
+
+
+@inner
 def after_others(problem: Problem, schedule: Schedule, s: int, base: int) -> int:
     """Return when all barriers before a stage have been passed, at least ``base``."""
     earliest = base
@@ -275,9 +285,7 @@ def place(problem: Problem, space: Space, schedule: Schedule, s: int, base: int,
         end, start = count, earliest
         if single:
             group = group_of(problem, s, first)
-            end = first + 1
-            while end < count and group_of(problem, s, end) == group:
-                end += 1
+            end = group_end(problem, s, first)
             start = after_partners(problem, schedule, s, group, earliest)
         if problem.duration[s] == 0:
             put(problem, schedule, s, first, end, start)

@@ -1,0 +1,107 @@
+"""Plans of what is very large, very plain or impossible: an exact answer or a clear error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.dag.dag import Dag, DagError, Stage
+from treadle.dag.json_format import read_instances
+from treadle.planner.baselines import NAMES, baseline
+from treadle.planner.graphene import plan
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+CPU = {"cpu": 1.0}
+
+
+def test_the_motivating_example_takes_180_and_breadth_first_380() -> None:
+    (made,) = read_instances(DATA / "dags" / "motivating.jsonl")
+    where = (made.dag, made.capacity, made.machines)
+    found = plan(*where, 100)
+    assert (found.makespan, found.executed_makespan, found.bounds.best) == (180, 180, 180)
+    assert baseline("bfs", *where).executed_makespan == 380
+
+
+def test_a_million_tasks_of_one_stage_run_in_waves() -> None:
+    dag = Dag("wide", (Stage(0, 1_000_000, 1000, {"cpu": 0.3}), Stage(1, 1, 5, {"cpu": 1.0}, (0,))))
+    found = plan(dag, CPU, 4, 1)
+    waves = -(-1_000_000 // (3 * 4))
+    assert found.makespan == found.executed_makespan == found.bounds.best == waves * 1000 + 5
+    assert found.rank(1, 0) == 1_000_000
+    assert (found.rank(0, 0), found.rank(0, 999_999)) == (0, 999_999)
+
+
+def test_a_chain_of_a_thousand_stages_takes_their_sum() -> None:
+    stages = tuple(Stage(at, 2, at % 7, {"cpu": 0.5}, (at - 1,) if at else ()) for at in range(1000))
+    found = plan(Dag("chain", stages), CPU, 1, 1)
+    assert found.makespan == found.bounds.best == sum(stage.duration_ms for stage in stages)
+    assert found.stage_order() == tuple(range(1000))
+
+
+def test_stages_without_edges_fill_the_machine() -> None:
+    found = plan(Dag("flat", tuple(Stage(at, 3, 10, {"cpu": 0.25}) for at in range(40))), CPU, 1, 50)
+    assert found.makespan == found.bounds.best == 40 * 3 // 4 * 10
+
+
+@pytest.mark.parametrize("name", ["graphene", *NAMES])
+def test_nothing_that_takes_time_takes_none(name: str) -> None:
+    dag = Dag("quick", (Stage(0, 3, 0, {"cpu": 1.0}), Stage(1, 0, 9, {"cpu": 1.0}, (0,)), Stage(2, 2, 0, {}, (1,))))
+    found = plan(dag, CPU, 1, 10) if name == "graphene" else baseline(name, dag, CPU, 1)
+    assert (found.makespan, found.executed_makespan, found.bounds.best) == (0, 0, 0)
+
+
+def test_a_dag_of_no_stages_takes_no_time() -> None:
+    assert plan(Dag("empty", ()), CPU, 1).makespan == 0
+
+
+def test_what_cannot_run_is_refused() -> None:
+    with pytest.raises(DagError, match=r"stage 0: a task needs 2 of cpu, a machine has 1"):
+        plan(Dag("large", (Stage(0, 1, 1, {"cpu": 2.0}),)), CPU, 1)
+    with pytest.raises(DagError, match="0 machines; give at least one"):
+        plan(Dag("none", (Stage(0, 1, 1, {}),)), CPU, 0)
+    with pytest.raises(DagError, match="durations add up to"):
+        plan(Dag("long", (Stage(0, 2**40, 2**40, {}),)), CPU, 1)
+
+
+def test_long_tasks_get_the_better_scores_where_they_must_start_first() -> None:
+    dag = Dag("two", (Stage(0, 4, 10, {"cpu": 0.5}), Stage(1, 1, 40, {"cpu": 0.5})))
+    found = plan(dag, CPU, 1, 100)
+    assert found.makespan == 40
+    assert found.stage_score(1) == 1.0
+    assert found.scores(0).tolist() == [0.75, 0.5, 0.25, 0.0]
+
+
+def test_the_command_writes_a_line_and_an_object_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, plots = tmp_path / "plans.json", tmp_path / "plots"
+    words = ["plan", str(DATA / "dags" / "motivating.jsonl"), "--algorithm", "all", "--budget-schedules", "50"]
+    assert run([*words, "--json", str(target), "--plot", str(plots)]) == 0
+    found = json.loads(target.read_text())
+    assert [result["algorithm"] for result in found] == ["graphene", "graphene-paper", *NAMES]
+    assert set(found[0]) == {"name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds"}
+    assert (found[0]["makespan"], found[2]["executed_makespan"], found[0]["lower_bound"]) == (180, 380, 180)
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(found)
+    assert len(list(plots.glob("*.png"))) == len(found)
+
+
+def test_the_command_plans_projects(tmp_path: Path) -> None:
+    target = tmp_path / "plans.json"
+    words = ["plan", str(DATA / "rcpsp" / "small.jsonl"), "--format", "psplib", "--budget-ms", "20"]
+    assert run([*words, "--json", str(target)]) == 0
+    assert [result["makespan"] for result in json.loads(target.read_text())] == [13, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--algorithm", "x"], "--algorithm: 'x' is none; choose one of graphene, graphene-paper, bfs"),
+        (["--format", "psplib", "--machines", "2"], "--machines: psplib instances have one pool; leave it out"),
+        (["--json", "/dev/null/x"], "--json: /dev/null/x: Not a directory; name a file that can be written"),
+        (["--plot", "/dev/null/x"], "--plot: /dev/null/x: Not a directory; name a folder that can be written"),
+    ],
+)
+def test_a_mistake_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words]) == 2
+    assert message in capsys.readouterr().err
