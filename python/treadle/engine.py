@@ -96,7 +96,7 @@ class Engine:
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
         cooling = cluster.rejections.last_cool >= cluster.decide
-        if not (cluster.changed or expired or released or cooling or self._policy.waiting):
+        if not (cluster.changed or expired or released or cooling or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
         limit = min(limit, self._settings.limits.proposals_max)

@@ -65,6 +65,7 @@ class Application:
     state: ApplicationState = ApplicationState.ACTIVE
     asks: dict[int, Ask] = field(default_factory=dict)
     blacklist: list[str] = field(default_factory=list)
+    kind: str = ""
     used: Amounts = ()
     containers: int = 0
 
@@ -216,6 +217,7 @@ class FakeRM:
     def _application_row(self, at: int, changed: bool) -> dict[str, Any]:
         app = self.applications[at]
         row = {"application": at, "id": at + 1, "attempt": 1, "user_name": app.user, "queue": app.queue}
+        row["type_name"] = app.kind
         row |= {"priority": app.priority, "start_time_ms": app.start_ms, "state": int(app.state)}
         replaces = int(Replaces.REQUESTS | Replaces.BLACKLIST) if changed else 0
         return row | {"awaiting_am": app.awaiting_am, "replaces": replaces}

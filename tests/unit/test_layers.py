@@ -38,6 +38,7 @@ ALLOWED = {
     "profiles": MODEL,
     "stages": BASE | {"profiles"},
     "simulator": JOBS | {"estimate"} | SIDECAR,
+    "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR,
     "model": MODEL,
     "policy": POLICY,
     "engine": ENGINE,
@@ -49,7 +50,7 @@ ALLOWED = {
     | {"estimate"}
     | SIDECAR
     | TOOLS
-    | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "simulator", "stages"},
+    | {"sidecar", "minicluster", "demo", "bench", "planner", "profiles", "reproduce", "simulator", "stages"},
 }
 """What each part of the package may import besides itself."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,12 @@ APPLICATION: Final = np.dtype(
         ("service_ms", "f8"),  # share of the cluster x time used so far, by the dominant resource
         ("container_ms", "f8"),  # time that its containers have had so far
         ("share", "f8"),  # what it used when that was last added up
+        ("sampled_since_ms", "i8"),  # when its pilots began to be wanted
+        ("pilots_ms", "f8"),  # sum of the durations of pilots that ended well
+        ("pilots_squares", "f8"),  # sum of their squares
+        ("pilot_mean_ms", "f8"),  # what the pilots said of a task when the gate opened; -1: nothing
+        ("pilot_error", "f8"),  # the standard error of its logarithm
+        ("pilot_percent", "f8"),  # the sampling ratio; 0: it is not sampled
         ("charged", "i4"),  # containers then
         ("id", "i4"),
         ("attempt", "i4"),
@@ -39,12 +46,31 @@ APPLICATION: Final = np.dtype(
         ("first_group", "i4"),  # the first of its groups of tasks
         ("first_told", "i4"),  # the first of its keys in the table of what was told of tasks
         ("blacklisted", "i4"),  # how many names it does not want
+        ("sampling", "i4"),  # a `Sampling`
+        ("sampled_stage", "i4"),  # 0: a MapReduce job's maps; else three of Tez's priorities, up to three times this
+        ("width", "i4"),  # tasks of the stage that is sampled, the most that were known of
+        ("pilots", "i4"),  # how many tasks are to be sampled
+        ("replacements", "i4"),  # how many more, for pilots that hang
+        ("pilots_running", "i4"),
+        ("pilots_ended", "i4"),  # well
         ("state", "u1"),
         ("awaiting_am", "u1"),
         ("has_headroom", "u1"),
     ],
     align=True,
 )
+
+
+_DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_told": -1, "queue": -1, "pilot_mean_ms": -1}
+
+
+class Sampling(IntEnum):
+    """Where an application stands with a gate that samples tasks (SLearn, NSDI 2022, section 5.1)."""
+
+    UNKNOWN = 0
+    RUNS_PILOTS = 1
+    OPEN = 2
+    THIN = 3
 
 
 MOVED_MAX: Final = 16
@@ -55,9 +81,7 @@ class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
     def __init__(self, resources: int) -> None:
-        super().__init__(
-            APPLICATION, (3, resources), {"first_row": -1, "first_group": -1, "first_told": -1, "queue": -1}
-        )
+        super().__init__(APPLICATION, (3, resources), _DEFAULTS)
         self.leaf_first: I32 = np.zeros(1, np.int32)
         self.leaf_applications: I32 = np.zeros(0, np.int32)
         self.rank: I32 = np.zeros(0, np.int32)

@@ -80,6 +80,7 @@ class Cluster:
             groups=self.tasks.at,
             group_amounts=self.tasks.amounts,
             group_index=self.tasks.index.pairs,
+            tasks=self.tasks.tasks.at,
         )
 
     def tags(self, application: int) -> list[str]:

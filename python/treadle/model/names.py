@@ -16,6 +16,7 @@ class Names:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self._index: dict[str, int] = {}
         self.partitions: list[int] = [0]
         self.first_node: I32 = np.full(64, -1, np.int32)
         """For each name the first node that bears it, or -1; `NodeColumns.next_same_name` has the others."""
@@ -24,9 +25,15 @@ class Names:
 
     def add(self, texts: tuple[str, ...]) -> None:
         """Give ``texts`` the next indices, in order."""
+        for at, text in enumerate(texts, len(self.texts)):
+            self._index.setdefault(text, at)
         self.texts.extend(texts)
         self.first_node = grown(self.first_node, len(self.texts), -1)
         self._partition = grown(self._partition, len(self.texts), -1)
+
+    def index_of(self, text: str) -> int:
+        """Return the index of a text, -1 if it was never sent."""
+        return self._index.get(text, -1)
 
     def check(self, index: I32) -> None:
         """Raise `ModelError` unless every one of ``index`` was given to a text."""

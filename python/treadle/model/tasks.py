@@ -39,6 +39,7 @@ TASK: Final = np.dtype(
         ("group", "i4"),
         ("next", "i4"),
         ("before", "i4"),
+        ("pilot", "u1"),
     ],
     align=True,
 )
@@ -54,7 +55,7 @@ class TaskTable(Table):
     def __init__(self, resources: int) -> None:
         super().__init__(GROUP, (resources,), {"application": -1})
         self.index = PairMap()
-        self._tasks = Table(TASK)
+        self.tasks = Table(TASK)
         self._task_index = PairMap()
         self._free: I32 = np.zeros(16, np.int32)
         self._free_tasks: I32 = np.zeros(16, np.int32)
@@ -71,8 +72,8 @@ class TaskTable(Table):
         self.reserve(int(self._next[0]) + groups)
         self._free = grown(self._free, len(self.at) + 1, 0)
         self.index.reserve(groups)
-        self._tasks.reserve(int(self._next_task[0]) + more)
-        self._free_tasks = grown(self._free_tasks, len(self._tasks.at) + 1, 0)
+        self.tasks.reserve(int(self._next_task[0]) + more)
+        self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
         self._task_index.reserve(more)
         kernel.apply_containers(
             apps.at,
@@ -81,7 +82,7 @@ class TaskTable(Table):
             self.index.pairs,
             self._free,
             self._next,
-            self._tasks.at,
+            self.tasks.at,
             self._task_index.pairs,
             self._free_tasks,
             self._next_task,
@@ -105,7 +106,7 @@ class TaskTable(Table):
             self.at,
             self.index.pairs,
             self._free,
-            self._tasks.at,
+            self.tasks.at,
             self._task_index.pairs,
             self._free_tasks,
         )

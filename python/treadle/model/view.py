@@ -33,3 +33,4 @@ class View(NamedTuple):
     groups: Records
     group_amounts: I64
     group_index: Records
+    tasks: Records

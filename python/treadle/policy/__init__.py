@@ -1,8 +1,10 @@
 """Policies: five kinds of parts and the loop that puts them together. Importing it registers Treadle's own parts."""
 
 from treadle.policy import (  # noqa: F401 (a part registers itself when it is imported)
+    estimate_combined,
     estimate_none,
     estimate_observed,
+    estimate_pilots,
     estimate_told,
     file_parts,
     fit_first,
@@ -10,6 +12,7 @@ from treadle.policy import (  # noqa: F401 (a part registers itself when it is i
     fit_random,
     fit_tetris,
     gate_all,
+    gate_pilots,
     order_fair,
     order_fifo,
     order_las,

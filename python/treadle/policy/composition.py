@@ -15,10 +15,10 @@ from treadle.model.types import F64
 from treadle.model.view import View
 from treadle.policy.file_parts import Calls, FileEstimate, FileFit, FileGate, FileOrder, FileShare
 from treadle.policy.jobs import Jobs
-from treadle.policy.kernel.scratch import CLUSTER, Scratch, scratch_for
+from treadle.policy.kernel.scratch import CLUSTER, UNBOUNDED, Scratch, scratch_for
 from treadle.policy.kernel.work import charge
 from treadle.policy.moment import Moment
-from treadle.policy.parts import Estimate, Fit, Gate, Order, Share
+from treadle.policy.parts import NEVER, Estimate, Fit, Gate, Order, Share
 
 ALL_AT_ONCE: Final = 1 << 62
 
@@ -96,18 +96,31 @@ class Composition:
             self._estimate.ask(self._moment(cluster, now_ms, 0))
         if self._from_files:
             self._durations_ms = self._jobs.rows_ms()[0][: cluster.requests.size]
-        may = scratch.rows["may"]
-        may[:] = 0
+        rows = scratch.rows
+        rows["may"] = rows["held"] = rows["random"] = 0
+        rows["quota"] = UNBOUNDED
         if isinstance(self._gate, FileGate):
-            self._gate.fill(self._moment(cluster, now_ms, 0), may)
+            self._gate.fill(self._moment(cluster, now_ms, 0), rows["may"])
         else:
-            self._gate.open(cluster, may)
+            self._gate.open(cluster, view, now_ms, rows)
         key = np.zeros(len(view.apps))
         self.order.orders(cluster, scratch.queues[:-1])
         self.order.keys(self._jobs, key)
         scratch.apps["key"] = np.where(np.isnan(key), np.inf, key)
         if self.fit.candidates > 0:
             scratch.apps["work"] = self._jobs.work()
+
+    def open_for_idle(self, scratch: Scratch) -> bool:
+        """Let through what the gate holds back from all but idle machines, by arrival; False if that is nothing."""
+        if isinstance(self._gate, FileGate) or not self._gate.open_for_idle(scratch.rows):
+            return False
+        scratch.apps["key"] = 0.0
+        return True
+
+    @property
+    def due_ms(self) -> int:
+        """When the gate is to be asked again though nothing happens."""
+        return NEVER if isinstance(self._gate, FileGate) else self._gate.due_ms
 
     def fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
         """Ask share, order and fit for their numbers, as far as they are from files; return where they are.

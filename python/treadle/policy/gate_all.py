@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from treadle.config.parts import PARTS, NoParameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import U8
+from treadle.model.types import Records
+from treadle.model.view import View
+from treadle.policy.parts import PlainGate
 
 
 @PARTS.register("gate", "all")
-class AllGate:
+class AllGate(PlainGate):
     """Every ask may be served at any time."""
 
     def __init__(self, parameters: NoParameters) -> None:
         pass
 
-    def open(self, cluster: Cluster, may: U8) -> None:
+    def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Let every row through."""
-        may[:] = 1
+        rows["may"] = 1

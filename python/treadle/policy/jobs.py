@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64
+from treadle.model.types import F64, I32
 from treadle.model.view import View
 from treadle.policy.kernel import work as kernel
 from treadle.policy.parts import Estimate
@@ -54,6 +55,26 @@ class Jobs:
     def container_ms(self) -> F64:
         """Return the time that all containers have had."""
         return np.ascontiguousarray(self._view.apps["container_ms"])
+
+    def whole_ms(self) -> F64:
+        """Return what all tasks that are asked for, run or have ended well take together, by the estimate."""
+        rows_ms, groups_ms = self.rows_ms()
+        whole_ms = np.zeros(len(self._view.apps))
+        sizes = (self.cluster.requests.size, self.cluster.tasks.size)
+        kernel.add_whole(self._view, *sizes, rows_ms, groups_ms, float(self._estimate.default_ms), whole_ms)
+        return whole_ms
+
+    def sampling(self) -> I32:
+        """Return where each application stands with the gate, a `treadle.model.applications.Sampling`."""
+        return np.ascontiguousarray(self._view.apps["sampling"])
+
+    def pilots_part(self) -> F64:
+        """Return what part of its tasks an application may run now: of one whose pilots have not ended, its pilots."""
+        apps = self._view.apps
+        part = np.ones(len(apps))
+        sampled = apps["sampling"] == Sampling.RUNS_PILOTS
+        part[sampled] = apps["pilots"][sampled] / np.maximum(apps["width"][sampled], 1)
+        return part
 
     def _both(self) -> tuple[F64, F64]:
         if self._work is None:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from treadle.config.parts import PARTS, Parameters
+from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
@@ -27,9 +28,13 @@ class MlfqParameters(Parameters):
     weight_factor: float = Field(
         default=10.0, ge=1.0, le=1e6, description="Each further level's weight is so many times smaller."
     )
-    size: Literal["estimated", "attained"] = Field(
+    size: Literal["estimated", "whole", "attained"] = Field(
         default="estimated",
-        description="What counts as size: the time that all tasks took and will take, or only what they took so far.",
+        description="What counts as size: the time that all tasks took and will take; the estimate of one times how "
+        "many there are; or only what they took so far.",
+    )
+    sampling_level: int = Field(
+        default=1, ge=0, le=63, description="The level, from 0, of jobs whose pilots have not ended (gate: pilots)."
     )
 
 
@@ -41,7 +46,8 @@ class MlfqOrder:
         levels = np.arange(parameters.levels)
         self.weights = tuple(float(weight) for weight in parameters.weight_factor ** -levels.astype(float))
         self._thresholds = parameters.first_threshold_ms * parameters.threshold_factor ** levels[:-1].astype(float)
-        self._estimated = parameters.size == "estimated"
+        self._size = parameters.size
+        self._sampling_level = min(parameters.sampling_level, parameters.levels - 1)
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Serve every leaf by levels."""
@@ -49,7 +55,10 @@ class MlfqOrder:
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set each application's level."""
-        size_ms = jobs.container_ms()
-        if self._estimated:
+        size_ms = jobs.whole_ms() if self._size == "whole" else jobs.container_ms()
+        if self._size == "estimated":
             size_ms = size_ms + jobs.left_ms()
         key[:] = np.searchsorted(self._thresholds, size_ms)
+        sampling = jobs.sampling()
+        key[sampling == Sampling.THIN] = 0
+        key[sampling == Sampling.RUNS_PILOTS] = self._sampling_level

@@ -23,5 +23,5 @@ class SrptOrder:
         leaves["order"] = KEYED
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set the work left when the decide begins."""
-        key[:] = jobs.work()
+        """Set the work left when the decide begins; of a job whose pilots have not ended, that of its pilots."""
+        key[:] = jobs.work() * jobs.pilots_part()

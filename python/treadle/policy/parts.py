@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, U8, Records
+from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel.share_scratch import Shares
 
@@ -21,11 +21,37 @@ if TYPE_CHECKING:
     from treadle.policy.jobs import Jobs
 
 
+NEVER: Final = 1 << 62
+
+
 class Gate(Protocol):
     """May this ask be served now?"""
 
-    def open(self, cluster: Cluster, may: U8) -> None:
-        """Set ``may[row]`` to 1 for each request row that may get containers in this decide (0 before)."""
+    def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
+        """Set ``rows["may"]`` to 1 for each request row that may get containers in this decide (0 before).
+
+        ``rows["quota"]`` is how many at most, `UNBOUNDED` before; ``rows["random"]`` says that nodes are to be drawn.
+        """
+
+    def open_for_idle(self, rows: Records) -> bool:
+        """Let through only what was held back and may go to machines that nobody else wants; False if that is nothing.
+
+        Asked when all others have had their turn; applications are then served by arrival.
+        """
+
+    @property
+    def due_ms(self) -> int:
+        """When the gate is to be asked again though nothing happens."""
+
+
+class PlainGate:
+    """What a gate has that lets a row through or not."""
+
+    due_ms = NEVER
+
+    def open_for_idle(self, rows: Records) -> bool:
+        """Let nothing more through."""
+        return False
 
 
 class Share(Protocol):

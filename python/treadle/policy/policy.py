@@ -49,8 +49,7 @@ class Policy:
         self._fallback = fallback
         self._calls = Calls(watch)
         self.holds = Holds()
-        self.waiting = False
-        """Does a row wait for a nearer node? Then time alone may change the next answer."""
+        self._delayed = False
         try:
             self.configure(settings)
         except PartFailure as failure:
@@ -68,6 +67,10 @@ class Policy:
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know about the policy on this cluster."""
         return self._parts.warnings()
+
+    def waits(self, now_ms: int) -> bool:
+        """Say whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
+        return self._delayed or now_ms >= self._parts.due_ms
 
     def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int, stop_at: int = 0) -> Batch:
         """Return at most ``limit`` proposals, which are assumed in the columns already.
@@ -95,7 +98,7 @@ class Policy:
                 self._scratch = self._parts.scratch(cluster, self._scratch)
                 self._scratch.counters[PLACED] = placed
         note_use(view.apps, view.app_amounts, view.counted, cluster.apps.size, self._scratch.rates[CLUSTER])
-        self.waiting = bool(self._scratch.counters[DELAYED])
+        self._delayed = bool(self._scratch.counters[DELAYED])
         placed = int(self._scratch.counters[PLACED])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
 
@@ -124,6 +127,9 @@ class Policy:
                 end = min(len(out), int(scratch.counters[PLACED]) + parts.recompute_after)
                 if place(view, scratch, knobs, out, asked, partition, end) < end:
                     break
+        if scratch.counters[PLACED] < len(out) and parts.open_for_idle(scratch):
+            for partition in range(len(cluster.names.partitions)):
+                place(view, scratch, knobs, out, asked, partition, len(out))
         self.holds.choose(view, scratch, knobs, self._settings.hold)
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:

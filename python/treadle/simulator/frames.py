@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,23 @@ START_MS: Final = 1_000_000_000
 """What the RM's clock shows at the start of a simulation."""
 
 
+class Told(NamedTuple):
+    """What is known of jobs before they run, by application."""
+
+    duration_ms: I64
+    """Of a task."""
+    deviation_ms: I64
+    """How uncertain that is; -1: nobody knows."""
+
+
 class FrameWriter:
     """Turns the dirty lists of the tables into events."""
 
-    def __init__(self, built: Built, settings: dict[str, str], oracle: bool) -> None:
+    def __init__(self, built: Built, settings: dict[str, str], oracle: bool, told: Told | None) -> None:
         self._built = built
         self._settings = settings
         self._oracle = oracle
+        self._known = told
         self._texts: dict[str, int] = {"": 0}
         self._sent = 0
         self._started = False
@@ -149,6 +159,8 @@ class FrameWriter:
         itself = index[what > USAGE]
         if len(itself):
             told.append(self._themselves(state, itself))
+            if self._known is not None:
+                told.append(self._history(state, itself, self._known))
         index = index[state.apps["state"][index] != AppState.FINISHED]
         if len(index):
             headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
@@ -234,6 +246,18 @@ class FrameWriter:
         left = state.rows["tasks"][row] - state.rows["done"][row]
         return events.TaskEstimates(
             state.rows["app"][row], state.rows["key"][row], self._means[row], self._deviations[row], left
+        )
+
+    @staticmethod
+    def _history(state: State, app: I32, known: Told) -> events.TaskEstimates:
+        """Tell what is known of the tasks of applications, but not how many they are."""
+        app = app[state.apps["state"][app] != AppState.FINISHED]
+        row = _ranges(state.apps["first_row"][app], state.apps["rows"][app])
+        row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
+        owner = state.rows["app"][row]
+        nobody = np.full(len(row), -1, np.int32)
+        return events.TaskEstimates(
+            owner, state.rows["key"][row], known.duration_ms[owner], known.deviation_ms[owner], nobody
         )
 
     def _lives(self, state: State) -> list[Event]:

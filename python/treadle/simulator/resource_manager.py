@@ -9,7 +9,7 @@ from treadle.events import Event
 from treadle.proposals import Proposals
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built, with_room
-from treadle.simulator.frames import FrameWriter
+from treadle.simulator.frames import FrameWriter, Told
 from treadle.simulator.kernel.advance import advance, begin
 from treadle.simulator.kernel.commit import commit
 from treadle.simulator.kernel.events import next_time, schedule_all
@@ -21,7 +21,15 @@ NOTHING = events.Fates(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0,
 class SimulatedRM:
     """The truth. Time goes on by `advance` alone."""
 
-    def __init__(self, built: Built, settings: dict[str, str], *, oracle: bool = False, slots: int = 1) -> None:
+    def __init__(
+        self,
+        built: Built,
+        settings: dict[str, str],
+        *,
+        oracle: bool = False,
+        slots: int = 1,
+        told: Told | None = None,
+    ) -> None:
         """Begin at time 0.
 
         Args:
@@ -29,11 +37,12 @@ class SimulatedRM:
             settings: of the RM, as the engine is told them
             oracle: whether the engine is told the true durations of tasks
             slots: tasks that a container may hold
+            told: what the engine is told of each job's tasks when it comes
         """
         self.state: State = built.state
         self.knobs: Knobs = built.knobs
         self._slots = slots
-        self._writer = FrameWriter(built, settings, oracle)
+        self._writer = FrameWriter(built, settings, oracle, told)
         self._fates: events.Fates | None = None
         self._make_room(0)
         apps = np.arange(len(self.state.apps), dtype=np.int32)

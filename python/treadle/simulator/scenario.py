@@ -113,6 +113,9 @@ class Decision(Model):
     """When the engine decides, and what simulated time that takes."""
 
     tick_ms: int = Field(default=100, ge=1, le=60_000)
+    idle_ms: int = Field(
+        default=1000, ge=1, le=2**40, description="While asks wait and nothing happens, a decision is made this often."
+    )
     limit: int = Field(default=1000, ge=1, le=1_000_000, description="Proposals in an answer.")
     cost_us: float = Field(default=0.0, ge=0, le=1e9, description="Time that a decide takes; 0 and 0: frozen.")
     cost_per_proposal_us: float = Field(default=0.0, ge=0, le=1e9)

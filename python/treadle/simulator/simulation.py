@@ -14,16 +14,13 @@ from treadle.engine import Engine
 from treadle.events import Fate
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built, build
-from treadle.simulator.frames import START_MS
+from treadle.simulator.frames import START_MS, Told
 from treadle.simulator.invariants import Invariants
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.measure import Measurements
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import Decision, Scenario
 from treadle.workload.job import Workload
-
-IDLE_MS: Final = 1000
-"""While asks wait and nothing happens, the engine is asked this often: some of what it waits for is time itself."""
 
 STALLED_MS: Final = 3_600_000
 """With asks that nothing serves and nothing to come a simulation ends after this long."""
@@ -91,6 +88,7 @@ class Simulation:
         seed: int,
         *,
         check: bool = True,
+        told: Told | None = None,
     ) -> None:
         """Make everything ready.
 
@@ -100,13 +98,16 @@ class Simulation:
             settings: the policy
             seed: of all chance that is not in the workload
             check: whether the invariants are checked at every step
+            told: what the engine is told of each job's tasks when it comes, the jobs in the workload's order
         """
         self._scenario = scenario
         self.built = build(scenario, workload, seed)
         self.engine = Engine(settings)
         oracle = settings.policy.estimate.kind.name == "told"
         slots = scenario.frameworks.spark_tasks_per_executor
-        self.rm = SimulatedRM(self.built, _rm_settings(scenario), oracle=oracle, slots=slots)
+        self.rm = SimulatedRM(
+            self.built, _rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told
+        )
         self._invariants = Invariants(self.built, settings) if check else None
         self.measurements = Measurements(self.built, scenario)
         self.profile = Profile()
@@ -126,7 +127,7 @@ class Simulation:
                 last_progress = at
             if progress is not None and self.sequence % 64 == 0:
                 progress(self._finished(), len(self.built.workload.jobs), at)
-            after = self._next(at, busy, decision.tick_ms)
+            after = self._next(at, busy, decision)
             if self._finished() == len(self.built.workload.jobs):
                 break  # nodes go on failing and coming back for nobody
             stalled = after - last_progress > STALLED_MS and self.rm.next_time() < 0
@@ -171,18 +172,19 @@ class Simulation:
         for fate in fates:
             self.fates[fate] = self.fates.get(fate, 0) + 1
 
-    def _next(self, at: int, busy: bool, tick_ms: int) -> int:
+    def _next(self, at: int, busy: bool, decision: Decision) -> int:
         """Return when to decide next, or -1 if there is nothing left to decide."""
         # The tick after this one, or, if the decision took longer than a tick, the first one after that.
+        tick_ms = decision.tick_ms
         soon = (max(self.rm.now_ms, at) // tick_ms + 1) * tick_ms
         if busy:
             return soon
         coming = self.rm.next_time()
         waiting = int(self.rm.state.clock[tables.PENDING]) > 0
         if coming < 0:
-            return soon + IDLE_MS - tick_ms if waiting else -1
+            return soon + decision.idle_ms - tick_ms if waiting else -1
         due = max(-(-coming // tick_ms) * tick_ms, soon)
-        return min(due, max(soon, at + IDLE_MS)) if waiting else due
+        return min(due, max(soon, at + decision.idle_ms)) if waiting else due
 
     def _finished(self) -> int:
         return int(self.rm.state.clock[tables.FINISHED])

@@ -11,6 +11,15 @@ from treadle.model.kernel.pairs import find, pair, put, remove
 from treadle.model.kernel.told import take_from
 from treadle.model.types import I32, I64, U8, Records
 
+FAILED_MAP: Final = 5
+REDUCE: Final = 10
+OPPORTUNISTIC_MAP: Final = 19
+MAP: Final = 20
+"""MapReduce's request priorities."""
+MAPS: Final = 0
+"""``APPLICATION.sampled_stage`` of a MapReduce job."""
+RUNS_PILOTS: Final = 1
+"""`treadle.model.applications.Sampling.RUNS_PILOTS`, as kernels take it."""
 COMPLETED: Final = 3
 GONE: Final = 0
 SUCCESS: Final = 0
@@ -63,6 +72,7 @@ def begin_task(
     """Count a task, that has what is in row ``i`` of ``capability``, among those that run."""
     tasks[task].group = group
     tasks[task].created_ms = created_ms
+    tasks[task].pilot = 0
     tasks[task].before = -1
     tasks[task].next = groups[group].first
     if groups[group].first >= 0:
@@ -88,6 +98,25 @@ def end_task(groups: Records, amounts: I64, tasks: Records, task: int) -> None:
         amounts[group, r] -= amounts[group, r] // groups[group].running
     groups[group].running -= 1
     groups[group].created_ms -= tasks[task].created_ms
+
+
+@inner
+def note_pilot(apps: Records, tasks: Records, app: int, task: int, priority: int) -> None:
+    """Take a task that begins for a pilot, if its application still needs one."""
+    if apps[app].sampling != RUNS_PILOTS or not is_of_stage(apps[app].sampled_stage, priority):
+        return
+    wanted = apps[app].pilots + apps[app].replacements
+    if apps[app].pilots_running + apps[app].pilots_ended < wanted:
+        tasks[task].pilot = 1
+        apps[app].pilots_running += 1
+
+
+@inner
+def is_of_stage(stage: int, priority: int) -> bool:
+    """Say whether containers of a priority belong to the stage that is sampled (`APPLICATION.sampled_stage`)."""
+    if stage == MAPS:
+        return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
+    return (priority + 2) // 3 == stage
 
 
 @kernel
@@ -125,16 +154,25 @@ def apply_containers(
                 put(task_index, key, task)
                 tasks[task].key = key
                 begin_task(groups, amounts, tasks, capability, i, task, group, created_ms[i])
+                note_pilot(apps, tasks, app, task, priority[i])
             continue
         group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
         task = remove(task_index, key)
+        well = exit_status[i] == SUCCESS or exit_status[i] == KILLED_BY_AM
+        duration_ms = max(time_ms[i] - created_ms[i], 0)
         if task >= 0:
+            if tasks[task].pilot:
+                apps[app].pilots_running -= 1
+                if well:
+                    apps[app].pilots_ended += 1
+                    apps[app].pilots_ms += duration_ms
+                    apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
             end_task(groups, amounts, tasks, task)
             free_tasks[0] += 1
             free_tasks[free_tasks[0]] = task
-        if exit_status[i] == SUCCESS or exit_status[i] == KILLED_BY_AM:
+        if well:
             groups[group].ended += 1
-            groups[group].ended_ms += max(time_ms[i] - created_ms[i], 0)
+            groups[group].ended_ms += duration_ms
 
 
 @kernel

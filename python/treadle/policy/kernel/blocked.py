@@ -15,7 +15,15 @@ from treadle.model.kernel.compiled import inner
 from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.fit import NOT_THERE, fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
-from treadle.policy.kernel.limits import find_room, grows_with_leaf, has_room, is_over_limit, may_ask, note_big
+from treadle.policy.kernel.limits import (
+    asks_left,
+    find_room,
+    grows_with_leaf,
+    has_room,
+    is_over_limit,
+    may_ask,
+    note_big,
+)
 from treadle.policy.kernel.scratch import OPEN_NODES, PARTITION
 from treadle.policy.kernel.share_scratch import CHECKS_LEFT, HDRF, WITNESS
 
@@ -145,7 +153,7 @@ def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition:
                     note_big(view, scratch, row)
                     could = False
                 if could:
-                    asks += view.rows[row].count - view.rows[row].assumed
+                    asks += asks_left(view, scratch, row)
                 else:
                     scratch.rows[row].done = 1
             row = view.rows[row].next
@@ -169,7 +177,7 @@ def drop_row(view: View, scratch: Scratch, leaf: int, row: int) -> None:
     """Take off what a row that is given up has asked for."""
     at = scratch.shares.leaf_node[leaf] if len(scratch.shares.nodes) else -1
     if at >= 0:
-        scratch.shares.nodes[at].asks -= view.rows[row].count - view.rows[row].assumed
+        scratch.shares.nodes[at].asks -= asks_left(view, scratch, row)
 
 
 @inner

@@ -182,7 +182,7 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
     """
     count = scratch.counters[OPEN_NODES]
     start = 0
-    if knobs.fit == RANDOM and count > 0:
+    if (knobs.fit == RANDOM or scratch.rows[row].random) and count > 0:
         node = draw_node(view, scratch, knobs, row, farthest)
         if node >= 0:
             return node
@@ -219,6 +219,10 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     if scratch.counters[OPEN_NODES] <= knobs.window:
         return scan(view, scratch, knobs, row, np.int64(NODE_LOCAL))
     best, best_score, found = NO_NODE, 0.0, 0
+    if scratch.rows[row].random:
+        best = draw_node(view, scratch, knobs, row, np.int64(NODE_LOCAL))
+    if best >= 0:
+        return best
     place = view.rows[row].first_locality
     while place >= 0 and found < knobs.window:
         asked = view.places[place].count > view.places[place].assumed

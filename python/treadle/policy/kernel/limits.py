@@ -18,7 +18,13 @@ def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
     """Has the row an ask that is not assumed, let through by the gate, and not cooling down?"""
     if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > knobs.decide:
         return False
-    return view.rows[row].count > view.rows[row].assumed
+    return asks_left(view, scratch, row) > 0
+
+
+@inner
+def asks_left(view: View, scratch: Scratch, row: int) -> int:
+    """Return how many containers of a row may still be proposed, as far as the gate counts them."""
+    return min(view.rows[row].count - view.rows[row].assumed, scratch.rows[row].quota)
 
 
 @inner

@@ -23,6 +23,7 @@ def propose(
     i = scratch.counters[PLACED]
     scratch.counters[PLACED] += 1
     scratch.counters[OFFERS] += 1
+    scratch.rows[row].quota -= 1
     level = level_of(view, row, node)
     out[i].application = app
     out[i].key = view.rows[row].key

@@ -82,8 +82,20 @@ SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=T
 """``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next
 place whose node is still open."""
 
-ROW: Final = np.dtype([("may", "u1"), ("done", "u1"), ("nearest", "u1")])
-"""``nearest``: the nearest level on which a node may still be found in this decide."""
+UNBOUNDED: Final = 1 << 30
+"""The quota of a row of which the gate does not count containers."""
+
+ROW: Final = np.dtype(
+    [
+        ("quota", "i4"),  # how many containers more the gate lets it have in this decide
+        ("may", "u1"),
+        ("done", "u1"),
+        ("nearest", "u1"),  # the nearest level on which a node may still be found in this decide
+        ("held", "u1"),  # held back, but for machines that would be idle
+        ("random", "u1"),  # its nodes are drawn, whatever the fit
+    ],
+    align=True,
+)
 
 APPLICATION: Final = np.dtype(
     [

@@ -195,6 +195,22 @@ def add_work(
 
 
 @kernel
+def add_whole(
+    view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64, default_ms: float, whole_ms: F64
+) -> None:
+    """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says."""
+    for row in range(rows):
+        app = view.rows[row].application
+        if app >= 0:
+            whole_ms[app] += view.rows[row].count * or_default(rows_ms[row], default_ms)
+    for group in range(groups):
+        app = view.groups[group].application
+        if app >= 0:
+            tasks = view.groups[group].running + view.groups[group].ended
+            whole_ms[app] += tasks * or_default(groups_ms[group], default_ms)
+
+
+@kernel
 def add_up_nodes(view: View, totals: F64) -> int:
     """Set the cluster's resources, and return how many nodes it has."""
     count = 0

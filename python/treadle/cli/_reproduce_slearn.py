@@ -1,0 +1,127 @@
+"""`treadle reproduce slearn`: SLearn's evaluation on Google's trace of 2011."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from treadle.errors import UserError
+from treadle.reproduce import slearn_paper as paper
+from treadle.reproduce.interval import Interval
+from treadle.reproduce.slearn import JOBS, NODES, Outcome, compare, source_of, variants
+from treadle.reproduce.slearn_report import Report, report_of
+from treadle.reproduce.slearn_schemes import SCHEMES
+from treadle.simulator.simulation import warm_up
+
+SEEDS = 3
+
+
+def slearn(
+    trace: Annotated[Path, typer.Option(help="The folder of the extract of Google's trace of 2011.")],
+    quick: Annotated[bool, typer.Option("--quick", help="One seed, no other thin limits and ratios.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
+    jobs: Annotated[int, typer.Option(min=2, max=100_000, help="Of a draw.")] = JOBS,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
+    ] = NODES,
+    cut: Annotated[float, typer.Option(min=0.05, max=0.95, help="Where in the trace history ends.")] = 0.5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+) -> None:
+    """SLearn on Google's jobs of 2011: against 3Sigma, 3SigmaTL, Point-Est, LAS, FIFO and Oracle."""
+    console = Console()
+    schemes = SCHEMES if quick else (*SCHEMES, *variants().values())
+    source = source_of(trace, jobs, nodes, cut)
+    outcomes = []
+    with _progress(console) as bar:
+        task = bar.add_task("compiling, or reading compiled code", total=None)
+        warm_up(SCHEMES[0].settings(0))
+        for seed in range(first_seed, first_seed + (1 if quick else seeds)):
+            bar.update(task, description=f"seed {seed}: reading the trace")
+
+            def show(title: str, done: int, total: int, seed: int = seed) -> None:
+                bar.update(task, description=f"seed {seed}: {title}", completed=done, total=total)
+
+            outcomes.append(compare(source, seed, schemes, nodes=nodes, progress=show))
+    report = report_of(outcomes)
+    _print(report, console)
+    if json_file is not None:
+        _write(json_file, report)
+    if plot is not None:
+        _plot(outcomes, report, plot, console)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"))
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+
+def _print(report: Report, console: Console) -> None:
+    seeds = ", ".join(str(seed) for seed in report.seeds)
+    console.print(
+        f"{report.jobs} jobs a draw, {report.wide_jobs} of them wide; seeds {seeds}; 95 % intervals over seeds; "
+        f"{report.wall_s:.0f} s of simulation",
+        highlight=False,
+    )
+    times = Table(title="Completion time of jobs", title_justify="left")
+    for name in ("scheme", "mean (s)", "mean over SLearn's", "paper", "median of jobs", "paper"):
+        times.add_column(name, justify="left" if name == "scheme" else "right")
+    for name, mean_s in report.mean_s.items():
+        times.add_row(
+            name,
+            str(mean_s),
+            *_beside(name, report.speedup_mean, paper.SPEEDUP_MEAN),
+            *_beside(name, report.speedup_p50, paper.SPEEDUP_P50),
+        )
+    console.print(times)
+    console.print(f"Of the gap between SLearn and Oracle ours closes {report.gap_closed}", highlight=False)
+    errors = Table(title="Estimates of wide jobs (%)", title_justify="left")
+    for name in ("estimator", "error P50", "paper", "error P90", "paper", "in the right queue", "paper"):
+        errors.add_column(name, justify="left" if name == "estimator" else "right")
+    for name in report.error_p50:
+        errors.add_row(
+            name,
+            *_beside(name, report.error_p50, paper.ERROR_P50),
+            *_beside(name, report.error_p90, paper.ERROR_P90),
+            *_beside(name, report.right_queue, paper.RIGHT_QUEUE),
+        )
+    console.print(errors)
+    if report.over_3sigma:
+        others = Table(title="SLearn with other settings: mean speed-up over 3Sigma", title_justify="left")
+        for name in ("setting", "here", "paper"):
+            others.add_column(name, justify="left" if name == "setting" else "right")
+        for name in report.over_3sigma:
+            others.add_row(name, *_beside(name, report.over_3sigma, paper.OVER_3SIGMA))
+        console.print(others)
+
+
+def _beside(name: str, ours: Mapping[str, Interval], papers: Mapping[str, float]) -> tuple[str, str]:
+    return str(ours[name]) if name in ours else "", f"{papers[name]:g}" if name in papers else ""
+
+
+def _write(file: Path, report: Report) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--json: {file}: {error.strerror}; name a file that can be written") from None
+
+
+def _plot(outcomes: list[Outcome], report: Report, folder: Path, console: Console) -> None:
+    try:
+        from treadle.reproduce.slearn_plot import plot_slearn  # only here: matplotlib is an extra
+    except ImportError:
+        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+    try:
+        for file in plot_slearn(outcomes, report, folder):
+            console.print(f"wrote {file}", highlight=False)
+    except OSError as error:
+        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None

@@ -1,0 +1,15 @@
+"""`treadle reproduce`: run a paper's experiment with the same engine, and show its figures beside the paper's."""
+
+from __future__ import annotations
+
+import typer
+
+from treadle.cli._reproduce_slearn import slearn
+
+app = typer.Typer(no_args_is_help=True)
+app.command()(slearn)
+
+
+@app.callback()
+def reproduce() -> None:
+    """Run a paper's experiment with the same engine, and show its figures beside the paper's."""

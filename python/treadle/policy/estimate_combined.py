@@ -1,0 +1,46 @@
+"""Durations by pilots and by what was told, each with the weight of its certainty."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from treadle.config.parts import PARTS, Parameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import F64
+from treadle.model.view import View
+from treadle.policy.kernel.sampling import join_told, pilot_durations
+from treadle.policy.kernel.work import observed_durations, told_durations
+
+
+class CombinedParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000,
+        ge=1,
+        le=2**40,
+        description="How long a task is taken to run of which nothing was told and nothing seen.",
+    )
+    told_error: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=10.0,
+        description="How far off what was told is taken to be where nobody said: the deviation of its logarithm.",
+    )
+
+
+@PARTS.register("estimate", "combined", CombinedParameters)
+class CombinedEstimate:
+    """Pilots and what `TaskEstimates` told, their logarithms averaged by inverse variance; else whichever there is."""
+
+    def __init__(self, parameters: CombinedParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+        self._told_error = parameters.told_error
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+        """Set what is known."""
+        rows, groups = cluster.requests.size, cluster.tasks.size
+        observed_durations(view, rows, groups, rows_ms, groups_ms)
+        told_durations(view, cluster.told.size, rows_ms, groups_ms)
+        pilot_durations(view, rows, groups, rows_ms, groups_ms)
+        join_told(view, cluster.told.size, self._told_error, rows_ms, groups_ms)

@@ -1,0 +1,96 @@
+"""The gate of SLearn (NSDI 2022, section 5.1.2): of each stage a few tasks first, the rest when these have ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from treadle.config.parts import PARTS, Parameters
+from treadle.model.cluster import Cluster
+from treadle.model.types import Records
+from treadle.model.view import View
+from treadle.policy.kernel import sampling as kernel
+from treadle.policy.parts import NEVER
+from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
+
+
+class PilotsParameters(Parameters):
+    """What can be set; the defaults are those of SLearn where it has them."""
+
+    ratio: Literal["adaptive", "fixed"] = Field(
+        default="adaptive", description="Whether the part of a job that is sampled follows how jobs fared, or is fixed."
+    )
+    ratio_percent: float = Field(
+        default=3.0, gt=0.0, le=100.0, description="The part of a job's tasks that is sampled, if it is fixed."
+    )
+    ratio_jobs: int = Field(
+        default=100, ge=1, le=100_000, description="The adaptive ratio goes by so many latest jobs of each ratio."
+    )
+    thin_limit: int = Field(
+        default=3, ge=0, le=1_000_000, description="Jobs with fewer tasks are not sampled and go to the highest level."
+    )
+    work_conserving: bool = Field(
+        default=True, description="Whether machines that nobody else wants run what is held back, by arrival."
+    )
+    trusted_deviation: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1e6,
+        description="A job is not sampled whose task time was told with at most so large a deviation, as a part of it; "
+        "0: all are.",
+    )
+    tez: bool = Field(
+        default=False,
+        description="Whether Tez is sampled too; only for clusters where Tez does not reuse containers.",
+    )
+    pilot_timeout_ms: int = Field(
+        default=600_000, ge=1000, le=2**40, description="A pilot that has run for longer is replaced by one more."
+    )
+    hold_timeout_ms: int = Field(
+        default=1_800_000, ge=1000, le=2**40, description="No job is held back for longer than this."
+    )
+
+
+@PARTS.register("gate", "pilots", PilotsParameters)
+class PilotsGate:
+    """A few tasks of each stage first, to learn how long they take; the rest when they have ended.
+
+    Held back are only MapReduce's maps, and Tez's vertices if it says so; reduces and vertices after the one that is
+    sampled get nothing as long as anything of it is held back. Attempts at tasks that failed are never held back, nor
+    is Spark.
+    """
+
+    def __init__(self, parameters: PilotsParameters) -> None:
+        self._parameters = parameters
+        self.due_ms = NEVER
+        fixed = parameters.ratio == "fixed"
+        self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
+
+    def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
+        """Hold back what is to wait for pilots, and let everything else through."""
+        chosen, size = self._parameters, cluster.apps.size
+        self._learn(view, size, now_ms)
+        mapreduce = cluster.names.index_of("MAPREDUCE")
+        tez = cluster.names.index_of("TEZ") if chosen.tez else -1
+        rows["may"] = 1
+        new = np.empty(size, np.int32)
+        count = kernel.find_new(view, size, mapreduce, tez, chosen.thin_limit, chosen.trusted_deviation, new)
+        if count:
+            percents = np.array([self._ratio.next_percent() for _ in range(count)])
+            kernel.begin_sampling(view, new[:count], percents, now_ms)
+        self.due_ms = int(
+            kernel.hold_back(view, rows, size, now_ms, mapreduce, chosen.pilot_timeout_ms, chosen.hold_timeout_ms)
+        )
+
+    def open_for_idle(self, rows: Records) -> bool:
+        """Let only through what was held back."""
+        return self._parameters.work_conserving and bool(kernel.release_held(rows))
+
+    def _learn(self, view: View, size: int, now_ms: int) -> None:
+        """Tell the ratio of the jobs that have ended."""
+        percents, normalised = np.empty(size), np.empty(size)
+        count = kernel.take_ended(view.apps, size, now_ms, percents, normalised)
+        for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
+            self._ratio.ended(percent, score)

@@ -1,0 +1,355 @@
+"""Who is sampled, how many pilots are still wanted, when the gate opens (SLearn, NSDI 2022, section 5.1.2)."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from typing import TYPE_CHECKING, Final
+
+from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.pairs import find
+from treadle.model.kernel.tasks import FAILED_MAP, GONE, MAPS, REDUCE, RUNS_PILOTS, group_key, is_of_stage
+from treadle.policy.kernel.scratch import UNBOUNDED
+
+if TYPE_CHECKING:
+    from treadle.model.types import F64, I32, Records
+    from treadle.model.view import View
+
+NEVER: Final = 1 << 62
+UNKNOWN: Final = 0
+OPEN: Final = 2
+THIN: Final = 3
+"""`treadle.model.applications.Sampling`, as kernels take it."""
+
+ACTIVE: Final = 1
+"""`treadle.events.ApplicationState.ACTIVE`."""
+
+ERROR_MIN: Final = 1e-3
+"""No estimate counts for more certain than that."""
+
+HUNG_AGAIN_MS: Final = 1000
+"""How often it is looked whether more pilots hang, once one may."""
+
+VARIATION: Final = 0.5
+"""How much tasks of one stage vary, as far as nothing is known of it (`treadle.estimate.history.VARIATION`)."""
+VARIATION_DEGREES: Final = 2.0
+"""As how many degrees of freedom that counts (`treadle.estimate.estimators.VARIATION_DEGREES`)."""
+
+
+@kernel
+def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised: F64) -> int:
+    """List the ratios of sampled applications that are gone and their normalised completion times; return how many."""
+    count = 0
+    for app in range(size):
+        if apps[app].state != GONE or apps[app].sampling == UNKNOWN:
+            continue
+        if apps[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
+            percents[count] = apps[app].pilot_percent
+            normalised[count] = max(now_ms - apps[app].submit_time_ms, 0) / apps[app].container_ms
+            count += 1
+        apps[app].sampling = UNKNOWN
+        apps[app].width = apps[app].pilots = apps[app].replacements = 0
+        apps[app].pilots_running = apps[app].pilots_ended = 0
+        apps[app].pilots_ms = apps[app].pilots_squares = apps[app].pilot_percent = 0.0
+        apps[app].pilot_mean_ms = -1.0
+    return count
+
+
+@inner
+def first_stage(view: View, app: int) -> int:
+    """Return the stage of Tez's with the lowest priorities that is asked for."""
+    stage, row = 1 << 30, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].count > 0:
+            stage = min(stage, (view.rows[row].priority + 2) // 3)
+        row = view.rows[row].next
+    return stage
+
+
+@inner
+def begun_of(view: View, app: int) -> int:
+    """Return how many tasks of the stage run or have ended well."""
+    begun, group = 0, view.apps[app].first_group
+    while group >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+            begun += view.groups[group].running + view.groups[group].ended
+        group = view.groups[group].next
+    return begun
+
+
+@inner
+def pending_of(view: View, app: int) -> int:
+    """Return how many containers of the stage are asked for."""
+    pending, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+            pending += view.rows[row].count
+        row = view.rows[row].next
+    return pending
+
+
+@inner
+def is_trusted(view: View, app: int, deviation_max: float) -> bool:
+    """Say whether a task's duration was told well enough: with a deviation of at most so large a part of it."""
+    row = view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority) and view.rows[row].told >= 0:
+            at = view.rows[row].told
+            if view.told[at].duration_ms > 0 and view.told[at].deviation_ms >= 0:
+                return view.told[at].deviation_ms <= deviation_max * view.told[at].duration_ms
+        row = view.rows[row].next
+    return False
+
+
+@kernel
+def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, deviation_max: float, new: I32) -> int:
+    """Note how wide jobs are and which are thin or trusted; list those that are to be sampled, return how many.
+
+    ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
+    seem thin when its first asks come, and be found wide before it has begun more tasks than pilots.
+    """
+    count = 0
+    for app in range(size):
+        phase = view.apps[app].sampling
+        known = view.apps[app].type == mapreduce or view.apps[app].type == tez
+        if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am or phase == OPEN:
+            continue
+        if phase == UNKNOWN:
+            if view.apps[app].pending == 0:
+                continue
+            view.apps[app].sampled_stage = MAPS if view.apps[app].type == mapreduce else first_stage(view, app)
+        pending, begun = pending_of(view, app), begun_of(view, app)
+        view.apps[app].width = max(view.apps[app].width, pending + begun)
+        if phase == RUNS_PILOTS or pending == 0:
+            continue
+        if view.apps[app].width < thin_limit:
+            view.apps[app].sampling = THIN
+        elif begun > 1 and phase == THIN:
+            continue
+        elif deviation_max > 0.0 and is_trusted(view, app, deviation_max):
+            view.apps[app].sampling = OPEN
+        else:
+            new[count] = app
+            count += 1
+    return count
+
+
+@kernel
+def begin_sampling(view: View, new: I32, percents: F64, now_ms: int) -> None:
+    """Begin to sample these applications, each at its ratio; tasks that run already are their first pilots.
+
+    Where more have begun than are wanted, as when a sidecar starts anew, nothing is held back.
+    """
+    for at in range(len(new)):
+        app = new[at]
+        view.apps[app].sampling = RUNS_PILOTS
+        view.apps[app].sampled_since_ms = now_ms
+        view.apps[app].pilot_percent = percents[at]
+        view.apps[app].pilots = pilots_of(view.apps[app].width, percents[at])
+        begun, group = 0, view.apps[app].first_group
+        while group >= 0:
+            task = view.groups[group].first
+            while task >= 0 and is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+                view.tasks[task].pilot = 1
+                begun += 1
+                task = view.tasks[task].next
+            group = view.groups[group].next
+        view.apps[app].pilots_running = begun
+        if begun_of(view, app) > view.apps[app].pilots:
+            view.apps[app].sampling = OPEN
+            view.apps[app].pilot_percent = 0.0
+
+
+@inner
+def pilots_of(width: int, percent: float) -> int:
+    """Return how many of so many tasks are pilots: that part of them, rounded down, and at least one."""
+    return max(1, int(width * percent / 100.0 + 1e-9))
+
+
+@inner
+def count_hung(view: View, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
+    """Return how many pilots have run for longer than they may."""
+    hung, group = 0, view.apps[app].first_group
+    while group >= 0:
+        task = view.groups[group].first
+        while task >= 0:
+            hung += view.tasks[task].pilot and now_ms - view.tasks[task].created_ms >= pilot_timeout_ms
+            task = view.tasks[task].next
+        group = view.groups[group].next
+    return hung
+
+
+@inner
+def age_of_pilots(view: View, app: int, now_ms: int) -> float:
+    """Return how long the pilots that run have run together."""
+    age, group = 0.0, view.apps[app].first_group
+    while group >= 0:
+        task = view.groups[group].first
+        while task >= 0:
+            if view.tasks[task].pilot:
+                age += max(now_ms - view.tasks[task].created_ms, 0)
+            task = view.tasks[task].next
+        group = view.groups[group].next
+    return age
+
+
+@inner
+def open_gate(view: View, app: int, more_ms: float, more: int) -> None:
+    """Let all of an application through, and note what its pilots have said.
+
+    The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
+    how much tasks vary in general, as by `treadle.estimate.estimators.Pilots`. Pilots that have not ended have run for
+    ``more_ms`` together and count as if they ended now.
+    """
+    view.apps[app].sampling = OPEN
+    ended = view.apps[app].pilots_ended
+    count = ended + more
+    total_ms = view.apps[app].pilots_ms + more_ms
+    if count == 0 or total_ms <= 0.0:
+        return
+    view.apps[app].pilot_mean_ms = total_ms / count
+    spread = VARIATION_DEGREES * VARIATION * VARIATION
+    if ended > 0 and view.apps[app].pilots_ms > 0.0:
+        mean_ms = view.apps[app].pilots_ms / ended
+        spread += max(view.apps[app].pilots_squares / (mean_ms * mean_ms) - ended, 0.0)
+    variance = spread / (max(ended - 1, 0) + VARIATION_DEGREES)
+    left = max(0.0, 1.0 - count / max(view.apps[app].width, 1))
+    view.apps[app].pilot_error = sqrt(variance * left / count)
+
+
+@inner
+def is_made_again(priority: int, mapreduce: bool) -> bool:
+    """Say whether containers of a priority are for attempts at tasks that have failed before."""
+    return bool(priority == FAILED_MAP if mapreduce else priority % 3 == 1)
+
+
+@inner
+def hold_rows(view: View, rows: Records, app: int, mapreduce: bool) -> None:
+    """Let as many containers of the stage through as pilots are wanted, and nothing that comes after the stage."""
+    stage = view.apps[app].sampled_stage
+    wanted = view.apps[app].pilots + view.apps[app].replacements
+    budget = wanted - view.apps[app].pilots_running - view.apps[app].pilots_ended
+    row = view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(stage, view.rows[row].priority):
+            # What is made again counts for a pilot that it may become.
+            again = is_made_again(view.rows[row].priority, mapreduce)
+            budget -= view.rows[row].count if again else view.rows[row].assumed
+        row = view.rows[row].next
+    row = view.apps[app].first_row
+    while row >= 0:
+        priority = view.rows[row].priority
+        if is_of_stage(stage, priority):
+            if not is_made_again(priority, mapreduce):
+                rows[row].quota = max(budget, 0)
+                rows[row].held = 1
+                rows[row].random = 1
+                budget -= max(min(budget, view.rows[row].count - view.rows[row].assumed), 0)
+        elif (mapreduce and priority == REDUCE) or (not mapreduce and (priority + 2) // 3 > stage):
+            rows[row].may = 0
+        row = view.rows[row].next
+
+
+@kernel
+def hold_back(
+    view: View, rows: Records, size: int, now_ms: int, mapreduce: int, pilot_timeout_ms: int, hold_timeout_ms: int
+) -> int:
+    """Open the gate for jobs that have been sampled and hold back the others that are to be.
+
+    Returns when to look again though nothing happens, `NEVER` if that is never.
+    """
+    due_ms = NEVER
+    for app in range(size):
+        if view.apps[app].sampling != RUNS_PILOTS or view.apps[app].state != ACTIVE:
+            continue
+        wanted = pilots_of(view.apps[app].width, view.apps[app].pilot_percent)
+        view.apps[app].pilots = max(view.apps[app].pilots, wanted)
+        # A clock that stepped back must not hold a job for longer.
+        since_ms = min(view.apps[app].sampled_since_ms, now_ms)
+        view.apps[app].sampled_since_ms = since_ms
+        if now_ms - since_ms >= pilot_timeout_ms:
+            view.apps[app].replacements = max(
+                view.apps[app].replacements, count_hung(view, app, now_ms, pilot_timeout_ms)
+            )
+        pending = pending_of(view, app)
+        if view.apps[app].pilots_ended >= view.apps[app].pilots or (pending == 0 and not runs_any(view, app)):
+            open_gate(view, app, 0.0, 0)
+        elif now_ms - since_ms >= hold_timeout_ms:
+            open_gate(view, app, age_of_pilots(view, app, now_ms), view.apps[app].pilots_running)
+        else:
+            if pending > 0:
+                hold_rows(view, rows, app, view.apps[app].type == mapreduce)
+            again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
+            if again_ms <= now_ms:
+                again_ms = now_ms + HUNG_AGAIN_MS
+            due_ms = min(due_ms, again_ms, since_ms + hold_timeout_ms)
+    return due_ms
+
+
+@inner
+def runs_any(view: View, app: int) -> bool:
+    """Say whether a task of the stage runs."""
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0 and is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+            return True
+        group = view.groups[group].next
+    return False
+
+
+@kernel
+def release_held(rows: Records) -> int:
+    """Let through what was held back and nothing else; return how many rows these are."""
+    count = 0
+    for row in range(len(rows)):
+        rows[row].may = rows[row].held
+        if rows[row].held:
+            rows[row].quota = UNBOUNDED
+            rows[row].done = rows[row].random = 0
+            count += 1
+    return count
+
+
+@inner
+def joined(pilots_ms: float, pilot_error: float, told_ms: float, told_error: float) -> float:
+    """Return two estimates of the same as one: their logarithms by inverse variance."""
+    weight = 1.0 / max(pilot_error, ERROR_MIN) ** 2
+    told_weight = 1.0 / max(told_error, ERROR_MIN) ** 2
+    return exp((weight * log(max(pilots_ms, 1.0)) + told_weight * log(told_ms)) / (weight + told_weight))
+
+
+@inner
+def is_sampled(view: View, app: int, priority: int) -> bool:
+    """Say whether pilots have told how long an application's tasks of this priority take; False if it is none (-1)."""
+    if app < 0 or view.apps[app].pilot_mean_ms < 0.0:
+        return False
+    return is_of_stage(view.apps[app].sampled_stage, priority)
+
+
+@kernel
+def pilot_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+    """Set what pilots said for the asks and the tasks of the stage that they belong to."""
+    for row in range(rows):
+        if is_sampled(view, view.rows[row].application, view.rows[row].priority):
+            rows_ms[row] = view.apps[view.rows[row].application].pilot_mean_ms
+    for group in range(groups):
+        if is_sampled(view, view.groups[group].application, view.groups[group].priority):
+            groups_ms[group] = view.apps[view.groups[group].application].pilot_mean_ms
+
+
+@kernel
+def join_told(view: View, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
+    """Join what pilots said with what was told of the same keys; ``default_error`` where no deviation was told."""
+    for at in range(keys):
+        app, priority = view.told[at].application, view.told[at].priority
+        if priority < 0 or view.told[at].duration_ms <= 0 or not is_sampled(view, app, priority):
+            continue
+        told_ms = float(view.told[at].duration_ms)
+        error = default_error
+        if view.told[at].deviation_ms >= 0:
+            error = view.told[at].deviation_ms / told_ms
+        joint_ms = joined(view.apps[app].pilot_mean_ms, view.apps[app].pilot_error, told_ms, error)
+        if view.told[at].row >= 0:
+            rows_ms[view.told[at].row] = joint_ms
+        group = find(view.group_index, group_key(app, priority))
+        if group >= 0:
+            groups_ms[group] = joint_ms

@@ -1,0 +1,26 @@
+"""The figures of SLearn (NSDI 2022) on GTrace11: tables 6, 7 and 9, figures 3 and 6."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SPEEDUP_MEAN: Final = {"3sigma": 1.56, "3sigma-tl": 1.55, "point": 2.17, "las": 1.65}
+SPEEDUP_P50: Final = {"3sigma": 1.00}
+ERROR_P50: Final = {"pilots": 13.68, "3sigma": 21.39}
+"""Section 4.3 has 9.15 for pilots."""
+ERROR_P90: Final = {"pilots": 49.95, "3sigma": 294.52}
+RIGHT_QUEUE: Final = {"pilots": 86.45, "3sigma": 76.20}
+OVER_3SIGMA: Final = {
+    "thin 2": 1.54,
+    "thin 3": 1.56,
+    "thin 4": 1.55,
+    "thin 5": 1.54,
+    "thin 6": 1.53,
+    "ratio 1": 1.52,
+    "ratio 2": 1.55,
+    "ratio 3": 1.54,
+    "ratio 4": 1.56,
+    "ratio 5": 1.58,
+    "ratio 10": 1.51,
+}
+"""Mean speed-up over 3Sigma with other thin limits and fixed ratios."""

@@ -1,0 +1,86 @@
+"""What SLearn is compared with (NSDI 2022, section 5.1.3), as policies of the engine.
+
+All but FIFO are the paper's generic scheduler: ten levels, thresholds of 10^6 ms x 10^k, weights falling by 10, first
+in, first out within a level. A job's level is that of its estimated task time x tasks; only LAS goes by what it has had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import treadle.policy  # noqa: F401 (registers the parts)
+from treadle.config.parts import PARTS, Part
+from treadle.config.settings import Hold, Settings, default_settings
+
+FOREVER_MS: Final = 2**40
+"""The paper's pilots have no bound in time."""
+
+LEVELS: Final = ("mlfq", {"size": "whole"})
+SAMPLED: Final = {"pilot_timeout_ms": FOREVER_MS, "hold_timeout_ms": FOREVER_MS}
+TRUSTING: Final = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """One way to schedule."""
+
+    name: str
+    title: str
+    parts: dict[str, Any] = field(default_factory=dict)
+    """The kinds of parts, with parameters, that are not the default ones."""
+    told: str = ""
+    """Which estimator's estimates the engine is told when a job comes; empty: none."""
+
+    def settings(self, seed: int) -> Settings:
+        """Return the engine's settings."""
+        settings = default_settings()
+        chosen = {}
+        for part, choice in self.parts.items():
+            name, parameters = (choice, {}) if isinstance(choice, str) else choice
+            kind = PARTS.kinds(part)[name]
+            chosen[part] = Part(kind, kind.parameters(**parameters))
+        policy = replace(settings.policy, **chosen)
+        return replace(settings, policy=policy, hold=Hold(nodes_max=0), seed=seed)
+
+
+def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
+    """Return SLearn with other settings of its gate."""
+    parts = {"gate": ("pilots", SAMPLED | gate), "order": LEVELS, "estimate": "pilots", "fit": "first_fit"}
+    return Scheme(name, title, parts)
+
+
+def combined(deviation_max: float, name: str = "combined") -> Scheme:
+    """Return ours: pilots and history together; history that is certain enough makes pilots needless."""
+    gate = ("pilots", SAMPLED | {"trusted_deviation": deviation_max})
+    return Scheme(
+        name,
+        "Pilots and history (ours)",
+        {"gate": gate, "order": LEVELS, "estimate": "combined", "fit": "first_fit"},
+        "point",
+    )
+
+
+def _from_history(name: str, title: str, told: str) -> Scheme:
+    return Scheme(name, title, {"order": LEVELS, "estimate": "told", "fit": "first_fit"}, told)
+
+
+THIN_TO_TOP: Final = ("pilots", SAMPLED | {"trusted_deviation": TRUSTING})
+"""Thin jobs go to the highest level, and nothing is sampled."""
+
+SCHEMES: Final = (
+    slearn(),
+    combined(0.5),
+    _from_history("3sigma", "3Sigma", "3sigma"),
+    Scheme(
+        "3sigma-tl",
+        "3SigmaTL",
+        {"gate": THIN_TO_TOP, "order": LEVELS, "estimate": "told", "fit": "first_fit"},
+        "3sigma",
+    ),
+    _from_history("point", "Point-Est", "point"),
+    Scheme("las", "LAS", {"order": ("mlfq", {"size": "attained"}), "fit": "first_fit"}),
+    Scheme("fifo", "FIFO", {"order": "fifo", "fit": "first_fit"}),
+    _from_history("oracle", "Oracle", "oracle"),
+)
+"""SLearn, ours, and the paper's baselines."""

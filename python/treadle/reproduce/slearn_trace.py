@@ -1,0 +1,113 @@
+"""The Google 2011 workload of SLearn, made ready for the simulator, and what estimators say of its jobs beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from treadle.dag.dag import Dag
+from treadle.estimate.accuracy import pilots_wanted
+from treadle.estimate.estimator import Estimate
+from treadle.estimate.estimators import Combined, Oracle, Pilots, PointEstimate, ThreeSigma
+from treadle.estimate.history import THIN_LIMIT, History, learned
+from treadle.model.types import F64, I64
+from treadle.simulator.frames import Told
+from treadle.workload.history import JobRecord
+from treadle.workload.job import Framework, Job, Workload
+from treadle.workload.slearn import google_slearn
+
+ESTIMATORS: Final = {
+    "pilots": Pilots(),
+    "3sigma": ThreeSigma(),
+    "point": PointEstimate(),
+    "combined": Combined(),
+    "oracle": Oracle(),
+}
+NO_IDEA: Final = 2.0
+"""The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """A draw of jobs."""
+
+    seed: int
+    workload: Workload
+    """MapReduce jobs of maps alone, their tasks in random order: those that run first are a random sample."""
+    widths: I64
+    true_ms: F64
+    """Mean duration of each job's tasks."""
+    estimated_ms: dict[str, F64]
+    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks."""
+    told: dict[str, Told]
+    """The same as the engine is told."""
+
+    @property
+    def wide(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which jobs have three tasks or more."""
+        return self.widths >= THIN_LIMIT
+
+
+class Source:
+    """The extract; history is learned once for each folder and cut."""
+
+    def __init__(self, path: Path, *, jobs: int, nodes: int, cut: float) -> None:
+        self._path, self._jobs, self._nodes, self._cut = path, jobs, nodes, cut
+        self._history: History | None = None
+        self._usual_ms = 1.0
+
+    def draw(self, seed: int, progress: Callable[[int, int], None] | None = None) -> Trace:
+        """Return the workload of a seed.
+
+        Raises:
+            WorkloadError: the extract is missing or wrong, or has too few jobs.
+        """
+        drawn = google_slearn(self._path, seed, self._jobs, nodes=self._nodes, cut=self._cut, progress=progress)
+        if self._history is None:
+            self._history = learned(drawn.history)
+            self._usual_ms = float(np.median([record.mean_ms for record in drawn.history] or [1.0]))
+        generator = np.random.default_rng((seed, 1))
+        records = tuple(
+            replace(record, durations_ms=generator.permutation(record.durations_ms)) for record in drawn.records
+        )
+        jobs = tuple(_bag_of_maps(job, record) for job, record in zip(drawn.workload.jobs, records, strict=True))
+        estimates = self._estimates(records)
+        return Trace(
+            seed,
+            replace(drawn.workload, jobs=jobs),
+            np.array([record.tasks for record in records], np.int64),
+            np.array([record.mean_ms for record in records]),
+            {name: np.array([each.mean_ms for each in said]) for name, said in estimates.items()},
+            {name: _told(said) for name, said in estimates.items()},
+        )
+
+    def _estimates(self, records: tuple[JobRecord, ...]) -> dict[str, list[Estimate]]:
+        """Estimate each job from history and the drawn jobs before it, as if each had ended at once (as the paper)."""
+        history = deepcopy(self._history)
+        assert history is not None
+        found: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
+        usual = Estimate(self._usual_ms, self._usual_ms / 100, self._usual_ms * 100, NO_IDEA)
+        for record in records:
+            features = replace(record.features, width=record.tasks)
+            pilots = record.durations_ms[: pilots_wanted(record.tasks)]
+            for name, estimator in ESTIMATORS.items():
+                samples = record.durations_ms if name == "oracle" else pilots
+                found[name].append(estimator.estimate(features, history, samples) or usual)
+            history.add(record)
+        return found
+
+
+def _bag_of_maps(job: Job, record: JobRecord) -> Job:
+    stage = replace(job.dag.stages[0], durations_ms=record.durations_ms)
+    return replace(job, dag=Dag(job.dag.name, (stage,)), framework=Framework.MAPREDUCE)
+
+
+def _told(said: list[Estimate]) -> Told:
+    mean = np.array([max(each.mean_ms, 1.0) for each in said])
+    deviation = np.array([min(each.sigma, NO_IDEA) for each in said]) * mean
+    return Told(np.rint(mean).astype(np.int64), np.rint(deviation).astype(np.int64))
