@@ -1,7 +1,7 @@
 """What SLearn is compared with (NSDI 2022, section 5.1.3), as policies of the engine.
 
 All but FIFO are the paper's generic scheduler: ten levels, thresholds of 10^6 ms x 10^k, weights falling by 10, first
-in, first out within a level. A job's level is that of its estimated task time x tasks; only LAS goes by what it has had.
+in, first out within a level. A job's level is that of its estimated task time x tasks; LAS goes by what it has had.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.estimate.accuracy import pilots_wanted
-from treadle.estimate.estimator import Estimate
+from treadle.estimate.estimator import Estimate, Estimator
 from treadle.estimate.estimators import Combined, Oracle, Pilots, PointEstimate, ThreeSigma
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.model.types import F64, I64
@@ -21,7 +21,7 @@ from treadle.workload.history import JobRecord
 from treadle.workload.job import Framework, Job, Workload
 from treadle.workload.slearn import google_slearn
 
-ESTIMATORS: Final = {
+ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "pilots": Pilots(),
     "3sigma": ThreeSigma(),
     "point": PointEstimate(),
@@ -61,13 +61,13 @@ class Source:
         self._history: History | None = None
         self._usual_ms = 1.0
 
-    def draw(self, seed: int, progress: Callable[[int, int], None] | None = None) -> Trace:
+    def draw(self, seed: int) -> Trace:
         """Return the workload of a seed.
 
         Raises:
             WorkloadError: the extract is missing or wrong, or has too few jobs.
         """
-        drawn = google_slearn(self._path, seed, self._jobs, nodes=self._nodes, cut=self._cut, progress=progress)
+        drawn = google_slearn(self._path, seed, self._jobs, nodes=self._nodes, cut=self._cut)
         if self._history is None:
             self._history = learned(drawn.history)
             self._usual_ms = float(np.median([record.mean_ms for record in drawn.history] or [1.0]))

@@ -1,0 +1,111 @@
+"""`treadle reproduce slearn` on a small made-up extract."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from treadle.cli.reproduce import app
+from treadle.errors import UserError
+from treadle.reproduce.interval import interval_of
+from treadle.reproduce.slearn import Outcome, compare, levels, source_of
+from treadle.reproduce.slearn_report import report_of
+from treadle.reproduce.slearn_schemes import SCHEMES
+from treadle.workload.google import JOBS_HEADER, TASKS_HEADER
+from treadle.workload.slearn import WINDOW_MS
+
+JOBS, NODES = 60, 10
+
+
+@pytest.fixture(scope="module")
+def extract(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with tables of the extract's form: jobs of 1 to 60 tasks, whose durations have a long tail."""
+    folder = tmp_path_factory.mktemp("google")
+    generator = np.random.default_rng(7)
+    tasks_rows, jobs_rows = [TASKS_HEADER], [JOBS_HEADER]
+    for number, submit_s in enumerate(range(WINDOW_MS[0] // 1000, WINDOW_MS[1] // 1000, 400)):
+        tasks = int(generator.choice([1, 2, 5, 20, 60], p=[0.2, 0.2, 0.3, 0.2, 0.1]))
+        mean_s = 10 ** generator.uniform(0.5, 3.5)
+        durations = " ".join(f"{mean_s * value:.1f}" for value in generator.uniform(0.9, 1.1, tasks))
+        user, application, name = (int(generator.integers(count)) for count in (3, 5, 8))
+        tasks_rows.append(
+            f"{number},{submit_s}.0,{user},{application},1,0,0.05,0.01,0,0,{tasks},{tasks},0,1,{durations}"
+        )
+        jobs_rows.append(f"{number},{submit_s}.0,{submit_s}.0,{submit_s + 500}.0,finish,{user},1,{name},{application}")
+    (folder / "tasks_25h.csv").write_text("\n".join(tasks_rows))
+    (folder / "jobs_29d.csv").write_text("\n".join(jobs_rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcome(extract: Path) -> Outcome:
+    return compare(source_of(extract, JOBS, NODES), 1, nodes=NODES)
+
+
+def test_pilots_beat_arrival_and_what_history_says_wrongly(outcome: Outcome) -> None:
+    assert outcome.speedup_mean("fifo") > 1.2
+    assert outcome.speedup_mean("3sigma") > 1.0
+    assert outcome.speedup_mean("oracle") < outcome.speedup_mean("fifo")
+
+
+def test_no_scheme_is_faster_than_the_tasks_allow(outcome: Outcome) -> None:
+    for name, completion_ms in outcome.completion_ms.items():
+        assert (completion_ms >= outcome.trace.true_ms - 1).all(), name
+
+
+def test_estimates_are_compared_with_the_truth(outcome: Outcome) -> None:
+    assert np.percentile(outcome.errors("pilots"), 90) < 12.0
+    assert outcome.right_queue("pilots") > outcome.right_queue("3sigma")
+    assert (outcome.errors("oracle") == 0).all()
+
+
+def test_thin_jobs_are_not_wide(outcome: Outcome) -> None:
+    assert outcome.trace.wide.tolist() == [width >= 3 for width in outcome.trace.widths.tolist()]
+
+
+def test_equal_seeds_give_equal_figures(extract: Path, outcome: Outcome) -> None:
+    again = compare(source_of(extract, JOBS, NODES), 1, SCHEMES[:1], nodes=NODES)
+    assert again.completion_ms["slearn"].tolist() == outcome.completion_ms["slearn"].tolist()
+
+
+def test_levels_are_those_of_the_policy() -> None:
+    assert levels(np.array([0.0, 1e6, 1.1e6, 1e7, 1e30])).tolist() == [0, 0, 1, 1, 9]
+
+
+def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome) -> None:
+    found = report_of([outcome, outcome]).as_json()
+    assert found["speedup_mean"]["fifo"] == pytest.approx(outcome.speedup_mean("fifo"))
+    assert found["error_p50"].keys() == {"pilots", "combined", "3sigma", "point"}
+    assert found["intervals"]["speedup_mean"]["las"].keys() == {"mean", "low", "high"}
+    assert found["paper"]["speedup_mean"]["3sigma"] == 1.56
+    json.dumps(found)
+
+
+def test_an_interval_is_that_of_student() -> None:
+    assert interval_of([2.0]) == (2.0, 2.0, 2.0)
+    mean, low, high = interval_of([1.0, 2.0, 3.0])
+    assert (mean, low, high) == pytest.approx((2.0, 2.0 - 4.303 / 3**0.5, 2.0 + 4.303 / 3**0.5))
+
+
+def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:
+    arguments = ["slearn", "--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES)]
+    arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    figures = json.loads((tmp_path / "a" / "figures.json").read_text())
+    assert set(figures["speedup_mean"]) == {"combined", "3sigma", "3sigma-tl", "point", "las", "fifo", "oracle"}
+    assert figures["seeds"] == [1]
+    assert {file.name for file in (tmp_path / "plots").iterdir()} == {
+        "slearn-speedup.png",
+        "slearn-speedup-by-job.png",
+        "slearn-error.png",
+    }
+
+
+def test_a_missing_trace_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="tasks_25h"):
+        CliRunner().invoke(app, ["slearn", "--trace", str(tmp_path), "--quick"], catch_exceptions=False)
