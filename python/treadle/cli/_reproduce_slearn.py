@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,10 +15,11 @@ from rich.table import Table
 from treadle.errors import UserError
 from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval
-from treadle.reproduce.slearn import JOBS, NODES, Outcome, compare, source_of, variants
-from treadle.reproduce.slearn_report import Report, report_of
-from treadle.reproduce.slearn_schemes import SCHEMES
-from treadle.simulator.simulation import warm_up
+from treadle.reproduce.slearn_paper import JOBS, NODES
+
+if TYPE_CHECKING:
+    from treadle.reproduce.slearn import Outcome
+    from treadle.reproduce.slearn_report import Report
 
 SEEDS = 3
 
@@ -37,6 +38,11 @@ def slearn(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma, 3SigmaTL, Point-Est, LAS, FIFO and Oracle."""
+    from treadle.reproduce.slearn import compare, source_of, variants  # only here: they import numba
+    from treadle.reproduce.slearn_report import report_of
+    from treadle.reproduce.slearn_schemes import SCHEMES
+    from treadle.simulator.simulation import warm_up
+
     console = Console()
     schemes = SCHEMES if quick else (*SCHEMES, *variants().values())
     source = source_of(trace, jobs, nodes, cut)

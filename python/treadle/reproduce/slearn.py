@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from treadle.model.types import F64, I64
+from treadle.reproduce.slearn_paper import JOBS, NODES
 from treadle.reproduce.slearn_schemes import SCHEMES, Scheme, slearn
 from treadle.reproduce.slearn_trace import Source, Trace
 from treadle.simulator.scenario import Scenario
@@ -17,8 +18,6 @@ from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState
 from treadle.workload.shapes import CONTAINER
 
-NODES: Final = 150
-JOBS: Final = 1_250
 THRESHOLDS_MS: Final = 10.0 ** np.arange(6, 15)
 """Between the ten levels."""
 THIN_LIMITS: Final = (2, 3, 4, 5, 6)

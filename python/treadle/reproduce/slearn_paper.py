@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+NODES: Final = 150
+JOBS: Final = 1_250
+"""Drawn from the second half of the trace."""
+
 SPEEDUP_MEAN: Final = {"3sigma": 1.56, "3sigma-tl": 1.55, "point": 2.17, "las": 1.65}
 SPEEDUP_P50: Final = {"3sigma": 1.00}
 ERROR_P50: Final = {"pilots": 13.68, "3sigma": 21.39}
