@@ -34,6 +34,9 @@ def slearn(
         int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
     ] = NODES,
     cut: Annotated[float, typer.Option(min=0.05, max=0.95, help="Where in the trace history ends.")] = 0.5,
+    seen_share: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Of a job's tasks that must have been seen to finish.")
+    ] = 0.9,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
@@ -45,7 +48,7 @@ def slearn(
 
     console = Console()
     schemes = SCHEMES if quick else (*SCHEMES, *variants().values())
-    source = source_of(trace, jobs, nodes, cut)
+    source = source_of(trace, jobs, nodes, cut, seen_share)
     outcomes = []
     with _progress(console) as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)
@@ -78,13 +81,14 @@ def _print(report: Report, console: Console) -> None:
         highlight=False,
     )
     times = Table(title="Completion time of jobs", title_justify="left")
-    for name in ("scheme", "mean (s)", "mean over SLearn's", "paper", "median of jobs", "paper"):
+    for name in ("scheme", "mean (s)", "mean over SLearn's", "paper", "wide jobs", "median of jobs", "paper"):
         times.add_column(name, justify="left" if name == "scheme" else "right")
     for name, mean_s in report.mean_s.items():
         times.add_row(
             name,
             str(mean_s),
             *_beside(name, report.speedup_mean, paper.SPEEDUP_MEAN),
+            str(report.speedup_wide.get(name, "")),
             *_beside(name, report.speedup_p50, paper.SPEEDUP_P50),
         )
     console.print(times)

@@ -44,6 +44,11 @@ class Outcome:
         """Return the mean completion time of a scheme over that of SLearn."""
         return self.mean_s(scheme) / self.mean_s(by)
 
+    def speedup_wide(self, scheme: str) -> float:
+        """Return the mean completion time of wide jobs over that with SLearn."""
+        wide = self.trace.wide
+        return float(self.completion_ms[scheme][wide].mean() / self.completion_ms["slearn"][wide].mean())
+
     def speedup_p50(self, scheme: str) -> float:
         """Return the median over jobs of completion time over that with SLearn."""
         return float(np.median(self.completion_ms[scheme] / self.completion_ms["slearn"]))
@@ -133,6 +138,6 @@ def variants() -> dict[str, Scheme]:
     return found
 
 
-def source_of(path: Path, jobs: int = JOBS, nodes: int = NODES, cut: float = 0.5) -> Source:
+def source_of(path: Path, jobs: int = JOBS, nodes: int = NODES, cut: float = 0.5, seen_share: float = 0.9) -> Source:
     """Return the extract in a folder."""
-    return Source(path, jobs=jobs, nodes=nodes, cut=cut)
+    return Source(path, jobs=jobs, nodes=nodes, cut=cut, seen_share=seen_share)

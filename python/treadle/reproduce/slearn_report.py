@@ -26,7 +26,10 @@ class Report:
     """By scheme, the mean completion time."""
     speedup_mean: dict[str, Interval]
     """By scheme, its mean completion time over SLearn's."""
+    speedup_wide: dict[str, Interval]
+    """The same of wide jobs alone."""
     speedup_p50: dict[str, Interval]
+    """By scheme, the median over jobs of completion time over that with SLearn."""
     gap_closed: Interval
     """What part of the gap between SLearn and Oracle ours closes; near nothing to close it says nothing."""
     error_p50: dict[str, Interval]
@@ -42,6 +45,7 @@ class Report:
             name: getattr(self, name)
             for name in (
                 "speedup_mean",
+                "speedup_wide",
                 "speedup_p50",
                 "error_p50",
                 "error_p90",
@@ -79,6 +83,7 @@ def report_of(outcomes: Sequence[Outcome]) -> Report:
         wide_jobs=interval_of([int(outcome.trace.wide.sum()) for outcome in outcomes]),
         mean_s={name: interval_of([outcome.mean_s(name) for outcome in outcomes]) for name in schemes},
         speedup_mean={name: interval_of([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
+        speedup_wide={name: interval_of([outcome.speedup_wide(name) for outcome in outcomes]) for name in others},
         speedup_p50={name: interval_of([outcome.speedup_p50(name) for outcome in outcomes]) for name in others},
         gap_closed=interval_of([outcome.gap_closed() for outcome in outcomes]),
         error_p50=_errors(outcomes, 50),

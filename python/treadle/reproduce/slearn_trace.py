@@ -56,8 +56,8 @@ class Trace:
 class Source:
     """The extract; history is learned once for each folder and cut."""
 
-    def __init__(self, path: Path, *, jobs: int, nodes: int, cut: float) -> None:
-        self._path, self._jobs, self._nodes, self._cut = path, jobs, nodes, cut
+    def __init__(self, path: Path, *, jobs: int, nodes: int, cut: float, seen_share: float) -> None:
+        self._path, self._jobs, self._nodes, self._cut, self._seen_share = path, jobs, nodes, cut, seen_share
         self._history: History | None = None
         self._usual_ms = 1.0
 
@@ -67,7 +67,9 @@ class Source:
         Raises:
             WorkloadError: the extract is missing or wrong, or has too few jobs.
         """
-        drawn = google_slearn(self._path, seed, self._jobs, nodes=self._nodes, cut=self._cut)
+        drawn = google_slearn(
+            self._path, seed, self._jobs, nodes=self._nodes, cut=self._cut, seen_share=self._seen_share
+        )
         if self._history is None:
             self._history = learned(drawn.history)
             self._usual_ms = float(np.median([record.mean_ms for record in drawn.history] or [1.0]))
