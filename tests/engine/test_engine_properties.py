@@ -83,6 +83,7 @@ POLICIES = [
         ("hdrf", "queue", ("tetris", {"candidates": 1, "remote_penalty": 1.0}), "none"),
     ]
 ]
+POLICIES.append({"gate": ("pilots", {}), "share": "hdrf", "order": "srpt", "fit": "packing", "estimate": "combined"})
 
 
 @given(clusters(), st.sampled_from(POLICIES))

@@ -1,0 +1,131 @@
+"""What `treadle plan` does."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from treadle.cli.plan import Format
+from treadle.dag import json_format, psplib
+from treadle.dag.instance import Instance, TimeUnit
+from treadle.errors import UserError
+from treadle.planner import baselines, cpsat
+from treadle.planner.budget import Budget, Schedules, Until
+from treadle.planner.candidates import Objective
+from treadle.planner.graphene import plan as plan_graphene
+from treadle.planner.plan import Plan
+from treadle.planner.search import Options
+from treadle.planner.warm_up import warm_up
+
+FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the options say."""
+
+    budget_ms: int
+    budget_schedules: int | None
+    options: Options
+    workers: int
+    seed: int
+    plot: Path | None
+
+    def budget(self) -> Budget:
+        """Return a budget that starts now."""
+        return Until(self.budget_ms) if self.budget_schedules is None else Schedules(self.budget_schedules)
+
+
+def plan(
+    files: list[Path],
+    file_format: Format,
+    algorithms: tuple[str, ...],
+    machines: int | None,
+    run: Run,
+    as_json: Path | None,
+) -> None:
+    """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
+    instances = [instance for file in files for instance in _read(file, file_format, machines)]
+    _make_folder(run.plot)
+    warm_up()
+    results = list(_results(instances, algorithms, run))
+    if as_json is not None:
+        try:
+            as_json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--json: {as_json}: {error.strerror}; name a file that can be written") from None
+
+
+def _read(file: Path, file_format: Format, machines: int | None) -> Iterator[Instance]:
+    return psplib.read_instances(file) if file_format is Format.PSPLIB else json_format.read_instances(file, machines)
+
+
+def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:
+    """Plan and print; a line comes as soon as it is known."""
+    width = max((len(instance.dag.name) for instance in instances), default=4)
+    typer.echo(
+        f"{'name':{width}} {'algorithm':14} {'makespan':>12} {'executed':>12} {'lower_bound':>12} {'seconds':>8}"
+    )
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        bar = progress.add_task("planning", total=len(instances) * len(algorithms))
+        for number, instance in enumerate(instances, 1):
+            for algorithm in algorithms:
+                started = time.perf_counter()
+                found = _plan(instance, algorithm, run)
+                seconds = time.perf_counter() - started
+                values = (instance.dag.name, algorithm, found.makespan, found.executed_makespan, found.bounds.best)
+                progress.advance(bar)
+                line = "{:{width}} {:14} {:12} {:12} {:12}".format(*values, width=width)
+                progress.console.file.flush()
+                typer.echo(f"{line} {seconds:8.3f}")
+                if run.plot is not None:
+                    _plot(found, instance, run.plot, number)
+                yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
+
+
+def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
+    where = (instance.dag, instance.capacity, instance.machines)
+    objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
+    placements = run.plot is not None
+    if algorithm == "cpsat":
+        return cpsat.solve(*where, run.budget_ms, run.workers)
+    if algorithm in baselines.NAMES:
+        return baselines.baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
+    options = Options(paper=True) if algorithm == "graphene-paper" else run.options
+    return plan_graphene(
+        *where, run.budget(), objective=objective, options=options, workers=run.workers, placements=placements
+    )
+
+
+def _make_folder(folder: Path | None) -> None:
+    if folder is None:
+        return
+    try:
+        import matplotlib  # noqa: F401 (only to know whether it is there: it is an extra)
+    except ImportError:
+        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None
+
+
+def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
+    from treadle.planner.plot import plot_plan
+
+    name = re.sub(r"[^\w.-]", "_", instance.dag.name)[:80]
+    target = folder / f"{number}-{name}-{found.algorithm}.png"
+    try:
+        plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
+    except OSError as error:
+        raise UserError(f"--plot: {target}: {error.strerror}; name a folder that can be written") from None
