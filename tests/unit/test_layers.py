@@ -45,6 +45,7 @@ ALLOWED = {
     "sidecar": SIDECAR,
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
+    "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR | TOOLS | {"minicluster"},
     "bench": TOOLS | SIDECAR | {"minicluster"},
     "cli": JOBS
     | {"estimate"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from treadle.cli._reproduce_hdrf import hdrf
 from treadle.cli._reproduce_slearn import slearn
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(hdrf)
 app.command()(slearn)
 
 

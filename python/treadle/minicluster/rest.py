@@ -43,6 +43,11 @@ class ResourceManagerClient:
         answer = self._session.post(self.url + path, json=body, params={"user.name": user}, timeout=self._timeout_s)
         answer.raise_for_status()
 
+    def put(self, path: str, body: dict[str, Any], user: str) -> None:
+        """Replace what is at a path below the RM's address by JSON, as `user`."""
+        answer = self._session.put(self.url + path, json=body, params={"user.name": user}, timeout=self._timeout_s)
+        answer.raise_for_status()
+
     def nodes(self) -> list[dict[str, Any]]:
         """Every node that the RM knows."""
         return list(((self.get("/ws/v1/cluster/nodes").get("nodes")) or {}).get("node", []))

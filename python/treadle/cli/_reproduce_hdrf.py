@@ -1,0 +1,90 @@
+"""`treadle reproduce hdrf`: the paper's tests on real ResourceManagers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from treadle.errors import UserError
+from treadle.minicluster.locations import build_folder
+
+# A log has no width of its own; no cell of the tables is cut at this one.
+WIDTH = 140
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
+
+
+def _write_json(file: Path, document: object) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--json: {file}: {error.strerror}; name a file that can be written") from None
+
+
+def hdrf(
+    test: Annotated[list[str] | None, typer.Option(help="A, B or C; may be repeated. Default: all.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots over time.")] = None,
+    step_s: Annotated[float, typer.Option(min=1, help="Seconds that shares settle after each step.")] = 36.0,
+    task_s: Annotated[float, typer.Option(min=0.2, help="Mean duration of a sleeping task in seconds.")] = 6.0,
+    folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-hdrf.")] = None,
+) -> None:
+    """H-DRF's tests A, B and C on a real ResourceManager, under Treadle and under the stock scheduler."""
+    from treadle.minicluster import Scheduler
+    from treadle.minicluster.progress import saying
+    from treadle.minicluster.readiness import terminable
+    from treadle.reproduce.hdrf import Run, Settings, run_test
+    from treadle.reproduce.hdrf_report import document, off, table
+    from treadle.reproduce.hdrf_tests import TESTS
+
+    names = [name.upper() for name in test or TESTS]
+    for name in names:
+        if name not in TESTS:
+            raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
+    if plot is not None:
+        _make_plot_folder(plot)
+    chosen = [TESTS[name] for name in dict.fromkeys(names)]
+    settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
+    place = (folder or build_folder() / "reproduce-hdrf").resolve()
+    console = _console()
+    runs: list[Run] = []
+    missed = []
+    with terminable(), saying(console) as say:
+        for one in chosen:
+            own = [run_test(one, kind, settings, place, say) for kind in (Scheduler.TREADLE, Scheduler.CAPACITY)]
+            runs += own
+            console.print(table(one, own))
+            missed += [
+                f"test {one.name}, step {number}: {leaf} has {amount:+g} containers"
+                for number, (step, tasks) in enumerate(zip(own[0].steps, one.shares("hdrf"), strict=True), 1)
+                for leaf, amount in off(step, tasks).items()
+            ]
+            if plot is not None:
+                from treadle.reproduce.hdrf_plot import plot_test  # only here: matplotlib is an extra
+
+                plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
+            if json_file is not None:
+                _write_json(json_file, document(chosen[: chosen.index(one) + 1], runs))
+    for text in missed:
+        console.print(f"Treadle is not within one container of the paper: {text}", style="red", soft_wrap=True)
+    if missed:
+        raise typer.Exit(1)
+
+
+def _make_plot_folder(folder: Path) -> None:
+    try:
+        import matplotlib  # noqa: F401 - better missing now than after minutes
+    except ImportError:
+        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None

@@ -1,0 +1,20 @@
+"""Test A of the H-DRF paper on a real ResourceManager scheduled by Treadle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.minicluster import Scheduler
+from treadle.reproduce.hdrf import Settings, run_test
+from treadle.reproduce.hdrf_report import off
+from treadle.reproduce.hdrf_tests import TESTS
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+def test_a_to_one_container_as_jobs_come_and_go(tmp_path: Path) -> None:
+    test = TESTS["A"]
+    run = run_test(test, Scheduler.TREADLE, Settings(task_s=5, step_s=30, window_s=10), tmp_path / "cluster", print)
+    assert [off(step, shares) for step, shares in zip(run.steps, test.shares("hdrf"), strict=True)] == [{}, {}, {}, {}]
