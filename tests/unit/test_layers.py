@@ -38,14 +38,13 @@ ALLOWED = {
     "profiles": MODEL,
     "stages": BASE | {"profiles"},
     "simulator": JOBS | {"estimate"} | SIDECAR,
-    "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR,
+    "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR | TOOLS | {"minicluster"},
     "model": MODEL,
     "policy": POLICY,
     "engine": ENGINE,
     "sidecar": SIDECAR,
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
-    "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR | TOOLS | {"minicluster"},
     "bench": TOOLS | SIDECAR | {"minicluster"},
     "cli": JOBS
     | {"estimate"}
