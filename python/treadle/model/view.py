@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from treadle.model.kernel.tables import tables
 from treadle.model.types import I32, I64, U8, Records
 
 
+@tables
 class View(NamedTuple):
     """All tables, as kernels take them. Stale after the next event."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import config, njit
+from numba.extending import types
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,12 +39,33 @@ def cache_folder() -> str:
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls."""
-    return _compile(function, {})
+    return _widened(_compile(function, {}))
 
 
 def inner(function: F) -> F:
     """Compile a function that only kernels call; leaving out the way in from Python halves the time that it takes."""
-    return _compile(function, {"no_cpython_wrapper": True})
+    return _widened(_compile(function, {"no_cpython_wrapper": True}))
+
+
+def _widened(function: F) -> F:
+    """Let kernels call a function with 64 bits for each integer, so that it is compiled once.
+
+    numba compiles a function anew for each combination of argument types, and has one for each width and for each
+    constant: a field of a record, a counter of a loop and a 0 are three.
+    """
+    original = cast(Any, function).get_call_template
+
+    def get_call_template(args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        return original([_wide(arg) for arg in args], {name: _wide(arg) for name, arg in keywords.items()})
+
+    cast(Any, function).get_call_template = get_call_template
+    return function
+
+
+def _wide(argument: Any) -> Any:
+    """Return the type that an argument is passed as."""
+    plain = cast(Any, types).unliteral(argument)
+    return types.int64 if isinstance(plain, types.Integer) and plain != types.uint64 else plain
 
 
 def _compile(function: F, more: dict[str, bool]) -> F:

@@ -9,6 +9,7 @@ import numpy as np
 
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ASSUMED, FREE, TOTAL
+from treadle.model.kernel.tables import tables
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
 from treadle.model.types import F64, I32, I64, U8, Records
@@ -59,6 +60,7 @@ KEYED: Final = 255
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
 
 
+@tables
 class Knobs(NamedTuple):
     """Numbers that hold for one decide."""
 
@@ -130,6 +132,7 @@ LISTED: Final = np.dtype([("application", "i4"), ("heap", "i4")])
 BIG: Final = np.dtype([("placed", "i8"), ("row", "i4")], align=True)
 
 
+@tables
 class Scratch(NamedTuple):
     """Arrays that the loop uses; nothing but the cursor and the offers among the counters outlives a decide."""
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from treadle.model.kernel.tables import tables
 from treadle.model.types import F64, I32, I64, Records
 
 CAPACITY: Final = 0  # the CapacityScheduler's order of queues; the tree is not used
@@ -82,6 +83,7 @@ MATCH: Final = np.dtype(
 )
 
 
+@tables
 class Shares(NamedTuple):
     """What the rules of sharing keep; nothing outlives a decide but the layout of the tree and the deficits."""
 
