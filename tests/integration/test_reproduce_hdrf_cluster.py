@@ -18,3 +18,4 @@ def test_a_to_one_container_as_jobs_come_and_go(tmp_path: Path) -> None:
     test = TESTS["A"]
     run = run_test(test, Scheduler.TREADLE, Settings(task_s=5, step_s=30, window_s=10), tmp_path / "cluster", print)
     assert [off(step, shares) for step, shares in zip(run.steps, test.shares("hdrf"), strict=True)] == [{}, {}, {}, {}]
+    assert run.placed["treadle"] > 20
