@@ -30,6 +30,8 @@ class Report:
     """The same of wide jobs alone."""
     speedup_p50: dict[str, Interval]
     """By scheme, the median over jobs of completion time over that with SLearn."""
+    gap_percent: Interval
+    """How much shorter Oracle's mean completion time is than SLearn's, in percent of it."""
     gap_closed: Interval
     """What part of the gap between SLearn and Oracle ours closes; near nothing to close it says nothing."""
     error_p50: dict[str, Interval]
@@ -57,10 +59,15 @@ class Report:
         found: dict[str, Any] = {
             name: {key: each.mean for key, each in table.items()} for name, table in tables.items()
         }
+        found["gap_percent"] = self.gap_percent.mean
         found["gap_closed"] = self.gap_closed.mean
         found["intervals"] = {
             name: {key: each.as_json() for key, each in table.items()} for name, table in tables.items()
-        } | {"gap_closed": self.gap_closed.as_json(), "wide_jobs": self.wide_jobs.as_json()}
+        } | {
+            "gap_percent": self.gap_percent.as_json(),
+            "gap_closed": self.gap_closed.as_json(),
+            "wide_jobs": self.wide_jobs.as_json(),
+        }
         found["paper"] = {
             "speedup_mean": paper.SPEEDUP_MEAN,
             "speedup_p50": paper.SPEEDUP_P50,
@@ -85,6 +92,7 @@ def report_of(outcomes: Sequence[Outcome]) -> Report:
         speedup_mean={name: interval_of([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
         speedup_wide={name: interval_of([outcome.speedup_wide(name) for outcome in outcomes]) for name in others},
         speedup_p50={name: interval_of([outcome.speedup_p50(name) for outcome in outcomes]) for name in others},
+        gap_percent=interval_of([100 * (1 - outcome.speedup_mean("oracle")) for outcome in outcomes]),
         gap_closed=interval_of([outcome.gap_closed() for outcome in outcomes]),
         error_p50=_errors(outcomes, 50),
         error_p90=_errors(outcomes, 90),

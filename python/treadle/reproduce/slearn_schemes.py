@@ -70,7 +70,7 @@ THIN_TO_TOP: Final = ("pilots", SAMPLED | {"trusted_deviation": TRUSTING})
 
 SCHEMES: Final = (
     slearn(),
-    combined(0.5),
+    combined(0.1),
     _from_history("3sigma", "3Sigma", "3sigma"),
     Scheme(
         "3sigma-tl",
