@@ -14,6 +14,7 @@ import treadle.model.kernel
 import treadle.policy.kernel
 from treadle.config.settings import default_settings
 from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.inner_code import InnerLibrary
 from treadle.model.kernel.tables import tables
 from treadle.model.types import I32, I64
 from treadle.sidecar.warm_up import warm_up
@@ -51,6 +52,8 @@ def test_integers_of_all_widths_and_constants_are_one_type_to_an_inner_function(
 
     assert add_up(np.array([10], np.int32), np.array([1 << 40], np.int64)) == 11 + (1 << 40) + 1 + 4 - 1
     assert len(next_of.signatures) == 1  # type: ignore[attr-defined]
+    (code,) = next_of.overloads.values()  # type: ignore[attr-defined]
+    assert isinstance(code.library, InnerLibrary)
 
 
 @tables

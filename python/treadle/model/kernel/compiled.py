@@ -17,6 +17,8 @@ from typing import Any, TypeVar, cast
 from numba import config, njit
 from numba.extending import types
 
+from treadle.model.kernel.inner_code import InnerCompiler
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Without reference counts (`_nrt`), which would cost more than all the rest: kernels neither make nor keep arrays.
@@ -43,8 +45,9 @@ def kernel(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """Compile a function that only kernels call; leaving out the way in from Python halves the time that it takes."""
-    return _widened(_compile(function, {"no_cpython_wrapper": True}))
+    """Compile a function that only kernels call: once, as a part of theirs; there is no way in from Python."""
+    more = {"no_cpython_wrapper": True, "cache": False, "pipeline_class": InnerCompiler}
+    return _widened(_compile(function, more))
 
 
 def _widened(function: F) -> F:
@@ -68,12 +71,12 @@ def _wide(argument: Any) -> Any:
     return types.int64 if isinstance(plain, types.Integer) and plain != types.uint64 else plain
 
 
-def _compile(function: F, more: dict[str, bool]) -> F:
+def _compile(function: F, more: dict[str, Any]) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = cache_folder()
     try:
-        return cast(F, njit(**_COMMON, **more)(function))
+        return cast(F, njit(**(_COMMON | more))(function))
     except RuntimeError:  # no folder may be written: compile at each start
-        return cast(F, njit(**(_COMMON | {"cache": False}), **more)(function))
+        return cast(F, njit(**(_COMMON | more | {"cache": False}))(function))
     finally:
         config.CACHE_DIR = before
