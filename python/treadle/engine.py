@@ -23,6 +23,14 @@ SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
 
 
+WARM_UP: Final = (
+    ({"order": "srpt", "estimate": "told"}, ""),
+    ({"order": "srpt", "estimate": "observed"}, ""),
+    ({"gate": "pilots", "order": "mlfq", "estimate": "combined"}, "whole"),
+)
+"""Policies that together use every kernel, and what their order takes for the size of an application."""
+
+
 class Engine:
     """Keeps a model of the cluster and proposes containers. Not for several threads at a time."""
 
@@ -118,9 +126,11 @@ class Engine:
         The engine itself is not touched. Returns how many containers were proposed.
         """
         policies = [self._running.policy]
-        for kind in ("told", "observed"):
-            order, estimate = PARTS.kinds("order")["srpt"], PARTS.kinds("estimate")[kind]
-            changed = {"order": Part(order, order.parameters()), "estimate": Part(estimate, estimate.parameters())}
+        for kinds, size in WARM_UP:
+            chosen = {part: PARTS.kinds(part)[kind] for part, kind in kinds.items()}
+            changed = {part: Part(kind, kind.parameters()) for part, kind in chosen.items()}
+            if size:
+                changed["order"] = Part(chosen["order"], chosen["order"].parameters.model_validate({"size": size}))
             policies.append(replace(default_settings().policy, **changed))
         placed = 0
         for policy in policies:

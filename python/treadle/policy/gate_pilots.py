@@ -77,9 +77,8 @@ class PilotsGate:
         rows["may"] = 1
         new = np.empty(size, np.int32)
         count = kernel.find_new(view, size, mapreduce, tez, chosen.thin_limit, chosen.trusted_deviation, new)
-        if count:
-            percents = np.array([self._ratio.next_percent() for _ in range(count)])
-            kernel.begin_sampling(view, new[:count], percents, now_ms)
+        percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
+        kernel.begin_sampling(view, new[:count], percents, now_ms)
         self.due_ms = int(
             kernel.hold_back(view, rows, size, now_ms, mapreduce, chosen.pilot_timeout_ms, chosen.hold_timeout_ms)
         )
