@@ -33,7 +33,7 @@ def hdrf(
     test: Annotated[list[str] | None, typer.Option(help="A, B or C; may be repeated. Default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots over time.")] = None,
-    step_s: Annotated[float, typer.Option(min=1, help="Seconds that shares settle after each step.")] = 36.0,
+    step_s: Annotated[float, typer.Option(min=6, help="Seconds that shares settle after each step.")] = 36.0,
     task_s: Annotated[float, typer.Option(min=0.2, help="Mean duration of a sleeping task in seconds.")] = 6.0,
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-hdrf.")] = None,
 ) -> None:
