@@ -52,7 +52,8 @@ def faulty_cluster(folder: Path, **settings: object) -> FaultyCluster:
     command = folder / "treadle-with-faults"
     command.write_text(
         "#!/bin/sh\n"
-        f'PYTHONPATH="{root}:{root}/python" exec "{sys.executable}" -m tests.support.faulty_sidecar "{folder}/fault" "$@"\n'
+        f'PYTHONPATH="{root}:{root}/python" '
+        f'exec "{sys.executable}" -m tests.support.faulty_sidecar "{folder}/fault" "$@"\n'
     )
     command.chmod(0o755)
     overrides = {
