@@ -17,7 +17,7 @@ from tests.support.jobs import sleep_job
 
 from treadle.minicluster.cluster import ADMIN_MAIN
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
 GOOD = "gate=all share=capacity order=favourites.py:Favourites fit=packing estimate=none"
