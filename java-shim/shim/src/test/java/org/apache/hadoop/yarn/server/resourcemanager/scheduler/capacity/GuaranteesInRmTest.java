@@ -70,7 +70,7 @@ class GuaranteesInRmTest {
       return text("Refusal").isEmpty();
     });
     TestRms.launchByEngine(rm, 1024);
+    Await.until("the AM is counted", () -> number("Committed") == 1);
     assertEquals(1, number("PlacedNatively"));
-    assertEquals(1, number("Committed"));
   }
 }

@@ -251,9 +251,9 @@ class LinkInRmTest {
     TestRms.refresh(rm, conf);
     Await.until("frames are for committing", () -> !frames.get(frames.size() - 1).observe());
     awaitLease(1);
-    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    TestRms.launchByEngine(rm, 1024);
     assertEquals(1, number("PlacedNatively"));
-    assertEquals(1, number("Committed"));
+    Await.until("the AM is counted", () -> number("Committed") == 1);
   }
 
   @Test
