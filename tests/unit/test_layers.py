@@ -36,7 +36,7 @@ ALLOWED = {
     "estimate": BASE | {"dag", "workload"},
     "planner": MODEL | {"dag", "model"},
     "profiles": MODEL,
-    "stages": BASE | {"profiles"},
+    "stages": MODEL | {"model", "profiles"},
     "simulator": JOBS | {"estimate"} | SIDECAR,
     "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR | TOOLS | {"minicluster"},
     "model": MODEL,

@@ -62,17 +62,32 @@ class ToldTable(Table):
         self.reserve(int(self._next[0]) + more)
         self._free = grown(self._free, len(self.at) + 1, 0)
         self.index.reserve(more)
-        tables = (apps.at, self.at, self.amounts, self.index.pairs, self._free, self._next, rows, capability, row_index)
-        keys = (own(event.application), own(event.key))
         if isinstance(event, events.TaskEstimates):
             for name in ("duration_ms", "deviation_ms", "tasks"):
                 if more and int(getattr(event, name).min()) < -1:
                     raise ModelError(f"TaskEstimates.{name} is {int(getattr(event, name).min())}; -1 means not known")
-            kernel.apply_estimates(*tables, *keys, own(event.duration_ms), own(event.deviation_ms), own(event.tasks))
+            said = {"duration_ms": event.duration_ms, "deviation_ms": event.deviation_ms, "tasks": event.tasks}
         else:
             if not bool(((event.score >= 0.0) & (event.score <= 1.0)).all()):
                 raise ModelError("PlanRanks.score must be between 0 and 1")
-            kernel.apply_ranks(*tables, *keys, own(event.score))
+            said = {"score": event.score, "ranked": np.ones(more, np.uint8)}
+        found = np.empty(more, np.int64)
+        kernel.told_rows(
+            apps.at,
+            self.at,
+            self.amounts,
+            self.index.pairs,
+            self._free,
+            self._next,
+            rows,
+            capability,
+            row_index,
+            own(event.application),
+            own(event.key),
+            found,
+        )
+        for name, column in said.items():
+            self.at[name][found] = column  # of a key that comes twice the last counts
         self.size = int(self._next[0])
 
     def drop(self, application: int, apps: ApplicationTable, rows: Records) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.dag.dag import Dag, Stage
+from treadle.model.priorities import FAILED_MAP, MAP, REDUCE
 from treadle.model.types import I32, I64, Records
 from treadle.simulator import state as tables
 from treadle.simulator.queues import QueueTree
@@ -20,9 +21,6 @@ CODES: Final = {
     Framework.TEZ: FrameworkCode.TEZ,
     Framework.SPARK: FrameworkCode.SPARK,
 }
-PRIORITY_FAST_FAIL_MAP: Final = 5
-PRIORITY_REDUCE: Final = 10
-PRIORITY_MAP: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +192,8 @@ class _Tables:
         depth = _depths(stages)
         for number, (stage, parents, paired) in enumerate(stages):
             if framework == Framework.MAPREDUCE:
-                normal = PRIORITY_REDUCE if parents else PRIORITY_MAP
-                again = PRIORITY_REDUCE if parents else PRIORITY_FAST_FAIL_MAP
+                normal = REDUCE if parents else MAP
+                again = REDUCE if parents else FAILED_MAP
             else:
                 # Tez: a band of three for each vertex, by its distance from the roots.
                 normal = 3 * ((depth[stage.id] + 1) * len(stages) + number) - 1

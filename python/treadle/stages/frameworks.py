@@ -10,13 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from treadle.model.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE
 from treadle.profiles.run import Measured
-
-FAILED_MAP: Final = 5
-REDUCE: Final = 10
-OPPORTUNISTIC_MAP: Final = 19
-MAP: Final = 20
-"""MapReduce's priorities."""
 
 _MAPREDUCE: Final = {FAILED_MAP: ("map", 0), OPPORTUNISTIC_MAP: ("map", 0), MAP: ("map", 0), REDUCE: ("reduce", 1)}
 

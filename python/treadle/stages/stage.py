@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from treadle.model.priorities import FAILED_MAP
 from treadle.profiles.run import Measured, StageRun
 from treadle.profiles.sketch import DurationSketch
 from treadle.stages.attempts import WELL, Attempt, ContainerKey, Outcome
-from treadle.stages.frameworks import FAILED_MAP, Framework, StageId
+from treadle.stages.frameworks import Framework, StageId
 
 RECENT_MAX: Final = 100
 """Attempts that ended which a stage remembers one by one."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.free_rows import give_back, take_from
 from treadle.model.kernel.pairs import find, pair, put, remove
-from treadle.model.kernel.told import copy_ask, take_from
+from treadle.model.kernel.told import copy_ask
 from treadle.model.types import I32, I64, U8, Records
 
 
@@ -144,8 +145,7 @@ def clear_localities(rows: Records, row: int, places: Records, index: Records, f
     at = rows[row].first_locality
     while at >= 0:
         remove(index, pair(row, places[at].name))
-        free[0] += 1
-        free[free[0]] = at
+        give_back(free, at)
         at = places[at].next
     rows[row].first_locality = -1
     rows[row].localities = 0
@@ -241,8 +241,7 @@ def free_row(
     rows[row].application = -1
     if rows[row].told >= 0:
         told[rows[row].told].row = -1
-    free_rows[0] += 1
-    free_rows[free_rows[0]] = row
+    give_back(free_rows, row)
 
 
 @kernel

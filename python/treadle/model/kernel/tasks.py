@@ -7,15 +7,11 @@ from typing import Final
 import numpy as np
 
 from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.free_rows import give_back, take_from
 from treadle.model.kernel.pairs import find, pair, put, remove
-from treadle.model.kernel.told import take_from
+from treadle.model.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 from treadle.model.types import I32, I64, U8, Records
 
-FAILED_MAP: Final = 5
-REDUCE: Final = 10
-OPPORTUNISTIC_MAP: Final = 19
-MAP: Final = 20
-"""MapReduce's request priorities."""
 MAPS: Final = 0
 """``APPLICATION.sampled_stage`` of a MapReduce job."""
 RUNS_PILOTS: Final = 1
@@ -168,8 +164,7 @@ def apply_containers(
                     apps[app].pilots_ms += duration_ms
                     apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
             end_task(groups, amounts, tasks, task)
-            free_tasks[0] += 1
-            free_tasks[free_tasks[0]] = task
+            give_back(free_tasks, task)
         if well:
             groups[group].ended += 1
             groups[group].ended_ms += duration_ms
@@ -192,12 +187,10 @@ def drop_groups(
         task = groups[group].first
         while task >= 0:
             remove(task_index, tasks[task].key)
-            free_tasks[0] += 1
-            free_tasks[free_tasks[0]] = task
+            give_back(free_tasks, task)
             task = tasks[task].next
         remove(index, group_key(app, groups[group].priority))
         groups[group].application = -1
-        free[0] += 1
-        free[free[0]] = group
+        give_back(free, group)
         group = groups[group].next
     apps[app].first_group = -1

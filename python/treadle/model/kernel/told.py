@@ -1,21 +1,11 @@
-"""Compiled changes of what was told of tasks."""
+"""Compiled bookkeeping of the keys that something was told of."""
 
 from __future__ import annotations
 
 from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.free_rows import give_back, take_from
 from treadle.model.kernel.pairs import find, pair, put, remove
-from treadle.model.types import F64, I32, I64, Records
-
-
-@inner
-def take_from(free: I32, next_unused: I64) -> int:
-    """Return a free row: one given back (``free[0]`` of them, a stack from 1 on), or the next that was never used."""
-    if free[0] > 0:
-        row = free[free[0]]
-        free[0] -= 1
-        return row
-    next_unused[0] += 1
-    return next_unused[0] - 1
+from treadle.model.types import I32, I64, Records
 
 
 @inner
@@ -70,7 +60,7 @@ def told_row(
 
 
 @kernel
-def apply_estimates(
+def told_rows(
     apps: Records,
     told: Records,
     told_capability: I64,
@@ -82,13 +72,11 @@ def apply_estimates(
     row_index: Records,
     application: I32,
     key: I32,
-    duration_ms: I64,
-    deviation_ms: I64,
-    tasks: I32,
+    found: I64,
 ) -> None:
-    """Take estimates of request keys, absolute."""
+    """Write the row of each key to ``found``, as `told_row` does for one."""
     for i in range(len(application)):
-        at = told_row(
+        found[i] = told_row(
             apps,
             told,
             told_capability,
@@ -101,43 +89,6 @@ def apply_estimates(
             application[i],
             key[i],
         )
-        told[at].duration_ms = duration_ms[i]
-        told[at].deviation_ms = deviation_ms[i]
-        told[at].tasks = tasks[i]
-
-
-@kernel
-def apply_ranks(
-    apps: Records,
-    told: Records,
-    told_capability: I64,
-    index: Records,
-    free: I32,
-    next_unused: I64,
-    rows: Records,
-    capabilities: I64,
-    row_index: Records,
-    application: I32,
-    key: I32,
-    score: F64,
-) -> None:
-    """Take plan ranks of request keys, absolute."""
-    for i in range(len(application)):
-        at = told_row(
-            apps,
-            told,
-            told_capability,
-            index,
-            free,
-            next_unused,
-            rows,
-            capabilities,
-            row_index,
-            application[i],
-            key[i],
-        )
-        told[at].score = score[i]
-        told[at].ranked = 1
 
 
 @kernel
@@ -151,7 +102,6 @@ def drop_told(apps: Records, app: int, told: Records, index: Records, free: I32,
     while at >= 0:
         remove(index, pair(app, told[at].key))
         told[at].application = -1
-        free[0] += 1
-        free[free[0]] = at
+        give_back(free, at)
         at = told[at].next
     apps[app].first_told = -1

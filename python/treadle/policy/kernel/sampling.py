@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find
-from treadle.model.kernel.tasks import FAILED_MAP, GONE, MAPS, REDUCE, RUNS_PILOTS, group_key, is_of_stage
+from treadle.model.kernel.tasks import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
+from treadle.model.priorities import FAILED_MAP, REDUCE
 from treadle.policy.kernel.scratch import UNBOUNDED
 
 if TYPE_CHECKING:
