@@ -163,8 +163,11 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
         work = trace.workloads[_weighted(generator, [work.workload_weight for work in trace.workloads])]
         kind = work.job_classes[_weighted(generator, [kind.class_weight for kind in work.job_classes])]
         arrival_ms = 1000 * _arrival_s(generator, work.time_distribution)
-        made.append(_job(generator, kind, work.queue_name, f"{kind.class_name}_{number:06d}", arrival_ms, tasks, path))
-        tasks += made[-1].dag.tasks if made[-1] else 0
+        job = _job(generator, kind, work.queue_name, f"{kind.class_name}_{number:06d}", arrival_ms)
+        made.append(job)
+        tasks += job.dag.tasks if job else 0
+        if tasks > TASKS_MAX:
+            raise wrong(path, f"class {kind.class_name}", f"count: the jobs drawn have more than {TASKS_MAX} tasks")
         if progress is not None and number % 100 == 99:
             progress((number + 1) / trace.num_jobs)
     notes = []
@@ -189,10 +192,8 @@ def _first_problem(trace: SynthTrace) -> tuple[str, str] | None:
     return None
 
 
-def _job(
-    generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int, before: int, path: Path
-) -> Job | None:
-    """Draw one job, None if it has no task; ``before`` tasks were drawn for others."""
+def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int) -> Job | None:
+    """Draw one job, None if it has no task."""
     stages: list[Stage] = []
     maps: list[int] = []
     # Reduces wait for the maps, so they come last, whatever their order in the file.
@@ -204,9 +205,6 @@ def _job(
         }
         if not count:
             continue
-        before += count
-        if before > TASKS_MAX:
-            raise wrong(path, f"class {kind.class_name}", f"count: the jobs drawn have more than {TASKS_MAX} tasks")
         durations = np.clip(np.rint(task.time.draw(generator, count)), 1, MS_MAX).astype(np.int64)
         parents = tuple(maps) if task.type == "reduce" and kind.type == "mapreduce" else ()
         number = len(stages)
