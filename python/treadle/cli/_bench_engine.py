@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from treadle.cli._results import write_json
 
 
 def engine_command(
@@ -55,7 +56,7 @@ def engine_command(
     for name, megabytes in memory_mb.items():
         console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
     if json_file is not None:
-        json_file.write_text(json.dumps(engine_run.report(results, memory_mb), indent=2) + "\n", encoding="utf-8")
+        write_json(json_file, engine_run.report(results, memory_mb))
         console.print(f"Results: {json_file}")
     if plot is not None:
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, results))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -14,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from treadle.cli._results import plot_folder, write_json, writing
 from treadle.cli.plan import Format
 from treadle.dag import json_format, psplib
 from treadle.dag.instance import Instance, TimeUnit
-from treadle.errors import UserError
 from treadle.planner import baselines, cpsat
 from treadle.planner.budget import Budget, Schedules, Until
 from treadle.planner.candidates import Objective
@@ -55,14 +54,12 @@ def plan(
 ) -> None:
     """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
     instances = [instance for file in files for instance in _read(file, file_format, machines)]
-    _make_folder(run.plot)
+    if run.plot is not None:
+        plot_folder(run.plot)
     warm_up()
     results = list(_results(instances, algorithms, run))
     if as_json is not None:
-        try:
-            as_json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"--json: {as_json}: {error.strerror}; name a file that can be written") from None
+        write_json(as_json, results)
 
 
 def _read(file: Path, file_format: Format, machines: int | None) -> Iterator[Instance]:
@@ -107,25 +104,10 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     )
 
 
-def _make_folder(folder: Path | None) -> None:
-    if folder is None:
-        return
-    try:
-        import matplotlib  # noqa: F401 (only to know whether it is there: it is an extra)
-    except ImportError:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None
-
-
 def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
     from treadle.planner.plot import plot_plan
 
     name = re.sub(r"[^\w.-]", "_", instance.dag.name)[:80]
     target = folder / f"{number}-{name}-{found.algorithm}.png"
-    try:
+    with writing("--plot", target, "folder"):
         plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
-    except OSError as error:
-        raise UserError(f"--plot: {target}: {error.strerror}; name a folder that can be written") from None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from treadle.cli._results import plot_folder, write_json
 from treadle.errors import UserError
 from treadle.minicluster.locations import build_folder
 
@@ -19,14 +19,6 @@ WIDTH = 140
 def _console() -> Console:
     console = Console()
     return console if console.is_terminal else Console(width=WIDTH)
-
-
-def _write_json(file: Path, document: object) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--json: {file}: {error.strerror}; name a file that can be written") from None
 
 
 def hdrf(
@@ -50,7 +42,7 @@ def hdrf(
         if name not in TESTS:
             raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
     if plot is not None:
-        _make_plot_folder(plot)
+        plot_folder(plot)
     chosen = [TESTS[name] for name in dict.fromkeys(names)]
     settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
     place = (folder or build_folder() / "reproduce-hdrf").resolve()
@@ -72,19 +64,8 @@ def hdrf(
 
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:
-                _write_json(json_file, document(chosen[: chosen.index(one) + 1], runs))
+                write_json(json_file, document(chosen[: chosen.index(one) + 1], runs))
     for text in missed:
         console.print(f"Treadle is not within one container of the paper: {text}", style="red", soft_wrap=True)
     if missed:
         raise typer.Exit(1)
-
-
-def _make_plot_folder(folder: Path) -> None:
-    try:
-        import matplotlib  # noqa: F401 - better missing now than after minutes
-    except ImportError:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None

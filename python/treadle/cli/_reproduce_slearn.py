@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from treadle.errors import UserError
+from treadle.cli._results import check_plotting, write_json, writing
 from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval
 from treadle.reproduce.slearn_paper import JOBS, NODES
@@ -65,7 +64,7 @@ def slearn(
     report = report_of(outcomes)
     _print(report, console)
     if json_file is not None:
-        _write(json_file, report)
+        write_json(json_file, report.as_json())
     if plot is not None:
         _plot(outcomes, report, plot, console)
 
@@ -122,21 +121,10 @@ def _beside(name: str, ours: Mapping[str, Interval], papers: Mapping[str, float]
     return str(ours[name]) if name in ours else "", f"{papers[name]:g}" if name in papers else ""
 
 
-def _write(file: Path, report: Report) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--json: {file}: {error.strerror}; name a file that can be written") from None
-
-
 def _plot(outcomes: list[Outcome], report: Report, folder: Path, console: Console) -> None:
-    try:
-        from treadle.reproduce.slearn_plot import plot_slearn  # only here: matplotlib is an extra
-    except ImportError:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
-    try:
+    check_plotting()
+    from treadle.reproduce.slearn_plot import plot_slearn
+
+    with writing("--plot", folder, "folder"):
         for file in plot_slearn(outcomes, report, folder):
             console.print(f"wrote {file}", highlight=False)
-    except OSError as error:
-        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import treadle.policy  # noqa: F401 (registers the parts that a policy may name)
+from treadle.cli._results import check_plotting, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
@@ -54,7 +54,7 @@ def simulate(
     if profile:
         console.print(_profile_table(summaries))
     if json_file is not None:
-        _write(json_file, summaries)
+        write_json(json_file, as_json(summaries))
     if plot is not None:
         _plot(first_runs, plot, console)
 
@@ -143,21 +143,10 @@ def _mean(values: list[float]) -> str:
     return f"{np.mean(known):.4g}" if known else "-"
 
 
-def _write(file: Path, summaries: list[Summary]) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(as_json(summaries), indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--json: {file}: {error.strerror}; name a file that can be written") from None
-
-
 def _plot(runs: list[tuple[str, Run]], folder: Path, console: Console) -> None:
-    try:
-        from treadle.simulator.plot import plot_runs  # only here: matplotlib is an extra
-    except ImportError:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
-    try:
+    check_plotting()
+    from treadle.simulator.plot import plot_runs
+
+    with writing("--plot", folder, "folder"):
         for file in plot_runs(runs, folder):
             console.print(f"wrote {file}", highlight=False)
-    except OSError as error:
-        raise UserError(f"--plot: {folder}: {error.strerror}; name a folder that can be written") from None

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._results import writing
 from treadle.dag.generate import Shape, generate
 from treadle.dag.json_format import write_instances
 from treadle.errors import UserError
@@ -51,11 +52,8 @@ def generate_dags(
     if output is None:
         write_instances(found, sys.stdout)
         return
-    try:
-        with output.open("w", encoding="utf-8") as stream:
-            write_instances(found, stream)
-    except OSError as error:
-        raise UserError(f"--output: {output}: {error.strerror}; name a file that can be written") from None
+    with writing("--output", output, "file"), output.open("w", encoding="utf-8") as stream:
+        write_instances(found, stream)
 
 
 def _range(option: str, text: str, low: int = 1) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.fairness.algorithms import ALGORITHMS
 from treadle.fairness.document import Event, Problem, read_problem
@@ -62,13 +63,10 @@ def _title(event: Event | None) -> str:
 
 
 def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> None:
-    try:
-        from treadle.fairness.plot import plot_steps  # only here: matplotlib is an extra
-    except ImportError:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
+    check_plotting()
+    from treadle.fairness.plot import plot_steps
+
     titles = [_title(step.event) for step in steps]
-    try:
+    with writing("--plot", target, "folder"):
         target.parent.mkdir(parents=True, exist_ok=True)
         plot_steps(problem.tree, algorithm, steps, titles, target)
-    except OSError as error:
-        raise UserError(f"--plot: {target}: {error.strerror}; name a folder that can be written") from None

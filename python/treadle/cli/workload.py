@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.estimate.accuracy import Accuracy, measure
 from treadle.estimate.estimators import ESTIMATORS
@@ -189,12 +190,9 @@ def _amounts(texts: list[str]) -> dict[str, float]:
 
 
 def _plot(found: Workload, summary: Summary, file: Path, target: Path) -> None:
-    try:
-        from treadle.workload.plot import plot_workload  # only here: matplotlib is an extra
-    except ImportError:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out") from None
-    try:
+    check_plotting()
+    from treadle.workload.plot import plot_workload
+
+    with writing("--plot", target, "folder"):
         target.parent.mkdir(parents=True, exist_ok=True)
         plot_workload(found, summary, file.name, target)
-    except OSError as error:
-        raise UserError(f"--plot: {target}: {error.strerror}; name a folder that can be written") from None

@@ -1,0 +1,58 @@
+"""Where commands put their results: files and folders that a user names, and one way to say what is wrong with one."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from treadle.errors import UserError
+
+
+@contextmanager
+def writing(option: str, place: Path, kind: Literal["file", "folder"]) -> Iterator[None]:
+    """Turn what the operating system refuses inside into an error that names the option.
+
+    Raises:
+        UserError: something could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{option}: {place}: {error.strerror}; name a {kind} that can be written") from None
+
+
+def write_json(file: Path, document: object) -> None:
+    """Write the results of ``--json``, with the folders above the file.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    with writing("--json", file, "file"):
+        if not file.parent.exists():  # a parent that is no folder is told by the write, in clearer words
+            file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def check_plotting() -> None:
+    """See that plots can be drawn at all; before long work, and before a module that needs matplotlib is imported.
+
+    Raises:
+        UserError: matplotlib, an extra, is not installed.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out")
+
+
+def plot_folder(folder: Path) -> None:
+    """Make the folder of ``--plot`` before long work.
+
+    Raises:
+        UserError: it cannot be made, or plots cannot be drawn.
+    """
+    check_plotting()
+    with writing("--plot", folder, "folder"):
+        folder.mkdir(parents=True, exist_ok=True)
