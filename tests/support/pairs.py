@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from treadle.minicluster.cluster import ADMIN_MAIN, RM_MAIN, MiniCluster
+from treadle.minicluster.cluster import RM_MAIN, MiniCluster
 from treadle.minicluster.configuration import LOG4J, METRICS, read_site
+from treadle.minicluster.errors import ClusterError
 from treadle.minicluster.ports import LOOPBACK, free_ports
 from treadle.minicluster.processes import JavaProgram
 from treadle.minicluster.rest import ResourceManagerClient
@@ -67,9 +67,10 @@ class PairOfResourceManagers(MiniCluster):
         return self._rm
 
     def _state(self, identity: str) -> str:
-        command = self.java(ADMIN_MAIN, "-getServiceState", identity)
-        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False, timeout=120)
-        return done.stdout.strip() if done.returncode == 0 else ""
+        try:
+            return self.admin("-getServiceState", identity).strip()
+        except ClusterError:
+            return ""  # its admin service is not up yet
 
     def _start(self, identity: str) -> None:
         folder = self.folder / identity
