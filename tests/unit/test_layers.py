@@ -35,7 +35,7 @@ ALLOWED = {
     "workload": BASE | {"dag"},
     "estimate": BASE | {"dag", "workload"},
     "planner": MODEL | {"dag", "model"},
-    "profiles": MODEL,
+    "profiles": MODEL | {"dag"},
     "stages": MODEL | {"model", "profiles"},
     "simulator": JOBS | {"estimate"} | SIDECAR,
     "reproduce": JOBS | {"estimate", "simulator"} | SIDECAR | TOOLS | {"minicluster"},

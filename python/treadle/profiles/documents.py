@@ -40,6 +40,7 @@ def stage_json(stage: StageProfile) -> dict[str, Any]:
         "measured": stage.measured.value,
         "runs": stage.runs,
         "parents": list(stage.parents),
+        "one_to_one": list(stage.one_to_one),
         "demand": dict(stage.demand),
         "durations_ms": stage.durations.to_json(),
         "recent": [list(run) for run in stage.recent],
@@ -73,6 +74,8 @@ def stage_from_json(document: object) -> StageProfile:
     if len(demand) > RESOURCES_MAX:
         raise ValueError(f"demand has more than {RESOURCES_MAX} resources")
     parents = _list(fields, "parents", PARENTS_MAX)
+    # whoever wrote a document before there was this field knew of no such edge
+    single = _list(fields, "one_to_one", PARENTS_MAX) if "one_to_one" in fields else []
     measured = fields.get("measured")
     if measured not in set(Measured):
         raise ValueError(f"measured must be one of {', '.join(Measured)}, not {measured!r}")
@@ -85,6 +88,7 @@ def stage_from_json(document: object) -> StageProfile:
         {storable(str(resource)): _number(demand, resource) for resource in demand},
         tuple(storable(_is_text(parent, "a parent")) for parent in parents),
         Measured(measured),
+        tuple(storable(_is_text(parent, "a parent")) for parent in single),
     )
 
 

@@ -48,6 +48,8 @@ class StageProfile:
     demand: Mapping[str, int] = field(default_factory=dict)
     parents: tuple[str, ...] = ()
     measured: Measured = Measured.TASKS
+    one_to_one: tuple[str, ...] = ()
+    """Those of the parents of which task i alone feeds task i."""
 
     @property
     def width(self) -> int:
@@ -159,9 +161,7 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
     durations = DurationSketch()
     durations.merge(stage.durations)
     if before is None:
-        return StageProfile(
-            stage.name, position, durations, 1, (this,), _demand(stage), _parents(stage), stage.measured
-        )
+        return _first(stage, position, durations, 1, this)
     if any(known.run == run.id for known in before.recent):
         return None
     if _is_older(run, [known.ended_ms for known in before.recent]):
@@ -170,9 +170,7 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
         # tasks' times say more than containers': they replace them, and are not mixed with them
         if stage.measured is Measured.CONTAINERS:
             return None
-        return StageProfile(
-            stage.name, position, durations, before.runs + 1, (this,), _demand(stage), _parents(stage), stage.measured
-        )
+        return _first(stage, position, durations, before.runs + 1, this)
     durations.merge(before.durations)
     latest = this >= before.recent[-1] if before.recent else True
     return replace(
@@ -183,7 +181,14 @@ def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: 
         position=position if latest else before.position,
         demand=_demand(stage) if latest and stage.demand else before.demand,
         parents=_parents(stage) if latest else before.parents,
+        one_to_one=_one_to_one(stage) if latest else before.one_to_one,
     )
+
+
+def _first(stage: StageRun, position: int, durations: DurationSketch, runs: int, this: RecentRun) -> StageProfile:
+    """Return the profile of a stage of which one run alone counts."""
+    demand, parents, single = _demand(stage), _parents(stage), _one_to_one(stage)
+    return StageProfile(stage.name, position, durations, runs, (this,), demand, parents, stage.measured, single)
 
 
 def _is_older(run: JobRun, recent_ended_ms: Sequence[int]) -> bool:
@@ -197,6 +202,10 @@ def _demand(stage: StageRun) -> dict[str, int]:
 
 def _parents(stage: StageRun) -> tuple[str, ...]:
     return stage.parents[:PARENTS_MAX]
+
+
+def _one_to_one(stage: StageRun) -> tuple[str, ...]:
+    return tuple(parent for parent in _parents(stage) if parent in stage.one_to_one)
 
 
 def _both(newer: StageProfile, older: StageProfile) -> StageProfile:

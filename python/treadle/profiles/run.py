@@ -43,6 +43,8 @@ class StageRun:
     input_bytes: int | None = None
     """Read by all its tasks; None if not known."""
     measured: Measured = Measured.TASKS
+    one_to_one: tuple[str, ...] = ()
+    """Those of the parents of which task i alone feeds task i."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +72,7 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
             width=_bounded(stage.width),
             demand={storable(resource): _bounded(amount) for resource, amount in stage.demand.items()},
             parents=tuple(storable(parent) for parent in stage.parents),
+            one_to_one=tuple(storable(parent) for parent in stage.one_to_one),
             input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
         )
         for stage in run.stages

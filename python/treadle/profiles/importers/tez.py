@@ -137,9 +137,13 @@ def _take_dag(
 
 
 def _run(name: str, dag: _Dag) -> JobRun:
-    parents: dict[str, list[str]] = {}
+    parents: dict[str, set[str]] = {}
+    single: dict[str, set[str]] = {}
     for edge in map(mapping, items(dag.plan.get("edges"))):
-        parents.setdefault(text(edge.get("outputVertexName")), []).append(text(edge.get("inputVertexName")))
+        child, parent = text(edge.get("outputVertexName")), text(edge.get("inputVertexName"))
+        parents.setdefault(child, set()).add(parent)
+        if text(edge.get("dataMovementType")) == "ONE_TO_ONE":
+            single.setdefault(child, set()).add(parent)
     # vertices are numbered in an order in which parents come first
     stages = [
         StageRun(
@@ -148,6 +152,7 @@ def _run(name: str, dag: _Dag) -> JobRun:
             DurationSketch(vertex.took_ms.values()),
             parents=tuple(sorted(parents.get(vertex.name, ()))),
             input_bytes=vertex.input_bytes,
+            one_to_one=tuple(sorted(single.get(vertex.name, ()))),
         )
         for at, vertex in sorted(dag.vertices.items())
     ]
