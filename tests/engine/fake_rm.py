@@ -77,7 +77,9 @@ class FakeRM:
         self.counted = counted
         self.none: Amounts = (0,) * len(counted)
         self.plenty: Amounts = (1 << 40,) * len(counted)
-        self.settings = {"node-locality-delay": "0", "nm-heartbeat-ms": "1000"} | (settings or {})
+        self.settings = {"node-locality-delay": "0", "nm-heartbeat-ms": "1000", "shared-partitions": ""} | (
+            settings or {}
+        )
         self.nodes: list[Node] = []
         self.queues: list[Queue] = []
         self._parents: set[int] = set()
@@ -273,7 +275,8 @@ class FakeRM:
             return "nothing is asked for"
         if machine.state != NodeState.USABLE:
             return "node not usable"
-        if machine.partition != ask.partition:
+        lent = machine.partition != ask.partition
+        if lent and (ask.partition or app.awaiting_am or machine.partition not in self.settings["shared-partitions"]):
             return "wrong partition"
         if machine.name in app.blacklist or machine.rack in app.blacklist:
             return "blacklisted"
@@ -282,6 +285,9 @@ class FakeRM:
         over = [r for r in range(len(self.counted)) if self.counted[r] and ask.capability[r] > machine.free[r]]
         if over:
             return "node full"
+        return "" if lent else self._over_limit(app, ask)
+
+    def _over_limit(self, app: Application, ask: Ask) -> str:
         for queue in self.path(app.queue):
             used = self.queues[queue].used.get(ask.partition, self.none)
             after = add(used, ask.capability)
@@ -335,8 +341,8 @@ class FakeRM:
                 ask.places[machine.rack] = (rack[0] - 1, rack[1])
         ask.count -= 1
         app.awaiting_am = False
-        self._use(application, node, ask.capability, ask.partition, 1)
-        self.containers.append((application, node, ask.capability, ask.partition))
+        self._use(application, node, ask.capability, machine.partition, 1)
+        self.containers.append((application, node, ask.capability, machine.partition))
 
 
 def flat(rm: FakeRM, leaves: int, guaranteed: Amounts, **more: Any) -> list[int]:

@@ -121,6 +121,30 @@ def test_labelled_nodes_are_for_asks_with_that_label() -> None:
     assert [node for _, key, node in made if key == 1] == [0]
 
 
+def test_idle_nodes_of_a_non_exclusive_label_are_lent_to_asks_without_one() -> None:
+    rm = FakeRM(settings={"shared-partitions": "gpu"})
+    rm.node("n0", (4, 4), partition="gpu")
+    rm.node("n1", (4, 4), partition="fpga")
+    rm.node("n2", (4, 4))
+    (leaf,) = flat(rm, 1, (4, 4))
+    app = rm.application(leaf)
+    rm.ask(app, 0, 9, (1, 1))
+    rm.ask(app, 1, 1, (1, 1), partition="gpu")
+    engine = Engine(default_settings())
+    made = placed(rm, 20, engine)
+    assert [node for _, key, node in made if key == 1] == [0]
+    assert sorted(node for _, key, node in made if key == 0) == [0] * 3 + [2] * 4
+    assert placed(rm, 20, engine) == []
+
+
+def test_an_application_master_is_never_on_a_lent_node() -> None:
+    rm = FakeRM(settings={"shared-partitions": "gpu"})
+    rm.node("n0", (4, 4), partition="gpu")
+    (leaf,) = flat(rm, 1, (4, 4))
+    rm.ask(rm.application(leaf, awaiting_am=True), 0, 1, (1, 1))
+    assert placed(rm, 20) == []
+
+
 def test_blacklisted_nodes_and_racks_are_left_alone() -> None:
     rm = FakeRM()
     for name, rack in (("n0", "/a"), ("n1", "/b"), ("n2", "/c")):

@@ -28,7 +28,8 @@ def without_holds() -> Settings:
 @st.composite
 def clusters(draw: Any, delays: dict[str, str] = NO_DELAY) -> FakeRM:
     """Return a cluster with a tree of queues, labels, limits, blacklists, localities."""
-    rm = FakeRM(counted=draw(st.sampled_from([(1, 1), (1, 0)])), settings=delays)
+    shared = {"shared-partitions": draw(st.sampled_from(["", "gpu"]))}
+    rm = FakeRM(counted=draw(st.sampled_from([(1, 1), (1, 0)])), settings=delays | shared)
     for at in range(draw(st.integers(1, 6))):
         total = (draw(st.integers(1, 12)), draw(st.integers(1, 12)))
         rm.node(f"n{at}", total, rack=f"/r{at % 2}", partition=draw(st.sampled_from(["", "", "", "gpu"])))

@@ -87,6 +87,12 @@ class Cluster:
         """Return the tags of an application, in the order of their texts."""
         return sorted(self.names.texts[name] for name in self._tags.get(application, ()))
 
+    def shared_partitions(self) -> list[int]:
+        """Return the partitions whose idle nodes may be lent to asks without a label, in the order of their names."""
+        named = self.settings.get("shared-partitions", "").split(",")
+        indices = [self.names.index_of(name) for name in sorted(set(named)) if name]
+        return [self.names.partitions.index(index) for index in indices if index in self.names.partitions]
+
     def apply(self, event: Event) -> None:
         """Take one event of the current snapshot; raises `ModelError` if it contradicts what was told before."""
         match event:

@@ -130,6 +130,9 @@ class Policy:
         if scratch.counters[PLACED] < len(out) and parts.open_for_idle(scratch):
             for partition in range(len(cluster.names.partitions)):
                 place(view, scratch, knobs, out, asked, partition, len(out))
+        for partition in cluster.shared_partitions():
+            scratch.rows["done"] = scratch.rows["nearest"] = 0
+            place(view, scratch, knobs._replace(lends=True), out, asked, partition, len(out))
         self.holds.choose(view, scratch, knobs, self._settings.hold)
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
@@ -151,4 +154,5 @@ class Policy:
             remote_penalty=float(fit.remote_penalty),
             srpt_weight=float(fit.srpt_weight),
             seed=self._settings.seed,
+            lends=False,
         )

@@ -12,17 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.model.kernel.compiled import inner
-from treadle.model.kernel.pairs import find, pair
-from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.fit import NOT_THERE, fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
 from treadle.policy.kernel.limits import (
+    asks_here,
     asks_left,
     find_room,
     grows_with_leaf,
     has_room,
     is_over_limit,
-    may_ask,
     note_big,
+    user_of,
 )
 from treadle.policy.kernel.scratch import OPEN_NODES, PARTITION
 from treadle.policy.kernel.share_scratch import CHECKS_LEFT, HDRF, WITNESS
@@ -45,7 +44,7 @@ def find_least_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
         app = scratch.list[at].application
         row = view.apps[app].first_row if scratch.apps[app].done == 0 else -1
         while row >= 0:
-            if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+            if asks_here(view, scratch, knobs, row, partition):
                 for r in range(len(resources)):
                     if view.capability[row, r] > 0:
                         resources[r].least = min(resources[r].least, view.capability[row, r])
@@ -136,18 +135,18 @@ def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int)
 def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> int:
     """Return how many of a leaf's asks could be placed; give up the others."""
     asks = 0
-    find_room(view, scratch, leaf, partition)
+    find_room(view, scratch, knobs, leaf, partition)
     for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if scratch.apps[app].done or (view.apps[app].awaiting_am and view.apps[app].assumed_count > 0):
             continue
-        user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
+        user = user_of(view, knobs, app, leaf, partition)
         if user >= 0 and is_stuck(view, scratch, user, leaf, partition):
             scratch.apps[app].done = 1
             continue
         row = view.apps[app].first_row
         while row >= 0:
-            if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+            if asks_here(view, scratch, knobs, row, partition):
                 could = has_room(view, scratch, app, row, user) and not needs_saturated(view, scratch, row)
                 if could and not has_node(view, scratch, knobs, row):
                     note_big(view, scratch, row)
@@ -189,7 +188,7 @@ def drop_saturated(view: View, scratch: Scratch, knobs: Knobs, partition: int) -
             continue
         row = view.apps[app].first_row
         while row >= 0:
-            mine = view.rows[row].partition == partition and may_ask(view, scratch, knobs, row)
+            mine = asks_here(view, scratch, knobs, row, partition)
             if mine and needs_saturated(view, scratch, row):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, view.apps[app].queue, row)
@@ -201,6 +200,6 @@ def drop_application(view: View, scratch: Scratch, knobs: Knobs, leaf: int, app:
     """Take off what an application that is given up has asked for."""
     row = view.apps[app].first_row
     while row >= 0:
-        if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+        if asks_here(view, scratch, knobs, row, partition):
             drop_row(view, scratch, leaf, row)
         row = view.rows[row].next

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.model.kernel.compiled import inner
-from treadle.model.kernel.pairs import find, pair
-from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.blocked import drop_application, drop_row
 from treadle.policy.kernel.fit import (
     NOT_THERE,
@@ -23,7 +21,7 @@ from treadle.policy.kernel.fit import (
     level_of,
     locality_factor,
 )
-from treadle.policy.kernel.limits import has_room, is_over_limit, may_ask, note_big
+from treadle.policy.kernel.limits import asks_here, has_room, is_over_limit, note_big, user_of
 from treadle.policy.kernel.order import application_after, wants
 from treadle.policy.kernel.propose import propose
 from treadle.policy.kernel.scratch import BUNDLE, PACKED, SCORED, WORK
@@ -62,7 +60,7 @@ def add_rivals(
     first = -1
     row = view.apps[app].first_row
     while row >= 0 and rivals < knobs.candidates:
-        if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+        if asks_here(view, scratch, knobs, row, partition):
             if not has_room(view, scratch, app, row, user):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, leaf, row)
@@ -90,7 +88,7 @@ def gather(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int
         at += 1
         if view.apps[app].awaiting_am or not wants(view, scratch, app):
             continue
-        user = user_of(view, app, leaf, partition)
+        user = user_of(view, knobs, app, leaf, partition)
         before = rivals
         if user < 0 or not is_over_limit(view, scratch, user, leaf, partition):
             rivals = add_rivals(view, scratch, knobs, app, user, leaf, partition, rivals)
@@ -98,12 +96,6 @@ def gather(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int
             drop_application(view, scratch, knobs, leaf, app, partition)
             scratch.apps[app].done = 1
     return rivals
-
-
-@inner
-def user_of(view: View, app: int, leaf: int, partition: int) -> int:
-    """Return the row of an application's user in the leaf and partition, or -1."""
-    return find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
 
 
 @inner
@@ -186,5 +178,5 @@ def propose_best(
     node = scratch.counters[BUNDLE]
     learn(view, scratch, row, node)
     app = view.rows[row].application
-    propose(view, scratch, knobs, out, asked, app, row, node, user_of(view, app, leaf, partition))
+    propose(view, scratch, knobs, out, asked, app, row, node, user_of(view, knobs, app, leaf, partition))
     return True

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, USED
 from treadle.model.kernel.compiled import inner
+from treadle.model.kernel.pairs import find, pair
+from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, CLUSTER, PLACED, ROOM
 
 if TYPE_CHECKING:
     from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
+
+NOT_KNOWN: Final = -1
+"""Nothing is known of a user: headroom counts."""
+NO_LIMIT: Final = -2
+"""Users have no limit in a partition that is lent (UsersManager.computeUserLimit)."""
 
 
 @inner
@@ -19,6 +26,25 @@ def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
     if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > knobs.decide:
         return False
     return asks_left(view, scratch, row) > 0
+
+
+@inner
+def asks_here(view: View, scratch: Scratch, knobs: Knobs, row: int, partition: int) -> bool:
+    """May the row ask for nodes of the partition? It must name that; of one that is lent, no label, and be no AM."""
+    if knobs.lends:
+        if view.rows[row].partition != 0 or view.apps[view.rows[row].application].awaiting_am:
+            return False
+    elif view.rows[row].partition != partition:
+        return False
+    return may_ask(view, scratch, knobs, row)
+
+
+@inner
+def user_of(view: View, knobs: Knobs, app: int, leaf: int, partition: int) -> int:
+    """Return the row of an application's user in the leaf and partition, `NOT_KNOWN` or `NO_LIMIT`."""
+    if knobs.lends:
+        return NO_LIMIT
+    return find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
 
 
 @inner
@@ -76,7 +102,7 @@ def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> boo
         if ask > scratch.asks[ROOM, r]:
             return False
         headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
-        if user < 0 and view.apps[app].has_headroom and ask > headroom:
+        if user == NOT_KNOWN and view.apps[app].has_headroom and ask > headroom:
             return False
     return True
 
@@ -91,13 +117,16 @@ def note_big(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def find_room(view: View, scratch: Scratch, leaf: int, partition: int) -> None:
-    """Set ``room`` to the least that any queue from the leaf to the root may still get in the partition."""
+def find_room(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
+    """Set ``room`` to the least that any queue from the leaf to the root may still get in the partition.
+
+    Of a partition that is lent each may have all, as in YARN (AbstractCSQueue.getCurrentLimitResource).
+    """
     room = scratch.asks[ROOM]
     for r in range(len(room)):
         room[r] = 1 << 62
     queue = leaf
-    while queue >= 0:
+    while queue >= 0 and not knobs.lends:
         if view.limit_known[queue, partition]:
             for r in range(len(room)):
                 used = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from treadle.model.columns import TOTAL
 from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find, pair
-from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.blocked import drop_application, drop_row
 from treadle.policy.kernel.bundle import propose_best
 from treadle.policy.kernel.fit import NO_NODE, WAIT, choose_node
-from treadle.policy.kernel.limits import find_room, has_room, is_over_limit, may_ask, note_big
+from treadle.policy.kernel.limits import asks_here, find_room, has_room, is_over_limit, note_big, user_of
 from treadle.policy.kernel.order import begin_leaf, next_application
 from treadle.policy.kernel.propose import propose
 from treadle.policy.kernel.scratch import LARGEST, LEAST, MEMO_COUNT, OPEN_NODES, PARTITION, PLACED
@@ -33,7 +31,9 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
     for queue in range(len(scratch.queues)):
         scratch.queues[queue].live = 0
     for leaf in range(len(view.queues)):
-        if not view.queues[leaf].exists or not view.queues[leaf].leaf or not view.limit_known[leaf, partition]:
+        if not view.queues[leaf].exists or not view.queues[leaf].leaf:
+            continue
+        if not knobs.lends and not view.limit_known[leaf, partition]:
             continue
         live = False
         for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
@@ -43,7 +43,7 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
                 continue
             row = view.apps[app].first_row
             while row >= 0:
-                if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+                if asks_here(view, scratch, knobs, row, partition):
                     scratch.apps[app].done = 0
                     live = True
                     for r in range(len(least)):
@@ -98,12 +98,12 @@ def serve_application(
 
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
     """
-    user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
+    user = user_of(view, knobs, app, leaf, partition)
     if user >= 0 and is_over_limit(view, scratch, user, leaf, partition):
         return False
     row = view.apps[app].first_row
     while row >= 0:
-        if view.rows[row].partition == partition and may_ask(view, scratch, knobs, row):
+        if asks_here(view, scratch, knobs, row, partition):
             if has_room(view, scratch, app, row, user):
                 node = choose_node(view, scratch, knobs, row)
                 if node >= 0:
@@ -122,7 +122,7 @@ def serve_application(
 @inner
 def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, leaf: int, partition: int) -> bool:
     """Propose one container for the leaf's next application that can be served; False if there is none."""
-    find_room(view, scratch, leaf, partition)
+    find_room(view, scratch, knobs, leaf, partition)
     while True:
         app = next_application(view, scratch, leaf)
         if app < 0:

@@ -31,7 +31,7 @@ def propose(
     out[i].row = row
     out[i].queue = view.apps[app].queue
     out[i].user = user
-    out[i].partition = view.rows[row].partition
+    out[i].partition = view.nodes[node].partition
     out[i].node_place = place_of(view, row, view.nodes[node].name) if level == NODE_LOCAL else -1
     out[i].rack_place = place_of(view, row, view.nodes[node].rack) if level <= RACK_LOCAL else -1
     out[i].open = 1

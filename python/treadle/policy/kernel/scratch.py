@@ -78,6 +78,7 @@ class Knobs(NamedTuple):
     remote_penalty: float  # what a node takes off the score that is not the one asked for; negative: rows wait instead
     srpt_weight: float
     seed: int
+    lends: bool  # nodes of a non-exclusive partition go to asks without a label
 
 
 SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)

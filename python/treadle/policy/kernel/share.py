@@ -84,7 +84,7 @@ def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int
 @inner
 def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, node: int) -> None:
     """Follow a container that was just proposed for a leaf."""
-    partition = view.rows[row].partition
+    partition = view.nodes[node].partition
     if walks_queues(knobs):
         update_capacity(view, scratch, leaf, partition)
         return
