@@ -295,7 +295,7 @@ class TaskEstimates:
 class PlanRanks:
     """How early a plan wants the tasks behind request keys (Graphene's tpriScore): 1 first, 0 last; 1 if never told.
 
-    Not on the wire; told and forgotten like `TaskEstimates`.
+    -1 says that there is no plan for the key any more. Not on the wire; told and forgotten like `TaskEstimates`.
     """
 
     application: I32

@@ -76,7 +76,7 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         (
             "polcy: {}\n",
             (
-                "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, hold, limits, policy, profiles, seed; "
+                "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, hold, limits, plans, policy, profiles, seed; "
                 "did you mean policy?"
             ),
         ),

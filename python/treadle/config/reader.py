@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
-from treadle.config.settings import SECTIONS, SEED_MAX, Assumed, Hold, Limits, Policy, Profiles, Settings, Source
+from treadle.config.settings import SECTIONS, SEED_MAX, Assumed, Hold, Limits, Plans, Policy, Profiles, Settings, Source
 from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
 
 P = TypeVar("P", bound=Parameters)
@@ -91,12 +91,13 @@ class _Reader:
         assumed = self._parameters(Assumed, root.get("assumed"), ("assumed",))
         limits = self._parameters(Limits, root.get("limits"), ("limits",))
         profiles = self._parameters(Profiles, root.get("profiles"), ("profiles",))
+        plans = self._parameters(Plans, root.get("plans"), ("plans",))
         seed = self._seed(root.get("seed", 0))
         policy = {part: choice for part, choice in found.items() if choice is not None}
-        if self._problems or hold is None or assumed is None or limits is None or profiles is None:
+        if self._problems or hold is None or assumed is None or limits is None or profiles is None or plans is None:
             raise ConfigError(self._document.file, self._problems)
         source = Source(self._document.file, text, self._part_files)
-        return Settings(Policy(**policy), hold, assumed, limits, seed, source, profiles)
+        return Settings(Policy(**policy), hold, assumed, limits, seed, source, profiles, plans)
 
     def _wrong(self, path: Path, text: str) -> None:
         self._problems.append(self._document.problem(path, text))

@@ -69,6 +69,31 @@ class Profiles(Parameters):
         return value
 
 
+class Plans(Parameters):
+    """Jobs whose DAG is known are planned when they come, for fit `tetris` and whoever orders a job's stages."""
+
+    schedules: int = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        description="Candidate schedules that a plan is chosen from; 0: nothing is planned.",
+    )
+    cluster_share: float = Field(
+        default=1.0, gt=0.0, le=1.0, description="A job is planned as if it had this part of the machines to itself."
+    )
+    wrong_factor: float = Field(
+        default=3.0,
+        gt=1.0,
+        le=1000.0,
+        description="A plan is wrong when a stage's tasks take so many times longer or shorter, or are so many times "
+        "more or fewer, than planned.",
+    )
+    replans_max: int = Field(
+        default=3, ge=0, le=100, description="A wrong plan is made anew so often for a job; then it is dropped."
+    )
+    remembered: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The five parts of the policy (`treadle.config.parts.QUESTIONS`)."""
@@ -119,6 +144,7 @@ class Settings:
     source: Source | None = field(default=None, compare=False)
     """None if they were not read from a file."""
     profiles: Profiles = field(default_factory=Profiles)
+    plans: Plans = field(default_factory=Plans)
 
     @property
     def digest(self) -> str:
@@ -126,7 +152,13 @@ class Settings:
         return "" if self.source is None else self.source.digest
 
 
-SECTIONS: dict[str, type[Parameters]] = {"hold": Hold, "assumed": Assumed, "limits": Limits, "profiles": Profiles}
+SECTIONS: dict[str, type[Parameters]] = {
+    "hold": Hold,
+    "assumed": Assumed,
+    "limits": Limits,
+    "profiles": Profiles,
+    "plans": Plans,
+}
 """The keys of treadle.yaml besides ``policy`` and ``seed``, which are of their own kind."""
 
 SEED_MAX = 2**63 - 1

@@ -68,9 +68,10 @@ class ToldTable(Table):
                     raise ModelError(f"TaskEstimates.{name} is {int(getattr(event, name).min())}; -1 means not known")
             said = {"duration_ms": event.duration_ms, "deviation_ms": event.deviation_ms, "tasks": event.tasks}
         else:
-            if not bool(((event.score >= 0.0) & (event.score <= 1.0)).all()):
-                raise ModelError("PlanRanks.score must be between 0 and 1")
-            said = {"score": event.score, "ranked": np.ones(more, np.uint8)}
+            ranked = event.score >= 0.0
+            if not bool(((ranked | (event.score == -1.0)) & (event.score <= 1.0)).all()):
+                raise ModelError("PlanRanks.score must be between 0 and 1, or -1 for none")
+            said = {"score": np.where(ranked, event.score, 1.0), "ranked": ranked.astype(np.uint8)}
         found = np.empty(more, np.int64)
         kernel.told_rows(
             apps.at,

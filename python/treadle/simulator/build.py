@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
@@ -13,7 +13,7 @@ from treadle.errors import UserError
 from treadle.events import NodeState
 from treadle.model.types import I64
 from treadle.simulator import state as tables
-from treadle.simulator.flatten import Flat, Master, flatten
+from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
 from treadle.simulator.queues import QueueTree, queue_tree
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.state import Knobs, State
@@ -37,8 +37,10 @@ class Built:
     """What all nodes have together, shape (R,)."""
 
 
-def build(scenario: Scenario, workload: Workload, seed: int) -> Built:
-    """Return the tables.
+def build(
+    scenario: Scenario, workload: Workload, seed: int, orders: Sequence[StageOrder | None] | None = None
+) -> Built:
+    """Return the tables; ``orders`` as `flatten` takes them.
 
     Raises:
         UserError: the scenario and the jobs do not go together.
@@ -52,7 +54,7 @@ def build(scenario: Scenario, workload: Workload, seed: int) -> Built:
     spark = scenario.frameworks.spark_tasks_per_executor
     master = Master(amounts.of(scenario.frameworks.master)) if scenario.frameworks.master else None
     places = {name: at for at, name in enumerate(names)}
-    flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names))
+    flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
     state = _state(scenario, flat, tree, totals, racks, len(rack_names))
     return Built(state, _knobs(scenario, seed), tree, workload, resources, names, rack_names, total)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,10 @@ CODES: Final = {
     Framework.TEZ: FrameworkCode.TEZ,
     Framework.SPARK: FrameworkCode.SPARK,
 }
+
+
+StageOrder = tuple[int, ...]
+"""Ids of all stages of a DAG, the first to run first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ def flatten(
     nodes: Mapping[str, int],
     racks: I32,
     rack_count: int,
+    orders: Sequence[StageOrder | None] | None = None,
 ) -> Flat:
     """Return the tables.
 
@@ -66,10 +71,11 @@ def flatten(
         nodes: index of each node by name
         racks: of each node, shape (nodes,)
         rack_count: how many racks there are
+        orders: of each Tez job, which of its vertices come first; None for Tez's own order
     """
     made = _Tables(tree, amounts, master, slots, nodes, racks)
-    for job in workload.jobs:
-        made.add(job)
+    for at, job in enumerate(workload.jobs):
+        made.add(job, orders[at] if orders is not None else None)
     return made.finish(rack_count)
 
 
@@ -100,7 +106,7 @@ class _Tables:
         self._tree, self._amounts, self._master, self._slots = tree, amounts, master, slots
         self._nodes, self._racks = nodes, racks
         self._queue_of: dict[str, int] = {}
-        self._shapes: dict[tuple[int, Framework], list[_Row]] = {}
+        self._shapes: dict[tuple[int, Framework, StageOrder | None], list[_Row]] = {}
         self._apps: list[dict[str, int]] = []
         self._rows: list[dict[str, int]] = []
         self._capability: list[list[int]] = []
@@ -111,9 +117,9 @@ class _Tables:
         self._hosts: list[tuple[int, int, tuple[tuple[str, ...], ...]]] = []
         self._tasks = 0
 
-    def add(self, job: Job) -> None:
+    def add(self, job: Job, order: StageOrder | None) -> None:
         """Add a job."""
-        rows = self._shape(job)
+        rows = self._shape(job, order)
         app, first = len(self._apps), len(self._rows)
         if job.queue not in self._queue_of:
             self._queue_of[job.queue] = self._tree.leaf(job.queue)
@@ -169,15 +175,16 @@ class _Tables:
             self._owners.append((number, tasks, len(paired)))
             self._tasks += tasks
 
-    def _shape(self, job: Job) -> list[_Row]:
-        """Return the rows of a job; jobs of the same DAG have the same."""
-        known = self._shapes.get((id(job.dag), job.framework))
+    def _shape(self, job: Job, order: StageOrder | None) -> list[_Row]:
+        """Return the rows of a job; jobs of the same DAG and order have the same."""
+        shape = id(job.dag), job.framework, order
+        known = self._shapes.get(shape)
         if known is None:
-            known = self._rows_of(job.dag, job.framework)
-            self._shapes[id(job.dag), job.framework] = known
+            known = self._rows_of(job.dag, job.framework, order)
+            self._shapes[shape] = known
         return known
 
-    def _rows_of(self, dag: Dag, framework: Framework) -> list[_Row]:
+    def _rows_of(self, dag: Dag, framework: Framework, order: StageOrder | None) -> list[_Row]:
         rows = [] if self._master is None else [_Row(RowKind.MASTER, 0, self._master.capability)]
         stages = _without_empty(dag)
         if framework == Framework.SPARK:
@@ -189,14 +196,14 @@ class _Tables:
             if stages:
                 rows.append(_Row(RowKind.EXECUTORS, 0, [int(amount) * self._slots for amount in largest]))
             return rows
-        depth = _depths(stages)
-        for number, (stage, parents, paired) in enumerate(stages):
+        band = _bands(stages, order)
+        for stage, parents, paired in stages:
             if framework == Framework.MAPREDUCE:
                 normal = REDUCE if parents else MAP
                 again = REDUCE if parents else FAILED_MAP
             else:
-                # Tez: a band of three for each vertex, by its distance from the roots.
-                normal = 3 * ((depth[stage.id] + 1) * len(stages) + number) - 1
+                # Tez: a band of three for each vertex.
+                normal = 3 * band[stage.id] - 1
                 again = normal - 1
             capability = self._amounts(stage.demand)
             rows.append(_Row(RowKind.TASKS, normal, capability, stage, parents, paired))
@@ -212,7 +219,7 @@ class _Tables:
         for name in ("new_head", "new_tail", "master", "target"):
             apps[name] = -1
         rows = _records(tables.ROW, self._rows)
-        rows["head"] = rows["tail"] = -1
+        rows["head"] = rows["tail"] = rows["began_ms"] = -1
         children: list[tuple[int, int]] = []
         for row, below in sorted(self._children.items()):
             rows["first_child"][row] = len(children)
@@ -293,6 +300,17 @@ def _without_empty(dag: Dag) -> list[tuple[Stage, tuple[int, ...], frozenset[int
         if stage.tasks:
             kept.append((stage, tuple(parents), stage.one_to_one & set(parents)))
     return kept
+
+
+def _bands(stages: list[tuple[Stage, tuple[int, ...], frozenset[int]]], order: StageOrder | None) -> dict[int, int]:
+    """Return each vertex's place among the priorities of a Tez job, the smallest first, from 1 on.
+
+    Tez's own are by distance from the roots; with an order they follow that.
+    """
+    if order is not None:
+        return {stage: at + 1 for at, stage in enumerate(order)}
+    depth = _depths(stages)
+    return {stage.id: (depth[stage.id] + 1) * len(stages) + number for number, (stage, _, _) in enumerate(stages)}
 
 
 def _depths(stages: list[tuple[Stage, tuple[int, ...], frozenset[int]]]) -> dict[int, int]:

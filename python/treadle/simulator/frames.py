@@ -12,6 +12,7 @@ from treadle.model.types import I32, I64
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built
 from treadle.simulator.kernel.books import USAGE
+from treadle.simulator.plans import FollowedPlans
 from treadle.simulator.state import AppState, RowKind, State
 
 UNBOUNDED: Final = 1 << 50
@@ -34,7 +35,10 @@ class Told(NamedTuple):
 class FrameWriter:
     """Turns the dirty lists of the tables into events."""
 
-    def __init__(self, built: Built, settings: dict[str, str], oracle: bool, told: Told | None) -> None:
+    def __init__(
+        self, built: Built, settings: dict[str, str], oracle: bool, told: Told | None, plans: FollowedPlans | None
+    ) -> None:
+        self._plans = plans
         self._built = built
         self._settings = settings
         self._oracle = oracle
@@ -59,6 +63,8 @@ class FrameWriter:
         body: list[Event] = [] if self._started else [self._queues()]
         body += self._limits(state)
         body += self._nodes(state)
+        if self._plans is not None:
+            body += self._plans.events(state)
         body += self._applications(state)
         body += self._requests(state)
         body += self._lives(state)
@@ -241,6 +247,8 @@ class FrameWriter:
         """Tell the true durations of all tasks of applications, and how many have not ended: the oracle."""
         if self._means is None or self._deviations is None:
             self._means, self._deviations = _durations(state)
+            if self._plans is not None:
+                self._means, self._deviations = self._plans.believe(state, self._means, self._deviations)
         row = _ranges(state.apps["first_row"][app], state.apps["rows"][app])
         row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
         left = state.rows["tasks"][row] - state.rows["done"][row]

@@ -13,6 +13,7 @@ from treadle.simulator.frames import FrameWriter, Told
 from treadle.simulator.kernel.advance import advance, begin
 from treadle.simulator.kernel.commit import commit
 from treadle.simulator.kernel.events import next_time, schedule_all
+from treadle.simulator.plans import FollowedPlans
 from treadle.simulator.state import EventKind, Knobs, State
 
 NOTHING = events.Fates(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64))
@@ -29,6 +30,7 @@ class SimulatedRM:
         oracle: bool = False,
         slots: int = 1,
         told: Told | None = None,
+        plans: FollowedPlans | None = None,
     ) -> None:
         """Begin at time 0.
 
@@ -38,11 +40,12 @@ class SimulatedRM:
             oracle: whether the engine is told the true durations of tasks
             slots: tasks that a container may hold
             told: what the engine is told of each job's tasks when it comes
+            plans: tell how early jobs' plans want tasks
         """
         self.state: State = built.state
         self.knobs: Knobs = built.knobs
         self._slots = slots
-        self._writer = FrameWriter(built, settings, oracle, told)
+        self._writer = FrameWriter(built, settings, oracle, told, plans)
         self._fates: events.Fates | None = None
         self._make_room(0)
         apps = np.arange(len(self.state.apps), dtype=np.int32)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Final
 
 from treadle.config.settings import Settings
+from treadle.dag.dag import Dag
 from treadle.engine import Engine
 from treadle.events import Fate
 from treadle.simulator import state as tables
@@ -18,6 +19,7 @@ from treadle.simulator.frames import START_MS, Told
 from treadle.simulator.invariants import Invariants
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.measure import Measurements
+from treadle.simulator.plans import plans_of
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Decision, Scenario
 from treadle.workload.job import Workload
@@ -89,6 +91,7 @@ class Simulation:
         *,
         check: bool = True,
         told: Told | None = None,
+        believed: Sequence[Dag | None] | None = None,
     ) -> None:
         """Make everything ready.
 
@@ -99,14 +102,20 @@ class Simulation:
             seed: of all chance that is not in the workload
             check: whether the invariants are checked at every step
             told: what the engine is told of each job's tasks when it comes, the jobs in the workload's order
+            believed: the DAG that each job is planned by, in the workload's order, and whose durations the estimate
+                `told` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
+
+        Raises:
+            UserError: the scenario and the jobs do not go together.
         """
         self._scenario = scenario
-        self.built = build(scenario, workload, seed)
+        self.plans = plans_of(scenario, workload, settings.plans, believed)
+        self.built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)
         self.engine = Engine(settings)
         oracle = settings.policy.estimate.kind.name == "told"
         slots = scenario.frameworks.spark_tasks_per_executor
         self.rm = SimulatedRM(
-            self.built, _rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told
+            self.built, _rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told, plans=self.plans
         )
         self._invariants = Invariants(self.built, settings) if check else None
         self.measurements = Measurements(self.built, scenario)

@@ -161,6 +161,8 @@ ROW: Final = np.dtype(
         ("held", "i4"),  # tasks in containers, those that wait for input included
         ("early", "i4"),  # of them those that wait for input
         ("done", "i4"),
+        ("began_ms", "i8"),  # when its first task began, or -1
+        ("ended_ms", "i8"),  # how long its ended tasks ran, together
         ("blockers", "i4"),  # stages before it, not one to one, that have tasks left
         ("paired", "i4"),  # one-to-one stages before it
         ("first_parent", "i4"),
@@ -180,6 +182,7 @@ ROW: Final = np.dtype(
 TASK: Final = np.dtype(
     [
         ("duration_ms", "i8"),
+        ("begin_ms", "i8"),  # of its latest attempt
         ("row", "i4"),  # of its stage
         ("next", "i4"),
         ("before", "i4"),

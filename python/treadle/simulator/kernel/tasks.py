@@ -100,9 +100,13 @@ def run_task(state: State, knobs: Knobs, task: int) -> None:
         duration *= knobs.straggler_min + (knobs.straggler_max - knobs.straggler_min) * factor
     if fails(knobs, task, attempt):
         duration *= uniform(knobs.seed, chance.TASK_FAILS_AT, task, attempt)
-    app = state.rows[state.tasks[task].row].app
+    row = state.tasks[task].row
+    app = state.rows[row].app
     if state.apps[app].started_ms < 0:
         state.apps[app].started_ms = begin_ms
+    if state.rows[row].began_ms < 0:
+        state.rows[row].began_ms = begin_ms
+    state.tasks[task].begin_ms = begin_ms
     schedule(state, begin_ms + int(duration), EventKind.TASK_ENDS, task, attempt)
 
 
@@ -170,6 +174,7 @@ def task_done(state: State, knobs: Knobs, task: int) -> bool:
     state.tasks[task].container = -1
     state.rows[row].held -= 1
     state.rows[row].done += 1
+    state.rows[row].ended_ms += state.clock[NOW] - state.tasks[task].begin_ms
     ended = state.rows[row].done == state.rows[row].tasks
     more = False
     first = state.rows[row].first_child
