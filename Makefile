@@ -55,12 +55,14 @@ lint: build/.venv ## ruff and mypy
 .PHONY: test
 test: build lint ## every check that a change must pass
 	@$(MVN) verify
-	@$(BIN)/pytest -m 'not slow'
+	@$(BIN)/pytest -n 2 -m 'not cluster and not slow'
+	@$(BIN)/pytest -m 'cluster and not slow'
 
 .PHONY: test-all
 test-all: build lint ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
 	@$(MVN) verify
-	@$(BIN)/pytest --hypothesis-profile explore
+	@$(BIN)/pytest -n 2 --hypothesis-profile explore -m 'not cluster and not slow'
+	@$(BIN)/pytest --hypothesis-profile explore -m 'cluster or slow'
 	@$(MVN) -Pstock-tests verify
 
 .PHONY: wheel
