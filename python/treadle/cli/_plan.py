@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from treadle.cli._format import Format
 from treadle.cli._results import plot_folder, write_json, writing
-from treadle.cli.plan import Format
 from treadle.dag import json_format, psplib
 from treadle.dag.instance import Instance, TimeUnit
 from treadle.planner import baselines, cpsat

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from treadle.cli._format import Format
 from treadle.errors import UserError
 
 app = typer.Typer()
 
 ALGORITHMS = ("graphene", "graphene-paper", "bfs", "cp", "random", "tetris", "cg", "strippart", "cpsat")
 BUDGET_MS = 1000
-
-
-class Format(StrEnum):
-    """What a file is."""
-
-    DAG = "dag"
-    PSPLIB = "psplib"
 
 
 @app.command()
