@@ -11,9 +11,10 @@ import numpy as np
 import treadle.policy  # noqa: F401 (registers the parts)
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Settings, default_settings
-from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
+from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Samples, Snapshot
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ModelError
+from treadle.model.samples import SampleLog
 from treadle.model.scripted import small_cluster, small_events
 from treadle.policy.file_parts import PartFailure, Watch, unwatched
 from treadle.policy.policy import Policy
@@ -52,6 +53,7 @@ class Engine:
         self._policy = self._new_policy()
         self._names: list[Names] | None = None
         self._cluster: Cluster | None = None
+        self._samples = SampleLog()
         self._decides = 0
 
     def apply(self, events: Sequence[Event]) -> None:
@@ -71,13 +73,15 @@ class Engine:
     def _apply(self, event: Event) -> None:
         match event:
             case Snapshot():
-                self._names, self._cluster = [], None
+                self._names, self._cluster, self._samples = [], None, SampleLog()
             case Names() if self._cluster is None and self._names is not None:
                 self._names.append(event)
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
                 self._policy = self._new_policy()
+            case Samples() if self._running.policy.gate.kind.name == "all":
+                pass  # nobody would let through what they say is held back
             case PolicySwitch():
                 self._stop_at = event.call
             case _:
@@ -202,6 +206,10 @@ class Engine:
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
         return () if self._cluster is None else (*self._cluster.queues.warnings, *self._policy.warnings())
+
+    def samples(self) -> Samples | None:
+        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+        return None if self._cluster is None else self._samples.changed(self._cluster.apps)
 
     def assumed(self) -> int:
         """Return how many proposals have no known fate."""

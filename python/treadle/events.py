@@ -304,6 +304,35 @@ class PlanRanks:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """Where applications stand with the gate that samples tasks, and what their pilots have said (SLearn, NSDI 2022).
+
+    Not on the wire: the engine tells it (`treadle.engine.Engine.samples`), and whoever starts an engine anew gives it
+    back after the snapshot, so that pilots need not run again. What is told replaces what the engine found out itself.
+
+    ``sampling`` is a `treadle.model.applications.Sampling`, ``stage`` the stage that is sampled (``sampled_stage``
+    there), ``width`` how many tasks that has, ``pilots`` how many of them are to be sampled, ``ended`` how many pilots
+    have ended well, ``total_ms`` and ``squares`` the sum of their durations and of their squares, ``mean_ms`` and
+    ``error`` what they said when the gate opened (-1: nothing yet), ``percent`` the sampling ratio, ``since_ms`` when
+    they began to be wanted, ``container_ms`` the time that all containers have had.
+    """
+
+    application: I32
+    sampling: I32
+    stage: I32
+    width: I32
+    pilots: I32
+    ended: I32
+    total_ms: F64
+    squares: F64
+    mean_ms: F64
+    error: F64
+    percent: F64
+    since_ms: I64
+    container_ms: F64
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySwitch:
     """A part from a user's file failed or was stopped, and another policy took over in the middle of a decide.
 
@@ -339,5 +368,6 @@ Event = (
     | Fates
     | TaskEstimates
     | PlanRanks
+    | Samples
     | PolicySwitch
 )

@@ -66,6 +66,7 @@ class Application:
     asks: dict[int, Ask] = field(default_factory=dict)
     blacklist: list[str] = field(default_factory=list)
     kind: str = ""
+    name: str = ""
     used: Amounts = ()
     containers: int = 0
 
@@ -219,7 +220,7 @@ class FakeRM:
     def _application_row(self, at: int, changed: bool) -> dict[str, Any]:
         app = self.applications[at]
         row = {"application": at, "id": at + 1, "attempt": 1, "user_name": app.user, "queue": app.queue}
-        row["type_name"] = app.kind
+        row |= {"type_name": app.kind, "name_name": app.name}
         row |= {"priority": app.priority, "start_time_ms": app.start_ms, "state": int(app.state)}
         replaces = int(Replaces.REQUESTS | Replaces.BLACKLIST) if changed else 0
         return row | {"awaiting_am": app.awaiting_am, "replaces": replaces}

@@ -248,6 +248,18 @@ def test_what_was_told_well_enough_needs_no_pilots() -> None:
     assert len(bench.begun()) == 40
 
 
+def test_what_is_told_a_tick_later_opens_the_gate_too() -> None:
+    bench = Bench(estimate="combined", trusted_deviation=0.2)
+    app = bench.job(40)
+    assert len(bench.begun()) == 4
+    told = estimates((app, 0, 10_000, -1))
+    bench.tell(told)
+    assert bench.begun() == [], "nothing is said of how certain it is"
+    told.deviation_ms[:] = 1000
+    bench.tell(told)
+    assert len(bench.begun()) == 36
+
+
 def test_levels_follow_the_pilots() -> None:
     bench = Bench(slots=8)
     long, short = bench.job(20), bench.job(20)

@@ -14,7 +14,7 @@ import pytest
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry
 from treadle.config.settings import Limits, Settings, Source, default_settings
-from treadle.events import Event, Names, Snapshot
+from treadle.events import Event, Names, Samples, Snapshot
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session, Submit, at_once
@@ -44,6 +44,7 @@ class Recorder:
         self.fail: Exception | None = None
         self.said: tuple[str, ...] = ()
         self.part_failure: PartFailure | None = None
+        self.sampled: Samples | None = None
 
     def apply(self, events: Sequence[Event]) -> None:
         self.applied.append(events)
@@ -68,6 +69,9 @@ class Recorder:
 
     def warnings(self) -> Sequence[str]:
         return self.said
+
+    def samples(self) -> Samples | None:
+        return self.sampled
 
 
 class Caller:
@@ -198,6 +202,7 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
         "overrides_guarantees": False,
         "configuration": 0,
         "error": None,
+        "learned": "",
         "warnings": [],
     }
     assert caller.send(2).status == ""
@@ -281,6 +286,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
         "overrides_guarantees": False,
         "configuration": 0,
         "error": error,
+        "learned": "",
         "warnings": [],
     }
     assert caller.send(3).status == ""

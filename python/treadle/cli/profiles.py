@@ -219,7 +219,7 @@ def _stages(profile: JobProfile) -> Any:
     key = profile.key
     title = f"{key.name or '(no name)'}: {key.type} of {key.user} in {key.queue}, {profile.runs} runs"
     title += f", {_when(profile.first_seen_ms)} to {_when(profile.last_seen_ms)}"
-    columns = (">width", ">mean", ">median", ">90 %", "asks for", "after")
+    columns = (">width", ">mean", ">median", ">90 %", ">last", ">told before", "asks for", "after")
     table = _table(title, ">#", "stage", *columns)
     places = {stage.name: place for place, stage in enumerate(profile.stages, 1)}
     for place, stage in enumerate(profile.stages, 1):
@@ -231,11 +231,14 @@ def _stages(profile: JobProfile) -> Any:
 def _stage_cells(stage: StageProfile) -> list[Any]:
     durations = stage.durations
     times = (durations.mean_ms, durations.quantile_ms(0.5), durations.quantile_ms(0.9))
+    latest = stage.recent[-1] if stage.recent else None
+    last = () if latest is None else (latest.mean_ms, latest.told_ms)
     asked = (f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items())
     return [
         *_cells(stage.name),
         str(stage.width),
         *(_span(time_ms) if durations.count else "" for time_ms in times),
+        *(_span(time_ms) if time_ms >= 0 else "" for time_ms in last),
         *_cells(", ".join(asked)),
     ]
 

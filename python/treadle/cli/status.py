@@ -11,7 +11,13 @@ from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
 
 app = typer.Typer()
 
-_TAGS: Final = {"tag.Mode": "mode", "tag.Policy": "policy", "tag.Refusal": "refused", "tag.LastError": "last error"}
+_TAGS: Final = {
+    "tag.Mode": "mode",
+    "tag.Policy": "policy",
+    "tag.Learned": "known",
+    "tag.Refusal": "refused",
+    "tag.LastError": "last error",
+}
 _NUMBERS: Final = {
     "LeaseHeld": "lease held",
     "LeaseFlips": "lease flips",

@@ -17,6 +17,7 @@ from treadle.model.pairs import PairMap
 from treadle.model.queues import LimitTable, QueueTable
 from treadle.model.rejections import Rejections
 from treadle.model.requests import RequestTable
+from treadle.model.samples import restore_samples
 from treadle.model.tasks import TaskTable
 from treadle.model.told import ToldTable
 from treadle.model.types import U8
@@ -148,6 +149,8 @@ class Cluster:
                 self._check_width(event.capability)
                 self.tasks.apply(event, self.apps)
                 return
+            case events.Samples():
+                restore_samples(event, self.apps, self.requests, self.tasks)
             case _:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True

@@ -104,15 +104,17 @@ def _job_run(row: object) -> tuple[int, str, int]:
 
 
 def _stage_run(row: object) -> RecentRun:
-    if not isinstance(row, list) or len(row) != len(RecentRun._fields):
+    # those written before estimates were told live lack the last one
+    if not isinstance(row, list) or len(row) not in {len(RecentRun._fields) - 1, len(RecentRun._fields)}:
         raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")
-    ended_ms, run, width, mean_ms, input_bytes = row
+    ended_ms, run, width, mean_ms, input_bytes, told_ms = [*row, -1][: len(RecentRun._fields)]
     return RecentRun(
         _is_number(ended_ms, "the end of a run"),
         _is_run(run),
         _is_number(width, "a width"),
         _is_number(mean_ms, "a mean", -1),
         _is_number(input_bytes, "an input", -1),
+        _is_number(told_ms, "what was told", -1),
     )
 
 

@@ -31,6 +31,8 @@ class RecentRun(NamedTuple):
     """Of its tasks; -1 if none was measured."""
     input_bytes: int
     """-1 if not known."""
+    told_ms: int = -1
+    """How long the engine was told, from the runs before, that a task takes; -1 if it was not told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,14 +159,16 @@ def merged(one: JobProfile, other: JobProfile) -> JobProfile:
 
 def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: StageRun) -> StageProfile | None:
     mean_ms = round(stage.durations.mean_ms) if stage.durations.count else -1
-    this = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, -1 if stage.input_bytes is None else stage.input_bytes)
+    unknown = {"input_bytes": stage.input_bytes, "told_ms": stage.told_ms}
+    known = {name: value for name, value in unknown.items() if value is not None}
+    this = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, **{"input_bytes": -1, **known})
     durations = DurationSketch()
     durations.merge(stage.durations)
     if before is None:
         return _first(stage, position, durations, 1, this)
-    if any(known.run == run.id for known in before.recent):
+    if any(recent.run == run.id for recent in before.recent):
         return None
-    if _is_older(run, [known.ended_ms for known in before.recent]):
+    if _is_older(run, [recent.ended_ms for recent in before.recent]):
         return None
     if stage.measured is not before.measured:
         # tasks' times say more than containers': they replace them, and are not mixed with them

@@ -45,6 +45,8 @@ class StageRun:
     measured: Measured = Measured.TASKS
     one_to_one: tuple[str, ...] = ()
     """Those of the parents of which task i alone feeds task i."""
+    told_ms: int | None = None
+    """How long the engine was told, from earlier runs, that a task of it takes; None if it was not told."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +76,7 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
             parents=tuple(storable(parent) for parent in stage.parents),
             one_to_one=tuple(storable(parent) for parent in stage.one_to_one),
             input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
+            told_ms=None if stage.told_ms is None else _bounded(stage.told_ms),
         )
         for stage in run.stages
     )

@@ -69,11 +69,25 @@ STAGES: Final = Table(
 )
 
 
+SAMPLES: Final = Table(
+    "treadle_samples",
+    METADATA,
+    Column("application", String(64), primary_key=True),  # YARN's id
+    Column("seen_ms", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),  # where it stands with the gate, JSON: see samples.py
+    Index("treadle_samples_by_age", "seen_ms"),
+)
+
+
 def _first(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[PROFILES, STAGES])
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_first]
+def _samples(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[SAMPLES])
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_first, _samples]
 """Step k brings a store from version k to version k + 1. A step that has been released is never changed."""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -17,12 +17,20 @@ from treadle.profiles.errors import StoreError, Unusable, explained
 from treadle.profiles.profile import JobProfile, merged, not_after, with_run
 from treadle.profiles.pruning import prune
 from treadle.profiles.recurrence import RecurrenceKey, normalised_name, user_digest
-from treadle.profiles.retention import Retention
+from treadle.profiles.retention import DAY_MS, Retention
 from treadle.profiles.run import JobRun, storable_run
-from treadle.profiles.schema import MIGRATIONS, PROFILES, STAGES, migrate, stored_version
+from treadle.profiles.samples import Sample
+from treadle.profiles.schema import MIGRATIONS, PROFILES, SAMPLES, STAGES, migrate, stored_version
 
 PRUNE_EVERY: Final = 256
 """Runs between two looks at the age and the size of everything."""
+
+SAMPLES_AGE_DAYS: Final = 7
+"""Samples of a job that did not change for so long are forgotten: its end was not seen."""
+SAMPLES_MAX: Final = 20_000
+
+_IDS_MAX: Final = 500
+"""Of one statement: databases bound how many values it may have."""
 
 _ATTEMPTS: Final = 3
 """Of a transaction, where another one made a profile's row at the same moment."""
@@ -98,6 +106,34 @@ class ProfileStore:
             rows = [row for row in connection.execute(query).all() if wanted.matches(_key(row))]
             found = [self._profile(connection, row) for row in rows]
         return sorted(found, key=lambda profile: profile.key)
+
+    def keep_samples(self, changed: Mapping[str, Sample | None], now_ms: int) -> None:
+        """Keep what pilots of running jobs have said, by YARN's id of the application; None: it has ended."""
+        ids = sorted(changed)
+        kept = [
+            {"application": id_, "seen_ms": now_ms, "document": compact(sample.to_json())}
+            for id_ in ids
+            if (sample := changed[id_]) is not None
+        ]
+        with self._transaction() as connection:
+            for at in range(0, len(ids), _IDS_MAX):
+                some = ids[at : at + _IDS_MAX]
+                connection.execute(delete(SAMPLES).where(SAMPLES.c.application.in_(some)))
+            old = SAMPLES.c.seen_ms < now_ms - SAMPLES_AGE_DAYS * DAY_MS
+            connection.execute(delete(SAMPLES).where(old))
+            if kept:
+                connection.execute(insert(SAMPLES), kept)
+
+    def samples(self) -> dict[str, Sample]:
+        """Return what pilots of jobs that ran have said, of the latest `SAMPLES_MAX`; damaged rows are left out."""
+        query = select(SAMPLES).order_by(SAMPLES.c.seen_ms.desc(), SAMPLES.c.application).limit(SAMPLES_MAX)
+        with self._transaction(reads=True) as connection:
+            rows = connection.execute(query).all()
+        found = {}
+        for row in rows:
+            with suppress(ValueError):
+                found[str(row.application)] = Sample.from_json(json.loads(row.document))
+        return found
 
     def forget(self, selection: Selection) -> int:
         """Forget the profiles of a selection; returns how many there were."""

@@ -24,6 +24,7 @@ from treadle.sidecar.live import has_file_parts, read_live_settings
 from treadle.sidecar.memory import PolicyMemory, state_folder
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
+from treadle.sidecar.teller import LiveTeller
 from treadle.sidecar.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class LivePolicies:
             keeper=self,
             submit=_beside,
             observer=recorder,
+            teller=LiveTeller(recorder),
         )
         session.say(self.refusal)
         return session

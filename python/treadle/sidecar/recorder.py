@@ -1,24 +1,29 @@
-"""Remembers finished jobs: the frames that were answered become stages, and those profiles in the store.
+"""The store of profiles beside the decisions: finished jobs go in, what earlier runs say of new ones comes out.
 
-All of it happens on a thread of its own, after the answer. A store that cannot be used, or a recorder that falls
-behind, costs what would have been remembered, and nothing else.
+The frames that were answered become stages, and those profiles. What pilots of running jobs have said is kept too, for
+the sidecar after this one. All of it happens on a thread of its own, after the answer. A store that cannot be used, or
+a recorder that falls behind, costs what would have been remembered and told, and nothing else.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Condition, Thread
 from typing import Final
 
 from treadle.config.settings import Profiles, Settings
 from treadle.profiles.errors import StoreError
+from treadle.profiles.profile import JobProfile
+from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.retention import Retention
 from treadle.profiles.run import JobRun
-from treadle.profiles.store import ProfileStore, open_store
+from treadle.profiles.samples import Sample
+from treadle.profiles.store import SAMPLES_MAX, ProfileStore, open_store
+from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
 from treadle.stages.tracker import StageTracker
-from treadle.wire.decoder import FrameDecoder
+from treadle.wire.decoder import Frame, FrameDecoder
 from treadle.wire.header import read_frame_header
 
 _log = logging.getLogger(__name__)
@@ -32,16 +37,30 @@ WAITING_RUNS_MAX: Final = 1_000
 RETRY_MS: Final = 60_000
 """How long a store that could not be used is left alone."""
 
+SAMPLES_EVERY_MS: Final = 500
+"""How often what pilots have said is written."""
+
+TOLD_MAX: Final = 10_000
+"""Request keys of which something is known and that nobody has taken yet; the oldest go first."""
+
 OpenStore = Callable[[str, Retention], ProfileStore]
 
 
 class ProfileRecorder:
-    """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings."""
+    """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings.
+
+    `take`, `keep`, `told` and `restored` are for the thread that decides: none of them waits for the store.
+    """
 
     def __init__(self, open_: OpenStore = open_store) -> None:
         self._open = open_
         self._changed = Condition()
         self._waiting: deque[bytes | Profiles] = deque()
+        self._told: deque[tuple[Moment, ToldKey]] = deque(maxlen=TOLD_MAX)
+        self._samples: dict[str, Sample | None] = {}
+        """What pilots have said and has not been written, by application; None: it has ended."""
+        self._restored: dict[str, Sample] = {}
+        self._was_restored = False
         self._waiting_bytes = 0
         self._enabled = False
         self._lost = True
@@ -51,8 +70,11 @@ class ProfileRecorder:
         self._decoder = FrameDecoder()
         self._tracker = StageTracker()
         self._store: ProfileStore | None = None
+        self._history = HistoryLookup(self._tracker, self._profile)
         self._runs: deque[JobRun] = deque(maxlen=WAITING_RUNS_MAX)
+        self._now_ms = 0
         self._refused_ms: int | None = None
+        self._samples_ms: int | None = None
         self._problem = ""
 
     def start(self) -> None:
@@ -85,6 +107,39 @@ class ProfileRecorder:
             self._waiting_bytes += len(frame)
             self._changed.notify()
 
+    def keep(self, samples: Mapping[str, Sample | None]) -> None:
+        """Keep what pilots have said, by YARN's id of the application; None: it has ended. Written with later frames.
+
+        Of more applications than `SAMPLES_MAX` nothing is kept until those before have been written.
+        """
+        if not self._enabled:
+            return
+        with self._changed:
+            for id_, sample in samples.items():
+                if id_ in self._samples or len(self._samples) < SAMPLES_MAX:
+                    self._samples[id_] = sample
+
+    def told(self) -> list[tuple[Moment, ToldKey]]:
+        """Return what earlier runs say of request keys, and has not been returned before."""
+        if not self._told:
+            return []
+        with self._changed:
+            found = list(self._told)
+            self._told.clear()
+        return found
+
+    def restored(self) -> Mapping[str, Sample]:
+        """Return, once, what the sidecar before this one kept of pilots."""
+        if not self._restored:
+            return {}
+        with self._changed:
+            found, self._restored = self._restored, {}
+        return found
+
+    def summary(self) -> str:
+        """Return in a few words how many of the jobs that run are told of earlier runs; empty without a store."""
+        return self._history.summary() if self._enabled else ""
+
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why nothing is remembered now."""
         problem = self._problem
@@ -111,7 +166,7 @@ class ProfileRecorder:
                     self._record(item)
             except Exception:  # whatever it was: scheduling goes on, and so does recording from the next snapshot
                 _log.exception("a frame was not recorded; jobs are remembered again from the next snapshot on")
-                self._tracker, self._decoder = StageTracker(), FrameDecoder()
+                self._start_over()
                 with self._changed:
                     self._lost = True
                     self._waiting = deque(item for item in self._waiting if isinstance(item, Profiles))
@@ -124,20 +179,75 @@ class ProfileRecorder:
         self._close("")
         self._refused_ms = None
         if not settings.store:
-            self._tracker, self._decoder = StageTracker(), FrameDecoder()
+            self._start_over()
             self._runs.clear()
+            with self._changed:
+                self._samples.clear()
+                self._told.clear()
             return
         self._opened()
+
+    def _start_over(self) -> None:
+        self._tracker, self._decoder = StageTracker(), FrameDecoder()
+        self._history = HistoryLookup(self._tracker, self._profile)
 
     def _record(self, content: bytes) -> None:
         if not self._settings.store:
             return
         frame = self._decoder.decode(content)
-        now_ms = frame.header.rm_time_ms
+        now_ms = self._now_ms = frame.header.rm_time_ms
         self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
         self._runs.extend(self._tracker.finished())
-        if self._runs and (self._refused_ms is None or abs(now_ms - self._refused_ms) >= RETRY_MS):
+        if self._runs and self._may_try():
             self._put(now_ms)
+        self._tell(frame)
+        if self._samples and self._may_try():
+            self._put_samples(now_ms)
+
+    def _may_try(self) -> bool:
+        """Say whether the store may be asked now: one that could not be used is left alone for a while."""
+        # a clock that stepped back must not keep it closed
+        return self._refused_ms is None or abs(self._now_ms - self._refused_ms) >= RETRY_MS
+
+    def _tell(self, frame: Frame) -> None:
+        """Look up what earlier runs say of what is asked for the first time."""
+        found = self._history.look(frame)
+        if found:
+            with self._changed:
+                self._told.extend((self._history.moment, key) for key in found)
+
+    def _profile(self, key: RecurrenceKey) -> JobProfile | None:
+        """Return the profile of a job; None if there is none, or it cannot be read now."""
+        if not self._may_try():
+            return None
+        store = self._opened()
+        if store is None:
+            self._refused_ms = self._now_ms
+            return None
+        try:
+            return store.get(key)
+        except StoreError as error:
+            self._refused_ms = self._now_ms
+            self._close(str(error))
+            return None
+
+    def _put_samples(self, now_ms: int) -> None:
+        """Write what pilots have said, as far as the store takes it; not with every frame."""
+        if self._samples_ms is not None and abs(now_ms - self._samples_ms) < SAMPLES_EVERY_MS:
+            return
+        self._samples_ms = now_ms
+        store = self._opened()
+        if store is None:
+            self._refused_ms = now_ms
+            return
+        with self._changed:
+            changed, self._samples = self._samples, {}
+        try:
+            store.keep_samples(changed, now_ms)
+        except StoreError as error:
+            self._refused_ms = now_ms
+            self._close(str(error))
+            self.keep({id_: sample for id_, sample in changed.items() if id_ not in self._samples})
 
     def _put(self, now_ms: int) -> None:
         """Put the runs that wait into the store, as far as it takes them."""
@@ -159,10 +269,20 @@ class ProfileRecorder:
             try:
                 self._store = self._open(kept.store, Retention(kept.age_days, kept.rows_per_user, kept.size_mb))
                 self._problem = ""
+                self._restore(self._store)
                 _log.info("jobs are remembered in %s", self._store.name)
             except StoreError as error:
                 self._close(str(error))
         return self._store
+
+    def _restore(self, store: ProfileStore) -> None:
+        """Read what the sidecar before this one kept of pilots."""
+        if self._was_restored:
+            return
+        found = store.samples()
+        self._was_restored = True
+        with self._changed:
+            self._restored = found
 
     def _close(self, problem: str) -> None:
         if problem and problem != self._problem:

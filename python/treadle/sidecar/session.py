@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
 
 from treadle.config.errors import ConfigError
 from treadle.config.settings import Settings
-from treadle.events import Event
+from treadle.events import Event, Samples
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.status import Status
+from treadle.sidecar.told import TOLD_KEPT, Told
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, encode_answer
 from treadle.wire.decoder import Frame, FrameDecoder
 from treadle.wire.errors import WireError
@@ -55,6 +57,9 @@ class DecisionEngine(Protocol):
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
 
+    def samples(self) -> Samples | None:
+        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+
 
 class PolicyKeeper(Protocol):
     """Who is told what becomes of policies; `treadle.sidecar.policies.LivePolicies` is."""
@@ -80,6 +85,22 @@ class FrameObserver(Protocol):
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know."""
+
+
+class Teller(Protocol):
+    """Who knows more than the frames say; `treadle.sidecar.teller.LiveTeller` does. All must return at once."""
+
+    def tell(self, frame: Frame) -> Sequence[Event]:
+        """Return what the engine is to be told after the events of a frame and before it decides."""
+
+    def learn(self, samples: Samples) -> None:
+        """Take what the engine's pilots have said."""
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over: what it was told may be why."""
+
+    def summary(self) -> str:
+        """Return in a few words what is known, for the status; empty if there is nothing to say."""
 
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
@@ -116,6 +137,7 @@ class Session:
         keeper: PolicyKeeper | None = None,
         submit: Submit = at_once,
         observer: FrameObserver | None = None,
+        teller: Teller | None = None,
     ) -> None:
         """Make the engine.
 
@@ -128,6 +150,7 @@ class Session:
             keeper: who is told what becomes of policies
             submit: has settings read again; until they are there the old ones are followed
             observer: who is shown the frames, after each has been answered
+            teller: who knows more than the frames say
 
         Raises:
             ConfigError: there are no settings to start with.
@@ -138,6 +161,8 @@ class Session:
         self._keeper = keeper
         self._submit = submit
         self._observer = observer
+        self._teller = teller
+        self._told: deque[Told] = deque(maxlen=TOLD_KEPT)
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._engine = make_engine(self._settings)
@@ -158,6 +183,10 @@ class Session:
     def say(self, policy_error: str) -> None:
         """Say with each status, until other settings are taken over, why the policy of the file does not run."""
         self._status.policy_error = policy_error
+
+    def told(self) -> Sequence[Told]:
+        """Return what the engine was told beside the frames, the latest `TOLD_KEPT` times, oldest first."""
+        return list(self._told)
 
     def decide(self, frame: bytes) -> bytes:
         """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
@@ -207,6 +236,7 @@ class Session:
         try:
             self._reconfigure(header.configuration)
             self._engine.apply(frame.events)
+            self._tell(frame)
             self._lost = self._refusing = False
             if header.more:
                 return Proposals.none()
@@ -216,6 +246,7 @@ class Session:
                 header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
             )
             self._note_policy()
+            self._hear()
             self._status.warnings = tuple(self._engine.warnings())
             if self._observer is not None:
                 self._status.warnings += tuple(self._observer.warnings())
@@ -224,6 +255,23 @@ class Session:
             return Proposals.none()
         self._failures = 0
         return proposals
+
+    def _tell(self, frame: Frame) -> None:
+        """Let the engine have what is known beside the frame, and remember it: a run can be repeated with it."""
+        if self._teller is None:
+            return
+        events = tuple(self._teller.tell(frame))
+        if events:
+            self._told.append(Told(frame.header.epoch, frame.header.sequence, events))
+            self._engine.apply(events)
+
+    def _hear(self) -> None:
+        if self._teller is None:
+            return
+        samples = self._engine.samples()
+        if samples is not None:
+            self._teller.learn(samples)
+        self._status.learned = self._teller.summary()
 
     def _limit(self, wanted: int) -> int:
         fits = (self._reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // PROPOSAL_ROW_BYTES
@@ -234,6 +282,8 @@ class Session:
         self._failures += 1
         self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
+        if self._teller is not None and self._failures > 1:
+            self._teller.forget()
         if self._failures >= FAILURES_MAX:
             raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
         self._engine = self._make_engine(self._engine.running)

@@ -22,6 +22,8 @@ class Status:
     policy_error: str = ""
     engine_error: str = ""
     warnings: tuple[str, ...] = ()
+    learned: str = ""
+    """What is known of the jobs that run, in a few words."""
     _sent: str = ""
 
     BYTES_MAX: ClassVar[int] = 65_536
@@ -47,6 +49,7 @@ class Status:
                 "overrides_guarantees": self.overrides_guarantees,
                 "configuration": self.configuration,
                 "error": error[:_TEXT_MAX] or None,
+                "learned": self.learned[:_TEXT_MAX],
                 "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
             }
         )

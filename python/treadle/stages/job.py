@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from treadle.profiles.recurrence import recurrence_key
+from treadle.profiles.recurrence import RecurrenceKey, recurrence_key
 from treadle.profiles.run import JobRun
 from treadle.stages.attempts import WELL, Attempt, ContainerKey, outcome_of
 from treadle.stages.frameworks import Framework, StageId, stage_of
@@ -39,6 +40,8 @@ class JobState:
         """Was it seen from its start, without a gap?"""
         self._tags: list[str] = []
         self._vertices = 0
+        self._told_ms: dict[str, int] = {}
+        """How long the engine was told that a task takes, by stage."""
         self._states: dict[int, StageState] = {}
         """By the first priority of its stage."""
         self._groups: dict[int, int] = {}
@@ -55,6 +58,24 @@ class JobState:
     def tell_vertices(self, vertices: int) -> None:
         """Take how many vertices its DAG has."""
         self._vertices = vertices
+
+    def tell_duration(self, stage: str, duration_ms: int) -> None:
+        """Take that the engine was told, from earlier runs, how long a task of a stage takes."""
+        if len(self._told_ms) < STAGES_MAX:
+            self._told_ms.setdefault(stage, duration_ms)
+
+    def stage(self, priority: int) -> StageId:
+        """Return the stage that containers of a priority belong to."""
+        return stage_of(self.framework, priority, self._vertices)
+
+    def demand(self, priority: int) -> Mapping[str, int]:
+        """Return what containers of the stage of a priority ask for; empty if none was asked for."""
+        first = self._groups.get(priority)
+        return {} if first is None else self._states[first].demand
+
+    def key(self) -> RecurrenceKey:
+        """Return what its runs have in common."""
+        return recurrence_key(self.user, self.queue, self.type, self.name, self._tags)
 
     def has(self, key: ContainerKey) -> bool:
         """Does such a container run?"""
@@ -134,7 +155,7 @@ class JobState:
         found = []
         for first, state in self._states.items():
             state.settle(now_ms)
-            found.append(state.view(self._stage(first), now_ms))
+            found.append(state.view(self.stage(first), now_ms))
         return tuple(sorted(found, key=lambda stage: stage.id))
 
     def run(self) -> JobRun | None:
@@ -147,15 +168,14 @@ class JobState:
             state.settle(self.gone_ms, all_=True)
             if state.pending or (self.framework is Framework.MAPREDUCE and not state.done):
                 return None
-        stages = sorted((self._stage(first), state) for first, state in self._states.items() if state.width)
+        stages = sorted((self.stage(first), state) for first, state in self._states.items() if state.width)
         names = [at.name for at, _ in stages]
         parents = (("map",) if name == "reduce" and "map" in names else () for name in names)
-        runs = tuple(state.run(at, before) for (at, state), before in zip(stages, parents, strict=True))
-        key = recurrence_key(self.user, self.queue, self.type, self.name, self._tags)
-        return JobRun(key, self.id, self.started_ms, self.gone_ms, runs) if runs else None
-
-    def _stage(self, first: int) -> StageId:
-        return stage_of(self.framework, first, self._vertices)
+        runs = tuple(
+            replace(state.run(at, before), told_ms=self._told_ms.get(at.name))
+            for (at, state), before in zip(stages, parents, strict=True)
+        )
+        return JobRun(self.key(), self.id, self.started_ms, self.gone_ms, runs) if runs else None
 
     def _state(self, priority: int, now_ms: int) -> StageState | None:
         """Return the stage of a priority, a new one at the first sight of it; None beyond `STAGES_MAX`."""

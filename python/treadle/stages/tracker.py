@@ -78,6 +78,10 @@ class StageTracker:
         job = self._by_index.get(application)
         return () if job is None else job.stages(self._now_ms)
 
+    def job(self, application: int) -> JobState | None:
+        """Return an application, by the shim's index; None if it is not known."""
+        return self._by_index.get(application)
+
     def tell_vertices(self, application: int, vertices: int) -> None:
         """Say how many vertices a Tez application's DAG has, which makes its priorities readable."""
         if (job := self._by_index.get(application)) is not None:

@@ -120,7 +120,13 @@ def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, d
             view.apps[app].sampled_stage = MAPS if view.apps[app].type == mapreduce else first_stage(view, app)
         pending, begun = pending_of(view, app), begun_of(view, app)
         view.apps[app].width = max(view.apps[app].width, pending + begun)
-        if phase == RUNS_PILOTS or pending == 0:
+        if pending == 0:
+            continue
+        if phase == RUNS_PILOTS:
+            # A live history is looked up beside the decisions and comes a tick after the first asks.
+            if deviation_max > 0.0 and is_trusted(view, app, deviation_max):
+                view.apps[app].sampling = OPEN
+                view.apps[app].pilot_percent = 0.0
             continue
         if view.apps[app].width < thin_limit:
             view.apps[app].sampling = THIN

@@ -15,18 +15,21 @@ final class EngineStatus {
   private final String policy;
   private final boolean overridesGuarantees;
   private final String error;
+  private final String learned;
   private final List<String> warnings;
 
-  private EngineStatus(String policy, boolean overridesGuarantees, String error, List<String> warnings) {
+  private EngineStatus(
+      String policy, boolean overridesGuarantees, String error, String learned, List<String> warnings) {
     this.policy = policy;
     this.overridesGuarantees = overridesGuarantees;
     this.error = error;
+    this.learned = learned;
     this.warnings = warnings;
   }
 
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "configuration": int, "error": text or null,
-   * "warnings": [text, ...]}}.
+   * "learned": text, "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */
@@ -43,7 +46,8 @@ final class EngineStatus {
     }
     String error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
     boolean overrides = root.path("overrides_guarantees").asBoolean(false);
-    return new EngineStatus(root.path("policy").asText(""), overrides, error, warnings);
+    String learned = cut(root.path("learned").asText(""));
+    return new EngineStatus(root.path("policy").asText(""), overrides, error, learned, warnings);
   }
 
   /** These texts go to the RM's log. */
@@ -64,6 +68,11 @@ final class EngineStatus {
   /** What is wrong with the engine's settings, empty if nothing. */
   String error() {
     return error;
+  }
+
+  /** What it knows of the jobs that run, in a few words; empty if nothing is remembered. */
+  String learned() {
+    return learned;
   }
 
   /** What an administrator should know, at most 20. */

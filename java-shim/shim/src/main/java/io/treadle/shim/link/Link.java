@@ -272,6 +272,7 @@ public final class Link implements Runnable {
     if (!answer.status().isEmpty()) {
       EngineStatus status = EngineStatus.parse(answer.status());
       metrics.policy(status.policy());
+      metrics.learned(status.learned());
       stage.overridesGuarantees(status.overridesGuarantees());
       if (!status.error().isEmpty()) {
         metrics.error(status.error());

@@ -35,6 +35,7 @@ public final class ShimMetrics {
   private volatile String mode = "";
   private volatile String lastError = "";
   private volatile String policy = "";
+  private volatile String learned = "";
   private volatile String refusal = "";
 
   /**
@@ -104,6 +105,7 @@ public final class ShimMetrics {
     values.put("Mode", mode);
     values.put("LastError", lastError);
     values.put("Policy", policy);
+    values.put("Learned", learned);
     values.put("Refusal", refusal);
     return values;
   }
@@ -174,6 +176,11 @@ public final class ShimMetrics {
   /** The policy's name, as the engine tells it. */
   public void policy(String text) {
     policy = bounded(text);
+  }
+
+  /** What the engine knows of the jobs that run, as it tells it. */
+  public void learned(String text) {
+    learned = bounded(text);
   }
 
   /** Why nothing is committed although the mode is enforce; null if it is. */

@@ -44,4 +44,10 @@ class EngineStatusTest {
     assertFalse(EngineStatus.parse("{\"overrides_guarantees\": false}").overridesGuarantees());
     assertFalse(EngineStatus.parse("{}").overridesGuarantees());
   }
+
+  @Test
+  void saysWhatIsKnownOfJobs() throws IOException {
+    assertEquals("1 of 2 jobs", EngineStatus.parse("{\"learned\": \"1 of 2 jobs\"}").learned());
+    assertEquals("", EngineStatus.parse("{}").learned());
+  }
 }

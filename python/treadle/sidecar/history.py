@@ -1,0 +1,115 @@
+"""What earlier runs say of the request keys of a cluster, frame by frame. No thread or store of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from treadle import events
+from treadle.events import ApplicationState
+from treadle.profiles.prediction import predicted
+from treadle.profiles.profile import JobProfile
+from treadle.profiles.recurrence import RecurrenceKey
+from treadle.stages.job import JobState
+from treadle.stages.tracker import StageTracker
+from treadle.wire.decoder import Frame
+
+KEYS_MAX: Final = 1_000_000
+"""Request keys that are looked at; beyond it nothing is told until the next snapshot."""
+
+FindProfile = Callable[[RecurrenceKey], JobProfile | None]
+
+
+class Moment(NamedTuple):
+    """A snapshot, by which indices of applications and of request keys are counted."""
+
+    epoch: int
+    sequence: int
+
+
+class ToldKey(NamedTuple):
+    """What earlier runs say of the tasks of a request key; a row of `treadle.events.TaskEstimates`."""
+
+    application: int
+    key: int
+    duration_ms: int
+    deviation_ms: int
+
+
+class HistoryLookup:
+    """Looks up each job once, when it first asks for containers, and tells of each of its request keys once."""
+
+    def __init__(self, tracker: StageTracker, find: FindProfile) -> None:
+        """Look up jobs that a tracker follows.
+
+        Args:
+            tracker: is given each frame before `look` is
+            find: the profile of a key, None if there is none
+        """
+        self._tracker = tracker
+        self._find = find
+        self._profiles: dict[int, JobProfile | None] = {}
+        """By application, of those that have asked for containers."""
+        self._told: dict[int, set[int]] = {}
+        """The request keys that were looked at, by application."""
+        self._keys = 0
+        self._known: set[int] = set()
+        """Applications of which something was told."""
+        self.moment = Moment(0, 0)
+        """Which snapshot the indices of what was returned last count by."""
+
+    def look(self, frame: Frame) -> list[ToldKey]:
+        """Return what is known of what a frame asks for and was not told of since the last snapshot, in its order."""
+        if frame.header.snapshot:
+            self.moment = Moment(frame.header.epoch, frame.header.sequence)
+            self._profiles.clear()
+            self._told.clear()
+            self._keys = 0
+            self._known.clear()
+        found: list[ToldKey] = []
+        for event in frame.events:
+            if isinstance(event, events.Applications):
+                gone = event.application[event.state == ApplicationState.GONE]
+                for application in gone.tolist():
+                    self._forget(application)
+            elif isinstance(event, events.Requests):
+                rows = (event.application, event.key, event.priority, event.count)
+                for row in zip(*(column.tolist() for column in rows), strict=True):
+                    told = self._look_up(*row)
+                    found += [told] if told is not None else []
+        return found
+
+    def summary(self) -> str:
+        """Return in a few words how many jobs are known by earlier runs."""
+        return f"{len(self._known)} of {len(self._profiles)} jobs by earlier runs"
+
+    def _look_up(self, application: int, key: int, priority: int, count: int) -> ToldKey | None:
+        job = self._tracker.job(application)
+        if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX:
+            return None  # the only container of a job that awaits its AM is the AM's
+        keys = self._told.setdefault(application, set())
+        if key in keys:
+            return None
+        keys.add(key)
+        self._keys += 1
+        if application not in self._profiles:
+            self._profiles[application] = self._find(job.key())
+        return self._tell(job, application, key, priority)
+
+    def _tell(self, job: JobState, application: int, key: int, priority: int) -> ToldKey | None:
+        profile = self._profiles[application]
+        name = job.stage(priority).name
+        stage = None if profile is None else next((one for one in profile.stages if one.name == name), None)
+        if stage is None or stage.measured is not job.framework.measured:
+            return None
+        estimate = predicted(stage, job.demand(priority))
+        if estimate is None:
+            return None
+        job.tell_duration(name, estimate.duration_ms)
+        self._known.add(application)
+        return ToldKey(application, key, estimate.duration_ms, estimate.deviation_ms)
+
+    def _forget(self, application: int) -> None:
+        self._profiles.pop(application, None)
+        self._known.discard(application)
+        self._keys -= len(self._told.pop(application, ()))

@@ -1,0 +1,142 @@
+"""What the sidecar knows beside the frames, as events for the engine: history of jobs, and what pilots have said.
+
+Looking up is done elsewhere (`treadle.sidecar.recorder`); here is only taken over what is there, on the thread that
+decides. Everything told is an event, so a run can be repeated from its frames and these events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates
+from treadle.profiles.samples import Sample, sample_at, samples_event
+from treadle.profiles.store import SAMPLES_MAX
+from treadle.sidecar.history import Moment, ToldKey
+from treadle.wire.decoder import Frame
+
+ROWS_MAX: Final = 5_000
+"""Request keys told of at once; the others wait for the next frame."""
+
+
+class Sources(Protocol):
+    """Where it comes from; `treadle.sidecar.recorder.ProfileRecorder` is. Nothing may wait."""
+
+    def told(self) -> list[tuple[Moment, ToldKey]]:
+        """Return what earlier runs say of request keys, and has not been returned before."""
+
+    def restored(self) -> Mapping[str, Sample]:
+        """Return, once, what an earlier sidecar kept of pilots, by YARN's id of the application."""
+
+    def keep(self, samples: Mapping[str, Sample | None]) -> None:
+        """Keep what pilots have said; None: the application has ended."""
+
+    def summary(self) -> str:
+        """Return in a few words what is known."""
+
+
+class LiveTeller:
+    """Tells an engine between two decides what is known, and hears from it what its pilots have said.
+
+    What pilots have said is told after each snapshot, because the engine's model begins anew with it.
+    """
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._moment = Moment(0, 0)
+        self._live: dict[int, str] = {}
+        """YARN's ids of the applications that run, by the shim's index."""
+        self._index: dict[str, int] = {}
+        self._samples: dict[str, Sample] = {}
+        """What pilots have said, by YARN's id."""
+        self._due: list[str] = []
+        """Whose samples the engine is to be told."""
+        self._waiting: list[tuple[Moment, ToldKey]] = []
+
+    def tell(self, frame: Frame) -> list[Event]:
+        """Return what the engine is to be told after this frame, and before it decides."""
+        self._follow(frame)
+        if frame.header.more:
+            return []
+        return [*self._tell_samples(), *self._tell_history()]
+
+    def learn(self, samples: Samples) -> None:
+        """Take what the engine's pilots have said."""
+        changed = {}
+        for row, application in enumerate(samples.application.tolist()):
+            id_ = self._live.get(application)
+            if id_ is not None and (id_ in self._samples or len(self._samples) < SAMPLES_MAX):
+                self._samples[id_] = changed[id_] = sample_at(samples, row)
+        if changed:
+            self._sources.keep(changed)
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over: what it was told may be why."""
+        self._samples.clear()
+        self._due.clear()
+
+    def summary(self) -> str:
+        """Return in a few words what is known; empty if nothing is remembered."""
+        return self._sources.summary()
+
+    def _follow(self, frame: Frame) -> None:
+        if frame.header.snapshot:
+            self._moment = Moment(frame.header.epoch, frame.header.sequence)
+            self._live.clear()
+            self._index.clear()
+            self._due = list(self._samples)
+        for event in frame.events:
+            if isinstance(event, Applications):
+                self._applications(event)
+
+    def _applications(self, event: Applications) -> None:
+        ended: dict[str, None] = {}
+        columns = (event.application, event.cluster_timestamp, event.id, event.state)
+        for application, timestamp, number, state in zip(*(column.tolist() for column in columns), strict=True):
+            if state != ApplicationState.GONE:
+                id_ = f"application_{timestamp}_{number:04d}"
+                self._live[application] = id_
+                self._index[id_] = application
+                continue
+            gone = self._live.pop(application, None)
+            if gone is not None and self._index.get(gone) == application:
+                del self._index[gone]
+                if self._samples.pop(gone, None) is not None:
+                    ended[gone] = None
+        if ended:
+            self._sources.keep(ended)
+
+    def _tell_samples(self) -> Sequence[Event]:
+        for id_, sample in self._sources.restored().items():
+            known = self._samples.get(id_)
+            # Whatever began to be sampled earlier knows more: an engine that was not told has begun anew.
+            if known is None or sample.since_ms < known.since_ms:
+                self._samples[id_] = sample
+                self._due.append(id_)
+        if not self._due:
+            return ()
+        due, self._due = dict.fromkeys(self._due), []
+        rows = [(self._index[id_], self._samples[id_]) for id_ in due if id_ in self._index]
+        return (samples_event(rows),) if rows else ()
+
+    def _tell_history(self) -> Sequence[Event]:
+        self._waiting += self._sources.told()
+        if not self._waiting:
+            return ()
+        now, self._waiting = self._waiting[:ROWS_MAX], self._waiting[ROWS_MAX:]
+        rows = [key for moment, key in now if moment == self._moment and key.application in self._live]
+        if not rows:
+            return ()
+        application, key, duration_ms, deviation_ms = (np.array(column) for column in zip(*rows, strict=True))
+        unknown = np.full(len(rows), -1, np.int32)
+        return (
+            TaskEstimates(
+                application.astype(np.int32),
+                key.astype(np.int32),
+                duration_ms.astype(np.int64),
+                deviation_ms.astype(np.int64),
+                unknown,
+            ),
+        )

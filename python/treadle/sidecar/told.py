@@ -1,0 +1,55 @@
+"""What an engine was told beside its frames, as bytes: with the frames enough to repeat a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.events import Event, PlanRanks, Samples, TaskEstimates
+
+TOLD_KEPT: Final = 1_000
+"""The latest times when something was told that a session remembers."""
+
+_TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in (TaskEstimates, PlanRanks, Samples)}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was told after the events of a frame and before the decide that answered it."""
+
+    epoch: int
+    sequence: int
+    """Of the frame."""
+    events: tuple[Event, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return a line of JSON, of which `from_bytes` makes an equal one: integers and floats are told exactly."""
+        told = [
+            [type(event).__name__, {field.name: getattr(event, field.name).tolist() for field in fields(event)}]
+            for event in self.events
+        ]
+        return json.dumps([self.epoch, self.sequence, told], separators=(",", ":")).encode() + b"\n"
+
+
+def told_from_bytes(line: bytes) -> Told:
+    """Return what a line of `Told.to_bytes` says.
+
+    Raises:
+        ValueError: it is no such line.
+    """
+    try:
+        epoch, sequence, told = json.loads(line)
+        return Told(int(epoch), int(sequence), tuple(_event(name, columns) for name, columns in told))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not what an engine was told: {error}") from error
+
+
+def _event(name: str, columns: dict[str, Sequence[float]]) -> Event:
+    kind = _TYPES[name]
+    types = {"I32": np.int32, "I64": np.int64, "F64": np.float64}
+    made: Event = kind(**{field.name: np.array(columns[field.name], types[str(field.type)]) for field in fields(kind)})
+    return made

@@ -1,0 +1,360 @@
+"""What earlier runs say reaches a live engine between two decides, and a repetition gives the same bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.fake_rm import RESOURCES, FakeRM, flat
+from tests.engine.parts import containers, settings_with
+
+from treadle.config.settings import Profiles, Settings
+from treadle.engine import Engine
+from treadle.events import ContainerEvent, Event, Samples, Snapshot, TaskEstimates
+from treadle.model.scripted import resource_types
+from treadle.profiles.errors import StoreError, Unusable
+from treadle.profiles.recurrence import RecurrenceKey
+from treadle.profiles.retention import Retention
+from treadle.profiles.run import JobRun, StageRun
+from treadle.profiles.samples import Sample
+from treadle.profiles.sketch import DurationSketch
+from treadle.profiles.store import ProfileStore, open_store
+from treadle.sidecar.recorder import ProfileRecorder
+from treadle.sidecar.session import Session
+from treadle.sidecar.teller import LiveTeller
+from treadle.sidecar.told import Told, told_from_bytes
+from treadle.wire.answer import Answer, decode_answer
+from treadle.wire.decoder import Frame
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.header import FrameHeader
+from treadle.wire.schema import FrameFlag
+
+MAP, REDUCE = 20, 10
+GATE = ("pilots", {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False, "trusted_deviation": 0.1})
+KEY = RecurrenceKey("u", "q1", "MAPREDUCE", "nightly load")
+CLUSTER_MS = 1_700_000_000_000
+
+
+@dataclass
+class Live:
+    """A sidecar without a socket: a fake RM's frames through a session with a recorder and a store."""
+
+    store: str
+    settings: Settings
+    recorder: ProfileRecorder = field(default_factory=ProfileRecorder)
+    rm: FakeRM = field(default_factory=FakeRM)
+    frames: list[bytes] = field(default_factory=list)
+    answers: list[bytes] = field(default_factory=list)
+    now_ms: int = CLUSTER_MS
+    wait: bool = True
+
+    def __post_init__(self) -> None:
+        self.settings = replace(self.settings, profiles=Profiles(store=self.store))
+        self.rm.node("n0", (100, 100))
+        types = resource_types(RESOURCES[:2], (1, 1))
+        for text in (*types.names, *types.units, *self.rm.settings, *self.rm.settings.values()):
+            self.rm._texts.index(text)  # on the wire they are names
+        (self.leaf,) = flat(self.rm, 1, (100, 100))
+        self.start(self.recorder)
+
+    def start(self, recorder: ProfileRecorder) -> None:
+        """Start a sidecar anew."""
+        self.recorder = recorder
+        recorder.follow(self.settings)
+        recorder.start()
+        self.session = Session(
+            Engine,
+            lambda: self.settings,
+            reply_max_bytes=1 << 20,
+            clock_ns=lambda: 0,
+            settings=self.settings,
+            observer=recorder,
+            teller=LiveTeller(recorder),
+        )
+        self.encoder = FrameEncoder()
+        self.rm.snapshot_next()
+        if self.wait:
+            recorder.wait_idle()
+
+    def job(self, maps: int, name: str = "nightly load", priority: int = MAP) -> int:
+        app = self.rm.application(self.leaf, kind="MAPREDUCE", name=name)
+        self.rm.ask(app, 0, maps, (1, 1), priority=priority)
+        return app
+
+    def tick(self, *more: Event) -> Answer:
+        """Send a frame, commit what is proposed."""
+        self.now_ms += 1000
+        events = self.rm.frame()
+        snapshot = any(isinstance(event, Snapshot) for event in events)
+        header = FrameHeader(int(FrameFlag.SNAPSHOT) if snapshot else 0, 1, self.rm.sequence, self.now_ms, 0, 1000, 2)
+        self.frames.append(self.encoder.encode(header, [*events, *more]))
+        self.answers.append(self.session.decide(self.frames[-1]))
+        answer = decode_answer(self.answers[-1], 1000)
+        assert not answer.resend
+        self.rm.commit(answer.proposals)
+        if self.wait:
+            self.recorder.wait_idle()
+        return answer
+
+    def told(self) -> list[Event]:
+        return [event for told in self.session.told() for event in told.events]
+
+
+class Silent:
+    """A teller that says what was recorded."""
+
+    def __init__(self, told: Mapping[tuple[int, int], Told]) -> None:
+        self._told = told
+
+    def tell(self, frame: Frame) -> tuple[Event, ...]:
+        told = self._told.get((frame.header.epoch, frame.header.sequence))
+        return () if told is None else told.events
+
+    def learn(self, samples: Samples) -> None:
+        """Forget it."""
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+    def summary(self) -> str:
+        return ""
+
+
+def _run(number: int, map_ms: int) -> JobRun:
+    ended_ms = CLUSTER_MS - 10_000 + number
+    maps = StageRun("map", 40, DurationSketch([map_ms] * 40), {"memory-mb": 1, "vcores": 1})
+    return JobRun(KEY, f"application_0_{number}", ended_ms - 10_000, ended_ms, (maps,))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[str]:
+    """A store that has seen the job three times: maps of 10 s."""
+    file = str(tmp_path / "profiles.db")
+    with open_store(file) as opened:
+        for number in range(3):
+            opened.put(_run(number, 10_000), CLUSTER_MS)
+    yield file
+
+
+def test_a_job_seen_before_is_told_at_the_next_tick_and_needs_no_pilots(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
+    app = live.job(40)
+    assert len(live.tick().proposals) == 4, "nothing is known yet, and nobody waits for the store"
+    assert len(live.tick().proposals) == 36, "what is known is certain enough: the gate opens"
+    (event,) = live.told()
+    assert isinstance(event, TaskEstimates)
+    assert (event.application.tolist(), event.key.tolist(), event.duration_ms.tolist()) == ([app], [0], [10_000])
+    assert event.deviation_ms.tolist() == [0], "three runs of the same length"
+    known = live.job(20)
+    live.tick()
+    live.tick()
+    assert live.recorder.summary() == "2 of 2 jobs by earlier runs"
+    assert {event.application.tolist()[0] for event in live.told() if isinstance(event, TaskEstimates)} == {app, known}
+
+
+def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
+    live.job(40, name="another")
+    live.tick()
+    live.tick()
+    assert live.told() == []
+    assert live.recorder.summary() == "0 of 1 jobs by earlier runs"
+
+
+def test_two_jobs_of_one_key_at_once_are_both_told(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="told"))
+    jobs = [live.job(40), live.job(7)]
+    live.tick()
+    live.tick()
+    (event,) = live.told()
+    assert isinstance(event, TaskEstimates)
+    assert event.application.tolist() == jobs
+
+
+def test_the_name_of_a_job_may_be_anything(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, estimate="told"))
+    for name in ("夜" * 10_000, "\u202e\U0001f9f5" * 5_000, "é\0" * 5_000, " " * 10_000):
+        live.job(3, name=name[:1000])  # as the shim cuts it
+    live.tick()
+    live.tick()
+    assert live.recorder.warnings() == ()
+    assert live.told() == []
+
+
+def _replayed(live: Live, told: list[Told]) -> list[bytes]:
+    kept = {(one.epoch, one.sequence): told_from_bytes(one.to_bytes()) for one in told}
+    session = Session(
+        Engine,
+        lambda: live.settings,
+        reply_max_bytes=1 << 20,
+        clock_ns=lambda: 0,
+        settings=live.settings,
+        teller=Silent(kept),
+    )
+    return [session.decide(frame) for frame in live.frames]
+
+
+def _proposals(answers: list[bytes]) -> list[list[list[int]]]:
+    return [[column.tolist() for column in _columns(decode_answer(answer, 1000))] for answer in answers]
+
+
+def _columns(answer: Answer) -> tuple[Any, ...]:
+    made = answer.proposals
+    return made.application, made.key, made.node
+
+
+def test_a_repetition_from_frames_and_what_was_told_gives_the_same_bytes(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
+    for maps, name in ((40, "another"), (30, "nightly load"), (3, "thin"), (25, "nightly load")):
+        live.job(maps, name=name)
+        live.tick()
+    for _ in range(3):
+        live.rm.complete(0)
+        live.tick()
+    live.rm.snapshot_next()
+    live.tick()
+    told = list(live.session.told())
+    assert {type(event) for one in told for event in one.events} == {TaskEstimates, Samples}
+    assert _proposals(_replayed(live, told)) == _proposals(live.answers)
+    assert _proposals(_replayed(live, [])) != _proposals(live.answers), "what was told mattered"
+
+
+def test_samples_outlive_a_snapshot_of_the_same_sidecar(store: str) -> None:
+    live = Live("", settings_with(gate=GATE, order="srpt", estimate="pilots"))
+    app = live.job(40, name="another")
+    assert len(live.tick().proposals) == 4
+    _end_some(live, app, 3)
+    live.rm.snapshot_next()
+    assert len(live.tick(_runs(live, app, 1)).proposals) == 0, "three pilots have ended, one runs"
+    assert live.recorder.summary() == ""
+
+
+def test_samples_outlive_a_sidecar_that_was_killed(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
+    app = live.job(40, name="another")
+    live.tick()
+    _end_some(live, app, 3)
+    live.tick()
+    live.start(ProfileRecorder())
+    assert len(live.tick(_runs(live, app, 1)).proposals) == 0
+    (samples,) = live.told()
+    assert isinstance(samples, Samples)
+    assert (samples.application.tolist(), samples.ended.tolist(), samples.pilots.tolist()) == ([app], [3], [4])
+
+
+def test_samples_that_come_late_are_told_all_the_same(store: str) -> None:
+    refusals = 1
+
+    def late(location: str, retention: Retention) -> ProfileStore:
+        nonlocal refusals
+        refusals -= 1
+        if refusals >= 0:
+            raise StoreError(location, Unusable.BUSY)
+        return open_store(location, retention)
+
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
+    app = live.job(40, name="another")
+    live.tick()
+    _end_some(live, app, 3)
+    live.tick()
+    live.start(ProfileRecorder(late))
+    live.tick(_runs(live, app, 1))
+    live.now_ms += 60_000
+    live.job(2, name="next")
+    live.tick()
+    live.tick()
+    assert [event.ended.tolist()[0] for event in live.told() if isinstance(event, Samples)] == [3]
+
+
+def test_the_samples_of_a_job_that_has_ended_are_forgotten(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
+    app = live.job(40, name="another")
+    live.tick()
+    live.tick()
+    with open_store(store) as opened:
+        assert list(opened.samples()) == ["application_0_0001"]
+    live.rm.applications[app].state = 0  # type: ignore[assignment]
+    live.rm.change(app)
+    live.tick()
+    live.tick()
+    with open_store(store) as opened:
+        assert opened.samples() == {}
+
+
+@pytest.mark.parametrize("reason", [Unusable.FULL, Unusable.READ_ONLY, Unusable.CORRUPTED, Unusable.NEWER])
+def test_a_store_that_cannot_be_used_costs_what_it_knows_and_nothing_else(store: str, reason: Unusable) -> None:
+    def refuse(location: str, _: Retention) -> ProfileStore:
+        raise StoreError(location, reason)
+
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"), ProfileRecorder(refuse))
+    live.job(40)
+    assert len(live.tick().proposals) == 4
+    live.tick()
+    assert live.told() == []
+    assert reason.value in live.recorder.warnings()[0]
+
+
+def test_nobody_waits_for_a_store_that_hangs(store: str) -> None:
+    release = threading.Event()
+
+    def hang(location: str, retention: Retention) -> ProfileStore:
+        release.wait()
+        return open_store(location, retention)
+
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"), ProfileRecorder(hang), wait=False)
+    live.job(40)
+    try:
+        assert len(live.tick().proposals) == 4
+        assert live.told() == []
+    finally:
+        release.set()
+    live.recorder.wait_idle()
+    live.tick()
+    assert [type(event) for event in live.told()] == [TaskEstimates]
+
+
+def test_what_is_known_of_an_older_snapshot_is_not_told(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
+    live.job(40)
+    live.tick()
+    live.rm.snapshot_next()
+    live.tick()
+    (first,) = [told.sequence for told in live.session.told() if isinstance(told.events[-1], TaskEstimates)] or [0]
+    assert first == 0, "it was looked up for the snapshot before"
+    live.tick()
+    assert [type(event) for event in live.told()][-1] is TaskEstimates
+
+
+def test_samples_go_through_bytes_unchanged() -> None:
+    sample = Sample(1, 0, 40, 4, 3, 30_000.25, 3.0e8 / 7, -1.0, 0.1, 3.0, 5, 1e-9)
+    assert Sample.from_json(sample.to_json()) == sample
+    for wrong in ([], [*sample[:-1], float("nan")], [9, *sample[1:]], ["1", *sample[1:]], [True, *sample[1:]], 3):
+        with pytest.raises(ValueError, match="sample"):
+            Sample.from_json(wrong)
+
+
+@pytest.mark.parametrize("line", [b"", b"[1,2]", b'[1,2,[["Nodes",{}]]]', b'[1,2,[["TaskEstimates",{}]]]', b"{}"])
+def test_a_line_that_tells_nothing_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        told_from_bytes(line)
+
+
+def _end_some(live: Live, app: int, count: int) -> None:
+    """Let containers of an application begin and end."""
+    lives = [(app, number, MAP, live.now_ms, live.now_ms) for number in range(1, 5)]
+    live.tick(containers(ContainerEvent.ALLOCATED, *lives))
+    ended = [(*one[:4], live.now_ms) for one in lives[:count]]
+    for _ in ended:
+        live.rm.complete(0)
+    live.tick(containers(ContainerEvent.COMPLETED, *ended))
+
+
+def _runs(live: Live, app: int, count: int) -> Event:
+    event: Event = containers(
+        ContainerEvent.ALLOCATED, *((app, 4 - at, MAP, live.now_ms, live.now_ms) for at in range(count))
+    )
+    return event
