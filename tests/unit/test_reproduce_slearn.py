@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from treadle.cli.reproduce import app
 from treadle.errors import UserError
 from treadle.reproduce.interval import interval_of
-from treadle.reproduce.slearn import Outcome, compare, levels, source_of
+from treadle.reproduce.slearn import Outcome, compare, levels
 from treadle.reproduce.slearn_report import report_of
 from treadle.reproduce.slearn_schemes import SCHEMES
+from treadle.reproduce.slearn_trace import Choices, Source
 from treadle.workload.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.slearn import WINDOW_MS
 
@@ -43,7 +44,7 @@ def extract(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcome(extract: Path) -> Outcome:
-    return compare(source_of(extract, JOBS, NODES), 1, nodes=NODES)
+    return compare(Source(extract, JOBS, NODES), 1, nodes=NODES)
 
 
 def test_pilots_beat_arrival_and_what_history_says_wrongly(outcome: Outcome) -> None:
@@ -63,12 +64,19 @@ def test_estimates_are_compared_with_the_truth(outcome: Outcome) -> None:
     assert (outcome.errors("oracle") == 0).all()
 
 
+def test_history_that_learns_once_knows_less(extract: Path, outcome: Outcome) -> None:
+    once = Source(extract, JOBS, NODES, Choices(train_once=True)).draw(1)
+    assert once.widths.tolist() == outcome.trace.widths.tolist()
+    assert (once.estimated_ms["pilots"] == outcome.trace.estimated_ms["pilots"]).all()
+    assert (once.estimated_ms["median"] != outcome.trace.estimated_ms["median"]).any()
+
+
 def test_thin_jobs_are_not_wide(outcome: Outcome) -> None:
     assert outcome.trace.wide.tolist() == [width >= 3 for width in outcome.trace.widths.tolist()]
 
 
 def test_equal_seeds_give_equal_figures(extract: Path, outcome: Outcome) -> None:
-    again = compare(source_of(extract, JOBS, NODES), 1, SCHEMES[:1], nodes=NODES)
+    again = compare(Source(extract, JOBS, NODES), 1, SCHEMES[:1], nodes=NODES)
     assert again.completion_ms["slearn"].tolist() == outcome.completion_ms["slearn"].tolist()
 
 
@@ -79,7 +87,7 @@ def test_levels_are_those_of_the_policy() -> None:
 def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome) -> None:
     found = report_of([outcome, outcome]).as_json()
     assert found["speedup_mean"]["fifo"] == pytest.approx(outcome.speedup_mean("fifo"))
-    assert found["error_p50"].keys() == {"pilots", "combined", "3sigma", "point"}
+    assert found["error_p50"].keys() == {"pilots", "combined", "3sigma", "point", "median"}
     assert found["intervals"]["speedup_mean"]["las"].keys() == {"mean", "low", "high"}
     assert found["paper"]["speedup_mean"]["3sigma"] == 1.56
     json.dumps(found)

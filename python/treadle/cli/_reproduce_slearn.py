@@ -34,22 +34,31 @@ def slearn(
     ] = NODES,
     cut: Annotated[float, typer.Option(min=0.05, max=0.95, help="Where in the trace history ends.")] = 0.5,
     seen_share: Annotated[
-        float, typer.Option(min=0.01, max=1.0, help="Of a job's tasks that must have been seen to finish.")
-    ] = 0.9,
+        float, typer.Option(min=0.0, max=1.0, help="Of a job's tasks that must have been seen to finish.")
+    ] = 0.0,
+    only_seen: Annotated[
+        bool,
+        typer.Option("--only-seen", help="Leave tasks out that were not seen to finish; else they end with their job."),
+    ] = False,
+    train_once: Annotated[
+        bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma, 3SigmaTL, Point-Est, LAS, FIFO and Oracle."""
-    from treadle.reproduce.slearn import compare, source_of, variants  # only here: they import numba
+    from treadle.reproduce.slearn import compare, variants  # only here: they import numba
     from treadle.reproduce.slearn_report import report_of
     from treadle.reproduce.slearn_schemes import SCHEMES
+    from treadle.reproduce.slearn_trace import Choices, Source
     from treadle.simulator.simulation import warm_up
 
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, 120)  # a table in a file is not cut
     schemes = SCHEMES if quick else (*SCHEMES, *variants().values())
-    source = source_of(trace, jobs, nodes, cut, seen_share)
+    choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once)
+    source = Source(trace, jobs, nodes, choices)
     outcomes = []
     with _progress(console) as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)

@@ -100,6 +100,21 @@ class PointEstimate:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierMedian:
+    """The median of earlier jobs of the same application, else of the same user, else of all: a yardstick of ours.
+
+    3Sigma must not be worse than this, or it is not at its full strength.
+    """
+
+    needs: Samples = Samples.NONE
+
+    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
+        """Return the median, with no idea of its error; None if there is no earlier job."""
+        median_ms = history.median_ms(features)
+        return None if median_ms is None else estimate_of(median_ms, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Combined:
     """Ours: pilots and history, each with the weight of its certainty.
 
@@ -148,6 +163,7 @@ ESTIMATORS: Final[dict[str, Estimator]] = {
     "3sigma": ThreeSigma(),
     "3sigma-tl": ThreeSigmaTL(),
     "point": PointEstimate(),
+    "median": EarlierMedian(),
     "combined": Combined(),
 }
 

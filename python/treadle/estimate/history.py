@@ -99,6 +99,8 @@ class History:
         self._groups: dict[_Key, _Group] = {}
         self._kinds: dict[tuple[str, bool, str, int], _Errors] = {}
         self._variations: deque[float] = deque(maxlen=8 * VARIATIONS_KEPT)
+        self._means_ms: dict[bool, deque[float]] = {}
+        """Of all jobs, thin or wide."""
 
     def __len__(self) -> int:
         """How many values of features it holds."""
@@ -109,6 +111,8 @@ class History:
         mean_ms = max(1e-3, record.mean_ms)
         variation = [float(record.durations_ms.std(ddof=1)) / mean_ms] if record.tasks >= THIN_LIMIT else []
         self._variations.extend(variation)
+        thin = record.features.width < THIN_LIMIT
+        self._means_ms.setdefault(thin, deque(maxlen=WINDOWS[-1])).append(mean_ms)
         for feature, key in _keys(record.features):
             # Taken out and put back: the dictionary's order is that of the latest use.
             group = self._groups.pop(key, None) or _Group()
@@ -139,6 +143,20 @@ class History:
                     jobs = min(window, len(means))
                     best = score, Prediction(POINTS[point](means[-window:]), sigma, wide, feature, jobs)
         return None if best is None else best[1]
+
+    def median_ms(self, features: JobFeatures) -> float | None:
+        """Return the median of earlier jobs of the same application, else of the same user, else of all.
+
+        A yardstick for `predict`. Wide jobs go by wide ones and thin by thin ones, and by the latest 256. None if there
+        is none.
+        """
+        thin = features.width < THIN_LIMIT
+        for key in (("application", thin, features.application), ("user", thin, features.user)):
+            group = self._groups.get(key) if key[2] != "" else None
+            if group is not None and group.means_ms:
+                return median_point(group.means_ms)
+        of_all = self._means_ms.get(thin)
+        return median_point(of_all) if of_all else None
 
     def variation(self, features: JobFeatures, share: float) -> float:
         """Return the coefficient of variation of durations within a job that this share of earlier jobs stayed below.

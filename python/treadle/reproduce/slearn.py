@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from treadle.model.types import F64, I64
-from treadle.reproduce.slearn_paper import JOBS, NODES
+from treadle.reproduce.slearn_paper import NODES
 from treadle.reproduce.slearn_schemes import SCHEMES, Scheme, slearn
 from treadle.reproduce.slearn_trace import Source, Trace
 from treadle.simulator.scenario import Scenario
@@ -136,8 +135,3 @@ def variants() -> dict[str, Scheme]:
         name = f"ratio {ratio:g}"
         found[name] = slearn(name, f"fixed ratio {ratio:g} %", ratio="fixed", ratio_percent=ratio)
     return found
-
-
-def source_of(path: Path, jobs: int = JOBS, nodes: int = NODES, cut: float = 0.5, seen_share: float = 0.9) -> Source:
-    """Return the extract in a folder."""
-    return Source(path, jobs=jobs, nodes=nodes, cut=cut, seen_share=seen_share)

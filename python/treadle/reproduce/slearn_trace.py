@@ -13,23 +13,35 @@ import numpy as np
 from treadle.dag.dag import Dag
 from treadle.estimate.accuracy import pilots_wanted
 from treadle.estimate.estimator import Estimate, Estimator
-from treadle.estimate.estimators import Combined, Oracle, Pilots, PointEstimate, ThreeSigma
+from treadle.estimate.estimators import Combined, EarlierMedian, Oracle, Pilots, PointEstimate, ThreeSigma
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.model.types import F64, I64
 from treadle.simulator.frames import Told
 from treadle.workload.history import JobRecord
 from treadle.workload.job import Framework, Job, Workload
-from treadle.workload.slearn import google_slearn
+from treadle.workload.slearn import Unseen, google_slearn
 
 ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "pilots": Pilots(),
     "3sigma": ThreeSigma(),
     "point": PointEstimate(),
+    "median": EarlierMedian(),
     "combined": Combined(),
     "oracle": Oracle(),
 }
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How the workload is built where paper or extract leave a choice; `google_slearn` has the first three."""
+
+    cut: float = 0.5
+    seen_share: float = 0.0
+    unseen: Unseen = "job_end"
+    train_once: bool = False
+    """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +68,9 @@ class Trace:
 class Source:
     """The extract; history is learned once for each folder and cut."""
 
-    def __init__(self, path: Path, *, jobs: int, nodes: int, cut: float, seen_share: float) -> None:
-        self._path, self._jobs, self._nodes, self._cut, self._seen_share = path, jobs, nodes, cut, seen_share
+    def __init__(self, path: Path, jobs: int, nodes: int, choices: Choices | None = None) -> None:
+        self._path, self._jobs, self._nodes = path, jobs, nodes
+        self._choices = Choices() if choices is None else choices
         self._history: History | None = None
         self._usual_ms = 1.0
 
@@ -67,8 +80,15 @@ class Source:
         Raises:
             WorkloadError: the extract is missing or wrong, or has too few jobs.
         """
+        chosen = self._choices
         drawn = google_slearn(
-            self._path, seed, self._jobs, nodes=self._nodes, cut=self._cut, seen_share=self._seen_share
+            self._path,
+            seed,
+            self._jobs,
+            nodes=self._nodes,
+            cut=chosen.cut,
+            seen_share=chosen.seen_share,
+            unseen=chosen.unseen,
         )
         if self._history is None:
             self._history = learned(drawn.history)
@@ -89,7 +109,7 @@ class Source:
         )
 
     def _estimates(self, records: tuple[JobRecord, ...]) -> dict[str, list[Estimate]]:
-        """Estimate each job from history and the drawn jobs before it, as if each had ended at once (as the paper)."""
+        """Estimate each job from history and, unless told otherwise, the drawn jobs before it, as if ended at once."""
         history = deepcopy(self._history)
         assert history is not None
         found: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
@@ -100,7 +120,8 @@ class Source:
             for name, estimator in ESTIMATORS.items():
                 samples = record.durations_ms if name == "oracle" else pilots
                 found[name].append(estimator.estimate(features, history, samples) or usual)
-            history.add(record)
+            if not self._choices.train_once:
+                history.add(record)
         return found
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from treadle.dag.dag import Dag
 from treadle.workload.errors import WorkloadError, wrong
 from treadle.workload.google import GoogleJob, google_job, google_jobs
 from treadle.workload.history import JobFeatures, JobRecord
-from treadle.workload.job import Workload, arranged
+from treadle.workload.job import Job, Workload, arranged
 from treadle.workload.load import scaled_to_window_load
 from treadle.workload.shapes import CONTAINER
 from treadle.workload.source import Progress
@@ -20,6 +22,9 @@ WINDOW_MS: Final = (600_000, 90_720_000)
 """From the first event of the trace to the end of the extract, 25.2 h."""
 GAP_MS: Final = (70_754_000, 75_770_000)
 """Where a part of the trace is missing: hardly any job was submitted, and no end of a task was seen."""
+
+Unseen = Literal["job_end", "left_out"]
+"""What is made of tasks that were not seen to finish: they ran until their job ended, or they were not there."""
 
 
 class SLearnTrace(NamedTuple):
@@ -41,7 +46,8 @@ def google_slearn(
     load: float = 1.01,
     tasks_max: int = 150,
     cut: float = 0.5,
-    seen_share: float = 0.9,
+    seen_share: float = 0.0,
+    unseen: Unseen = "job_end",
     tail_ms: int = 0,
     slot: Mapping[str, float] = CONTAINER,
     progress: Progress | None = None,
@@ -53,10 +59,11 @@ def google_slearn(
     keep their order and their gaps, which one factor then stretches to the wanted load: the mean over windows of
     1,000 s that slide by 100 s, as in table 5. A node runs one task at a time, and a job is one stage.
 
-    How the extract's limits are treated: a job of which less than ``seen_share`` of the tasks were seen to finish is
-    never drawn, and of the others only the tasks seen count (long tasks are missing, and more so near the
-    end and before the gap: ``tail_ms`` shows what that does). Arrivals behind the gap move forward by its length.
-    Tasks keep their durations.
+    How the extract's limits are treated: most wide jobs were killed by their users when a part of their tasks had
+    finished, and long tasks go beyond the end of the extract. Tasks that were not seen to finish count as having run
+    until their job ended, which the other table has for all 29 days. Of a job of which not even one task finished
+    nobody knows how many it has: it cannot be drawn (``tail_ms`` shows what that does near the end). Arrivals behind
+    the gap move forward by its length. Tasks keep their durations.
 
     Args:
         path: the folder of the extract, with both tables.
@@ -66,7 +73,8 @@ def google_slearn(
         load: mean load of the windows.
         tasks_max: jobs with more tasks are not drawn.
         cut: where in the window history ends, as a share of it.
-        seen_share: of a job's tasks that must have been seen to finish.
+        seen_share: of a job's tasks that must have been seen to finish for it to be drawn.
+        unseen: what is made of the other tasks, in history too.
         tail_ms: jobs submitted within this time of the end of the extract are dropped.
         slot: what a task asks for, and all that a node has.
         progress: told how far it is.
@@ -79,7 +87,7 @@ def google_slearn(
     found = sorted(google_jobs(path, progress), key=lambda job: job.submit_ms)
     if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
-    history = tuple(google_record(job) for job in found if job.submit_ms < cut_ms)
+    history = tuple(google_record(job, unseen) for job in found if job.submit_ms < cut_ms)
     later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
     later = [job for job in later if _usable(job, tasks_max, seen_share)]
     if len(later) < jobs:
@@ -87,19 +95,42 @@ def google_slearn(
     chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
     drawn = [later[at] for at in chosen]
     first_ms = _without_gap(drawn[0].submit_ms)
-    workload = arranged(google_job(job, slot, _without_gap(job.submit_ms) - first_ms) for job in drawn)
+    records = tuple(google_record(job, unseen) for job in drawn)
+    workload = arranged(
+        _job(job, record, slot, _without_gap(job.submit_ms) - first_ms)
+        for job, record in zip(drawn, records, strict=True)
+    )
     capacity = {name: nodes * amount for name, amount in slot.items()}
-    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), tuple(map(google_record, drawn)))
+    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), records)
 
 
 def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
     return job.tasks <= tasks_max and job.finished >= seen_share * job.tasks
 
 
-def google_record(job: GoogleJob) -> JobRecord:
-    """Return a row of the extract as a record: its features, and the tasks that were seen to finish."""
+def google_record(job: GoogleJob, unseen: Unseen = "left_out") -> JobRecord:
+    """Return a row of the extract as a record: its features, its tasks that finished, and what is made of the others.
+
+    Where a job's end is not known either, tasks that were not seen are left out.
+    """
     features = JobFeatures(job.logical_name, job.job_name, job.user, job.submit_ms, job.cpu, job.memory, job.tasks)
-    return JobRecord(str(job.id), features, job.durations_ms, job.end_ms)
+    durations_ms = job.durations_ms
+    if unseen == "job_end" and job.end_ms is not None and job.end_ms > job.submit_ms:
+        until_end = np.full(job.tasks - job.finished, job.end_ms - job.submit_ms, np.int64)
+        durations_ms = np.concatenate([durations_ms, until_end])
+    return JobRecord(str(job.id), features, durations_ms, job.end_ms)
+
+
+def _job(job: GoogleJob, record: JobRecord, slot: Mapping[str, float], arrival_ms: int) -> Job:
+    """Return a job of one stage that has the record's tasks."""
+    found = google_job(job, slot, arrival_ms)
+    stage = replace(
+        found.dag.stages[0],
+        tasks=record.tasks,
+        duration_ms=max(1, round(record.mean_ms)),
+        durations_ms=record.durations_ms,
+    )
+    return replace(found, dag=Dag(found.dag.name, (stage,)))
 
 
 def _without_gap(time_ms: int) -> int:
@@ -112,5 +143,5 @@ def _check(seed: int, jobs: int, nodes: int, cut: float, seen_share: float) -> N
         raise WorkloadError(f"seed is {seed}; it must not be negative")
     if jobs < 2 or nodes < 1:
         raise WorkloadError(f"jobs is {jobs} and nodes {nodes}; they must be at least 2 and 1")
-    if not (0.0 < cut < 1.0 and 0.0 < seen_share <= 1.0):
+    if not (0.0 < cut < 1.0 and 0.0 <= seen_share <= 1.0):
         raise WorkloadError(f"cut is {cut} and seen_share {seen_share}; both are shares between 0 and 1")

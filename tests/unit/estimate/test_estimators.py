@@ -55,6 +55,7 @@ def test_what_each_needs() -> None:
         "3sigma": Samples.NONE,
         "3sigma-tl": Samples.NONE,
         "point": Samples.NONE,
+        "median": Samples.NONE,
         "combined": Samples.PILOTS,
     }
 
@@ -93,6 +94,16 @@ def test_a_short_window_wins_where_durations_change() -> None:
     assert prediction is not None
     assert prediction.mean_ms == 5000
     assert prediction.jobs <= 8
+
+
+def test_the_median_of_earlier_jobs_is_of_the_application_else_the_user_else_all() -> None:
+    history, median = learned([record(at, 1000.0 * (at + 1)) for at in range(3)]), ESTIMATORS["median"]
+    known = record(9, 1.0).features
+    for features in (known, replace(known, application="other"), NOBODY):
+        found = median.estimate(features, history, NONE)
+        assert found is not None
+        assert found.mean_ms == 2000.0
+    assert median.estimate(replace(NOBODY, width=1), history, NONE) is None
 
 
 def test_thin_jobs_learn_from_thin_ones_and_3sigma_tl_leaves_them_alone() -> None:

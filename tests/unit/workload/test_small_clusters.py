@@ -59,13 +59,26 @@ def test_slearn_splits_draws_and_scales(extract: Path) -> None:
     assert window_loads(workload, SLOTS).mean() == pytest.approx(1.01, rel=0.01)
 
 
+def test_slearn_lets_tasks_that_were_not_seen_end_with_their_job(extract: Path) -> None:
+    history, workload, records = google_slearn(extract, 5, 500, nodes=20)
+    assert {record.tasks for record in records} == {1, 2, 10, 150}
+    for record in (*history, *records):
+        assert record.tasks == record.features.width
+    killed = [record for record in records if record.tasks > 1 and (record.durations_ms == 500_000).any()]
+    assert len(killed) > 30  # half of their tasks were not seen, and the job took 500 s
+    assert all((record.durations_ms == 500_000).sum() == record.tasks // 2 for record in killed)
+    stages = {job.id: job.dag.stages[0] for job in workload.jobs}
+    assert all(stages[record.id].tasks == record.tasks for record in killed)
+    assert all(stages[record.id].duration_ms == round(record.mean_ms) for record in killed)
+
+
 def test_slearn_drops_what_is_too_wide_or_was_not_seen(extract: Path) -> None:
-    history, _, records = google_slearn(extract, 5, 500, nodes=20)
+    history, _, records = google_slearn(extract, 5, 500, nodes=20, seen_share=0.9, unseen="left_out")
     assert {record.tasks for record in records} == {1, 2, 10, 150}
     assert all(record.tasks == record.features.width for record in records)  # none of 2 of which 1 was seen
     assert {record.features.width for record in history} == {1, 2, 10, 150, 200}
     assert any(record.tasks < record.features.width for record in history)
-    lax = google_slearn(extract, 5, 500, nodes=20, seen_share=0.4, tasks_max=200).records
+    lax = google_slearn(extract, 5, 500, nodes=20, seen_share=0.4, unseen="left_out", tasks_max=200).records
     assert {record.tasks for record in lax} > {1, 2, 5, 10}
     assert any(record.tasks < record.features.width for record in lax)
 
