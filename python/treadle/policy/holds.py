@@ -1,9 +1,9 @@
 """Nodes held for asks that are too big for any node's free space.
 
 An ask that some node could take if it were empty, but none has room for now, would starve if smaller asks took every
-gap. So when a smaller ask was placed after a big one had been found to fit nowhere, the node that lacks least is
-held: nothing else goes there, until the big ask fits, is no longer asked for, or the time is over. Then a node is
-chosen again, another one if what was missing on the first has not become less.
+gap. So when a smaller ask was placed though the big one, had it fitted, would have come first, the node that lacks
+least is held: nothing else goes there, until the big ask fits, is no longer asked for, or the time is over. Then a
+node is chosen again, another one if what was missing on the first has not become less.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.columns import ASSUMED, FREE, TOTAL
 from treadle.model.view import View
 from treadle.policy.kernel.hold import best_hold, missing_share
-from treadle.policy.kernel.scratch import BIG_COUNT, PLACED, Knobs, Scratch
+from treadle.policy.kernel.scratch import BIG_COUNT, Knobs, Scratch
 
 
 class Holds:
@@ -62,8 +62,7 @@ class Holds:
             if len(self._missing) >= hold.nodes_max:
                 return
             row = int(scratch.big["row"][at])
-            passed_over = int(scratch.counters[PLACED]) > int(scratch.big["placed"][at])
-            if not passed_over or view.rows["hold_node"][row] >= 0:
+            if not scratch.big["overtaken"][at] or view.rows["hold_node"][row] >= 0:
                 continue
             node = int(best_hold(view, scratch, knobs, row))
             if node >= 0:

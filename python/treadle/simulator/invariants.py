@@ -5,11 +5,13 @@ The books are kept incrementally by compiled code; here they are added up anew f
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from treadle.config.settings import Settings
 from treadle.events import Fate, Fates, NodeState
-from treadle.model.types import I64
+from treadle.model.types import I32, I64
 from treadle.proposals import Proposals
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built
@@ -20,6 +22,17 @@ class InvariantError(AssertionError):
     """Something that must never happen has happened: an error in Treadle, not in a scenario."""
 
 
+Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class Told(NamedTuple):
+    """What the engine was told of asks, nodes (-1: not usable) and queues."""
+
+    counts: I32
+    free: I64
+    used: I64
+
+
 class Invariants:
     """Checks a simulation before and after each commit."""
 
@@ -28,7 +41,14 @@ class Invariants:
         self._gate_is_open = settings.policy.gate.kind.name == "all"
         self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
+        self._told: Told | None = None
         self._rejected_before = 0
+
+    def told(self, state: State) -> None:
+        """Look at what the engine decides on, if time goes on while it does."""
+        usable = state.nodes["state"] == NodeState.USABLE
+        free = np.where(usable[:, None], state.node_free, -1)
+        self._told = Told(state.rows["count"].copy(), free, state.queue_used.copy())
 
     def before(self, state: State, made: Proposals) -> None:
         """Look at an answer before it is committed."""
@@ -44,6 +64,7 @@ class Invariants:
             self._work_conserving(state)
         # After a rejection the engine leaves alone for a while what the reason names.
         self._rejected_before = 2048 if rejected else max(self._rejected_before - 1, 0)
+        self._told = None
 
     def _nothing_unasked(self, state: State, made: Proposals, fates: Fates) -> None:
         committed = fates.fate == int(Fate.COMMITTED)
@@ -104,13 +125,20 @@ class Invariants:
         """Nobody waits whose ask fits on more nodes than may be held, unless it waits for a node that it prefers."""
         if not self._gate_is_open:
             return
-        rows = np.flatnonzero((state.rows["count"] > 0) & (state.rows["places"] == 0))
+        count, used = state.rows["count"], state.queue_used
+        free = np.where((state.nodes["state"] == NodeState.USABLE)[:, None], state.node_free, -1)
+        if self._told is not None:
+            # what was asked for or given back while the engine decided, it has not heard of
+            count, used = np.minimum(count, self._told.counts), np.maximum(used, self._told.used)
+            free = np.minimum(free, self._told.free)
+        rows = np.flatnonzero((count > 0) & (state.rows["places"] == 0))
         if not len(rows):
             return
         active = np.isin(state.apps["state"][state.rows["app"][rows]], (AppState.STARTING, AppState.RUNNING))
         rows = rows[active]
         counted = state.counted == 1
-        free = state.node_free[state.nodes["state"] == NodeState.USABLE][:, counted]
+        free = free[:, counted]
+        free = free[(free >= 0).all(axis=1)]
         asks, where = np.unique(
             np.column_stack([state.apps["queue"][state.rows["app"][rows]], state.capability[rows][:, counted]]),
             axis=0,
@@ -118,13 +146,13 @@ class Invariants:
         )
         for ask, row in zip(asks, rows[where], strict=True):
             fits = int((free >= ask[1:]).all(axis=1).sum())
-            if fits > self._held_max and self._has_room(state, int(ask[0]), ask[1:], counted):
+            if fits > self._held_max and self._has_room(state, used, int(ask[0]), ask[1:], counted):
                 raise InvariantError(f"row {row} waits though it fits on {fits} nodes")
 
     @staticmethod
-    def _has_room(state: State, queue: int, ask: I64, counted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bool:
+    def _has_room(state: State, used: I64, queue: int, ask: I64, counted: Bools) -> bool:
         while queue >= 0:
-            if bool((state.queue_used[queue][counted] + ask > state.queue_maximum[queue][counted]).any()):
+            if bool((used[queue][counted] + ask > state.queue_maximum[queue][counted]).any()):
                 return False
             queue = int(state.queues["parent"][queue])
         return True

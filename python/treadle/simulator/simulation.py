@@ -161,6 +161,8 @@ class Simulation:
         marks.append(time.thread_time())
         cost_ms = ceil((decision.cost_us + decision.cost_per_proposal_us * len(made)) / 1000.0)
         if cost_ms:
+            if self._invariants is not None:
+                self._invariants.told(self.rm.state)
             self.rm.advance(at_ms + cost_ms)
         if self._invariants is not None:
             self._invariants.before(self.rm.state, made)

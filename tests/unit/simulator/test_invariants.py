@@ -10,6 +10,7 @@ import pytest
 
 from treadle.config.settings import default_settings
 from treadle.proposals import Proposals
+from treadle.simulator import state as tables
 from treadle.simulator.invariants import InvariantError, Invariants
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.resource_manager import NOTHING
@@ -123,3 +124,19 @@ def test_an_idle_cluster_with_asks_is_noticed() -> None:
     invariants.before(simulation.rm.state, Proposals.none())
     with pytest.raises(InvariantError, match="waits though it fits"):
         invariants.after(simulation.rm.state, Proposals.none(), NOTHING, 1000)
+
+
+def test_nobody_waits_of_whom_the_engine_has_not_heard_when_it_decides() -> None:
+    stage = {"tasks": 1, "duration_s": 1, "demand": {"memory-mb": 1024, "vcores": 1}}
+    scenario = Scenario.model_validate(
+        {
+            "cluster": {"nodes": [{"count": 8, "resources": {"memory-mb": 4096, "vcores": 4}}]},
+            "workload": {"jobs": [{"stages": [stage]}, {"stages": [stage], "arrival_s": 0.2}]},
+            "frameworks": {"heartbeat_ms": 0},
+            "decision": {"cost_us": 300_000},
+        }
+    )
+    simulation = Simulation(scenario, jobs_of(scenario, Path(), 1), default_settings(), 1)
+    simulation.step(0)  # the second job comes while the engine decides
+    assert int(simulation.rm.state.clock[tables.PENDING]) == 1
+    assert simulation.run().unfinished == 0

@@ -113,6 +113,7 @@ def note_big(view: View, scratch: Scratch, row: int) -> None:
     if view.rows[row].hold_node < 0 and scratch.counters[BIG_COUNT] < BIG_ROWS:
         scratch.big[scratch.counters[BIG_COUNT]].row = row
         scratch.big[scratch.counters[BIG_COUNT]].placed = scratch.counters[PLACED]
+        scratch.big[scratch.counters[BIG_COUNT]].overtaken = 0
         scratch.counters[BIG_COUNT] += 1
 
 

@@ -157,5 +157,5 @@ def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, 
             break
         if not serve_leaf(view, scratch, knobs, out, asked, leaf, partition):
             give_up(view, scratch, knobs, leaf, partition)
-    end_shares(scratch, knobs, partition)
+    end_shares(view, scratch, knobs, partition)
     return scratch.counters[PLACED]

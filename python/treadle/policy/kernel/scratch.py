@@ -130,7 +130,7 @@ QUEUE: Final = np.dtype(
     align=True,
 )
 LISTED: Final = np.dtype([("application", "i4"), ("heap", "i4")])
-BIG: Final = np.dtype([("placed", "i8"), ("row", "i4")], align=True)
+BIG: Final = np.dtype([("placed", "i8"), ("row", "i4"), ("overtaken", "u1")], align=True)
 
 
 @tables
@@ -148,7 +148,7 @@ class Scratch(NamedTuple):
     list: Records  # the applications of each leaf, in fifo order, and the leaf's heap or levels
     levels: Records  # queue x level, nothing unless a leaf is served by levels
     weights: F64  # of the levels
-    big: Records  # rows that fit no node, and how many proposals had been made then
+    big: Records  # rows that fit no node, how many proposals had been made then, and whether others got before them
     bound: U8  # resources that nodes bound: those counted, and those overbooked
     averages: F64
     rivals: I32  # rows that compete for a node

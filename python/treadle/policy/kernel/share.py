@@ -12,6 +12,7 @@ from treadle.policy.kernel.blocked import (
     drop_saturated,
     take_resources,
 )
+from treadle.policy.kernel.overtaken import compares_shares, forget_served, mark_overtaken, note_served
 from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.kernel.share_capacity import add_live, begin_capacity, pick_by_capacity, update_capacity
 from treadle.policy.kernel.share_deficit import begin_deficits, charge, is_bounded, keep_deficits, stop_deficit
@@ -36,6 +37,7 @@ def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
     if walks_queues(knobs):
         begin_capacity(view, scratch, partition)
         return
+    forget_served(scratch.shares)
     begin_resources(view, scratch, knobs, partition)
     count_all_asks(view, scratch, knobs, partition)
     begin_rule(view, scratch, knobs, partition)
@@ -57,8 +59,9 @@ def begin_rule(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> No
 
 
 @inner
-def end_shares(scratch: Scratch, knobs: Knobs, partition: int) -> None:
-    """Keep what the next decide goes on from."""
+def end_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Keep what goes on when all is computed anew, in this decide or the next."""
+    mark_overtaken(view, scratch, knobs, partition)
     if knobs.share == DEFICIT:
         keep_deficits(scratch.shares, partition)
 
@@ -70,7 +73,7 @@ def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int
         return pick_by_capacity(view, scratch, knobs)
     if scratch.shares.counters[SATURATED]:
         drop_saturated(view, scratch, knobs, partition)
-        end_shares(scratch, knobs, partition)
+        end_shares(view, scratch, knobs, partition)
         begin_rule(view, scratch, knobs, partition)
     if knobs.share < DEFICIT:
         return pick_in_tree(scratch.shares)
@@ -94,6 +97,8 @@ def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int,
         drop_application(view, scratch, knobs, leaf, app, partition)
     if knobs.share == DEFICIT:
         charge(view, scratch, at, row)
+    if compares_shares(knobs):
+        note_served(scratch, at)
     if take_resources(view, scratch, knobs, row, node):
         scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
     else:

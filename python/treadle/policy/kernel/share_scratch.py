@@ -47,6 +47,7 @@ SHARE_NODE: Final = np.dtype(
         ("rank", "f8"),  # the same, rounded so that equals are equal
         ("weight", "f8"),  # share of its siblings' weights
         ("given", "f8"),  # weight as the tree gives it, or FROM_QUEUE
+        ("served_rank", "f8"),  # of a group: the highest rank with which a child was served; -1: none was
         ("asks", "i8"),  # of a leaf: containers that it could still get as far as is known
         ("parent", "i4"),
         ("first_child", "i4"),

@@ -1,0 +1,79 @@
+"""Nodes held under shares: for asks that are owed, and for nobody else."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tests.engine.sleepers import Sleepers, sharing
+
+from treadle.config.settings import Hold, Settings
+
+TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
+
+
+def holding(kind: str, hold: Hold | None = None) -> Settings:
+    return replace(sharing(kind), hold=hold or Hold())
+
+
+def medians(cluster: Sleepers, ends: int, seed: int) -> dict[str, float]:
+    """Let tasks end one by one; return the medians of what the leaves had in the last two thirds."""
+    seen = []
+    for at in range(ends):
+        cluster.churn(1, seed=1000 * seed + at)
+        seen.append(cluster.tasks())
+    return {leaf: statistics.median(each[leaf] for each in seen[ends // 3 :]) for leaf in seen[-1]}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_c_on_two_nodes_keeps_its_shares_with_holds(seed: int) -> None:
+    """Tasks of three sizes on two nodes: what does not fit is held for only if it is owed (paper, test C)."""
+    cluster = Sleepers(TWO, nodes=2, cpu=30, gpu=30, settings=holding("hdrf"))
+    cluster.join("n1.1", 3, 2)
+    cluster.join("n2.1", 1, 1)
+    cluster.join("n2.2", 1, 3)
+    cluster.tick()
+    assert medians(cluster, 300, seed) == pytest.approx({"n1.1": 12, "n2.1": 18, "n2.2": 6}, abs=1)
+    cluster.leave("n2.2")
+    assert medians(cluster, 300, seed) == pytest.approx({"n1.1": 10, "n2.1": 30, "n2.2": 0}, abs=1)
+    cluster.join("n2.2", 1, 3)
+    assert medians(cluster, 300, seed) == pytest.approx({"n1.1": 12, "n2.1": 18, "n2.2": 6}, abs=1)
+
+
+def one_by_one(cluster: Sleepers, until: Callable[[], bool], most: int) -> bool:
+    """End the oldest task of n2.1 again and again."""
+    job = cluster.jobs["n2.1"]
+    for _ in range(most):
+        cluster.end(next(at for at, held in enumerate(cluster.rm.containers) if held[0] == job))
+        cluster.tick()
+        if until():
+            return True
+    return False
+
+
+@pytest.mark.parametrize("kind", ["hdrf", "drf"])
+def test_a_large_ask_that_is_owed_gets_a_node_of_which_small_ones_take_every_gap(kind: str) -> None:
+    def came(hold: Hold) -> bool:
+        cluster = Sleepers(TWO, nodes=4, cpu=8, gpu=8, settings=holding(kind, hold))
+        cluster.join("n2.1", 1, 1)
+        cluster.tick()
+        cluster.join("n1.1", 6, 6)
+        return one_by_one(cluster, lambda: cluster.tasks()["n1.1"] == 1, 100)
+
+    assert came(Hold())
+    assert not came(Hold(nodes_max=0))
+
+
+@pytest.mark.parametrize("kind", ["hdrf", "drf"])
+def test_no_node_is_held_for_a_large_ask_of_a_leaf_that_has_its_share(kind: str) -> None:
+    cluster = Sleepers({"n1.1": None, "n2.1": None}, nodes=2, cpu=8, gpu=8, settings=holding(kind))
+    cluster.join("n1.1", 8, 8, tasks=1)
+    cluster.tick()
+    cluster.join("n2.1", 1, 1)
+    cluster.tick()
+    cluster.join("n1.1", 8, 8)
+    assert cluster.tasks() == {"n1.1": 1, "n2.1": 8}
+    one_by_one(cluster, lambda: False, 50)
+    assert cluster.tasks() == {"n1.1": 1, "n2.1": 8}
