@@ -17,6 +17,7 @@ from treadle.planner.bounds import Structure, path_lengths
 from treadle.planner.candidates import Best, Candidate, Objective, Recipe, build, schedules_of
 from treadle.planner.kernel.construct import CSP, PSC, SCP, SPC
 from treadle.planner.population import PLACEMENTS_A_STEP, Population
+from treadle.planner.priorities import labels, levels
 from treadle.planner.problem import I64, Problem, reversed_problem
 from treadle.planner.troublesome import codes, divisions
 from treadle.planner.workspace import Workspace
@@ -122,7 +123,7 @@ class Search:
             yield from population.steps()
 
     def _seed_steps(self) -> Iterator[int]:
-        """Critical path first: the search never ends with less."""
+        """Critical path first: the search never ends with less. Then what other algorithms go by."""
         critical = Recipe(key=self._by_group(-self._tails))
         all_at_once = np.zeros(len(self._tails), np.int64)
         recipes = [Recipe(all_at_once, (SCP, direction, 0), self._tails, self._heads) for direction in (0, 1)]
@@ -135,9 +136,13 @@ class Search:
         spans = path_lengths(self.problem, self.structure.spans)
         recipes.append(Recipe(key=self._by_group(-spans)))
         recipes.append(Recipe(key=self._by_group(levels(self.problem))))
+        recipes.append(Recipe(key=self._by_group(-labels(self.problem, self.structure))))
         for recipe in recipes:
             yield self._cost([recipe])
             self._build([recipe])
+        yield 1 + self._cost([critical])
+        self._works[0].follow_packing()
+        self._build([Recipe(key=self._works[0].schedule.low.copy())])
 
     def _paper_steps(self) -> Iterator[int]:
         """Place T and S as they take least time by themselves, then the rest, in each of the four orders."""
@@ -171,12 +176,3 @@ class Search:
 
     def _build_with(self, work: Workspace, recipes: Sequence[Recipe]) -> list[Candidate]:
         return [build(work, self.objective, recipe, improve=self.options.improve) for recipe in recipes]
-
-
-def levels(problem: Problem) -> I64:
-    """Return how many stages are on the longest way to each: what breadth-first goes by."""
-    found = np.zeros(len(problem.tasks), np.int64)
-    for s in range(len(found)):
-        before = problem.before[problem.before_at[s] : problem.before_at[s + 1]]
-        found[s] = 1 + found[before].max(initial=-1)
-    return found

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.property.planner.schedules import check, check_ranks
 
 from treadle.cli.main import run
 from treadle.dag.dag import Dag, DagError, Stage
 from treadle.dag.json_format import read_instances
 from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.graphene import plan
+from treadle.planner.plan import Plan
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CPU = {"cpu": 1.0}
+EVERY = ("graphene", *NAMES)
 
 
 def test_the_motivating_example_takes_180_and_breadth_first_380() -> None:
@@ -25,19 +29,27 @@ def test_the_motivating_example_takes_180_and_breadth_first_380() -> None:
     assert baseline("bfs", *where).executed_makespan == 380
 
 
-def test_a_million_tasks_of_one_stage_run_in_waves() -> None:
+def found_by(name: str, dag: Dag, machines: int, budget: int = 1, *, placements: bool = False) -> Plan:
+    if name == "graphene":
+        return plan(dag, CPU, machines, budget, placements=placements)
+    return baseline(name, dag, CPU, machines, placements=placements)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_million_tasks_of_one_stage_run_in_waves(name: str) -> None:
     dag = Dag("wide", (Stage(0, 1_000_000, 1000, {"cpu": 0.3}), Stage(1, 1, 5, {"cpu": 1.0}, (0,))))
-    found = plan(dag, CPU, 4, 1)
+    found = found_by(name, dag, 4)
     waves = -(-1_000_000 // (3 * 4))
     assert found.makespan == found.executed_makespan == found.bounds.best == waves * 1000 + 5
     assert found.rank(1, 0) == 1_000_000
     assert (found.rank(0, 0), found.rank(0, 999_999)) == (0, 999_999)
 
 
-def test_a_chain_of_a_thousand_stages_takes_their_sum() -> None:
+@pytest.mark.parametrize("name", EVERY)
+def test_a_chain_of_a_thousand_stages_takes_their_sum(name: str) -> None:
     stages = tuple(Stage(at, 2, at % 7, {"cpu": 0.5}, (at - 1,) if at else ()) for at in range(1000))
-    found = plan(Dag("chain", stages), CPU, 1, 1)
-    assert found.makespan == found.bounds.best == sum(stage.duration_ms for stage in stages)
+    found = found_by(name, Dag("chain", stages), 1)
+    assert found.makespan == found.executed_makespan == found.bounds.best == sum(stage.duration_ms for stage in stages)
     assert found.stage_order() == tuple(range(1000))
 
 
@@ -46,10 +58,33 @@ def test_stages_without_edges_fill_the_machine() -> None:
     assert found.makespan == found.bounds.best == 40 * 3 // 4 * 10
 
 
-@pytest.mark.parametrize("name", ["graphene", *NAMES])
+@pytest.mark.parametrize("name", EVERY)
+def test_a_thousand_stages_without_edges_leave_room_only_at_the_end(name: str) -> None:
+    longest = 9
+    dag = Dag("flat", tuple(Stage(at, 3, 1 + at % longest, {"cpu": 0.25}) for at in range(1000)))
+    found = found_by(name, dag, 1)
+    assert found.bounds.best <= found.executed_makespan < found.bounds.best + longest
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_thousand_stages_keep_to_edges_and_capacities(name: str) -> None:
+    random = np.random.default_rng(1)
+    stages = []
+    for at in range(1000):
+        parents = {int(parent) for parent in random.integers(max(0, at - 30), at, 2)} if at else set()
+        demand = {"cpu": float(random.choice((0.1, 0.25, 0.6)))}
+        tasks, duration_ms = int(random.integers(1, 20)), int(random.integers(1, 50))
+        stages.append(Stage(at, tasks, duration_ms, demand, tuple(sorted(parents))))
+    found = found_by(name, Dag("many", tuple(stages)), 4, 20, placements=True)
+    check(found, CPU, found.makespan)
+    check_ranks(found)
+    assert found.bounds.best <= min(found.makespan, found.executed_makespan)
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_nothing_that_takes_time_takes_none(name: str) -> None:
     dag = Dag("quick", (Stage(0, 3, 0, {"cpu": 1.0}), Stage(1, 0, 9, {"cpu": 1.0}, (0,)), Stage(2, 2, 0, {}, (1,))))
-    found = plan(dag, CPU, 1, 10) if name == "graphene" else baseline(name, dag, CPU, 1)
+    found = found_by(name, dag, 1, 10)
     assert (found.makespan, found.executed_makespan, found.bounds.best) == (0, 0, 0)
 
 
@@ -104,4 +139,25 @@ def test_the_command_plans_projects(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([{"parents": [1]}, {"id": 1, "parents": [0]}], ":1: DAG q: the stages 0, 1 are on a cycle or behind one"),
+        ([{"parents": [7]}], ":1: DAG q: stage 0 has an unknown parent, 7"),
+        ([{"demand": {"cpu": 1.5}}], ":1: DAG q: stage 0: a task needs 1.5 of cpu, a machine has 1; give larger"),
+        ([{"tasks": 10**8}], ":1: stages[0]: tasks: is 100000000; give a whole number from 0 to 10000000"),
+        ([{"duration_ms": 2**40, "tasks": 10**6}], "DAG q: the tasks' durations add up to"),
+    ],
+)
+def test_the_command_refuses_what_no_plan_exists_for(
+    stages: list[dict[str, object]], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {"cpu": 1.0}}
+    line = {"name": "q", "machines": 1, "capacity": CPU, "stages": [usual | stage for stage in stages]}
+    path = tmp_path / "dags.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    assert run(["plan", str(path), "--budget-schedules", "1"]) == 2
     assert message in capsys.readouterr().err
