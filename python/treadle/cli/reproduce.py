@@ -6,10 +6,12 @@ import typer
 
 from treadle.cli._reproduce_hdrf import hdrf
 from treadle.cli._reproduce_slearn import slearn
+from treadle.cli._reproduce_slearn_cluster import slearn_cluster
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(hdrf)
 app.command()(slearn)
+app.command("slearn-cluster")(slearn_cluster)
 
 
 @app.callback()

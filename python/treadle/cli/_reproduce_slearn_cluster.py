@@ -1,0 +1,56 @@
+"""`treadle reproduce slearn-cluster`: SLearn on real ResourceManagers, against the stock scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from treadle.cli._results import plot_folder, write_json
+from treadle.minicluster.locations import build_folder
+
+# A log has no width of its own; no cell of the tables is cut at this one.
+WIDTH = 140
+
+
+def slearn_cluster(
+    sample: Annotated[Path, typer.Option(help="A file of SWIM's samples of Facebook's clusters of 2009.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of the first draw of jobs; further rounds take the next ones.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of jobs, each under every scheduler.")] = 3,
+    jobs: Annotated[int, typer.Option(min=2, max=1000, help="Of a draw.")] = 16,
+    load: Annotated[float, typer.Option(min=0.05, max=20, help="Mean load of the cluster by the tasks' time.")] = 1.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-slearn.")] = None,
+) -> None:
+    """SLearn on a real ResourceManager with sleeping MapReduce jobs, against stock FIFO and fair ordering, in turns."""
+    from treadle.minicluster.progress import saying
+    from treadle.minicluster.readiness import terminable
+    from treadle.reproduce.slearn_cluster import SCHEMES, Round, Settings, arrivals, run_scheme
+    from treadle.reproduce.slearn_cluster_report import document, shortfalls, table
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    settings = Settings(jobs=jobs, load=load)
+    draws = {one: arrivals(sample, one, settings) for one in range(seed, seed + rounds)}
+    if plot is not None:
+        plot_folder(plot)
+    place = (folder or build_folder() / "reproduce-slearn").resolve()
+    found: list[Round] = []
+    with terminable(), saying(console) as say:
+        for turn, (one, drawn) in enumerate(draws.items()):
+            # whoever comes first finds the machine's caches cold: each does in turn
+            order = (*SCHEMES[turn % len(SCHEMES) :], *SCHEMES[: turn % len(SCHEMES)])
+            found += [run_scheme(scheme, drawn, one, settings, place, say) for scheme in order]
+            if json_file is not None:
+                write_json(json_file, document(found, settings, sample))
+    console.print(table(found))
+    if plot is not None:
+        from treadle.reproduce.slearn_cluster_plot import plot_completions  # only here: matplotlib is an extra
+
+        plot_completions(found, plot / "slearn-cluster.png")
+    for text in shortfalls(found):
+        console.print(text, style="red", soft_wrap=True, highlight=False)

@@ -1,0 +1,259 @@
+"""SLearn on real ResourceManagers: MapReduce jobs of sizes that nobody knows, under it and under the stock scheduler.
+
+Sizes are those of SWIM's samples of Facebook's clusters, drawn by seed and shrunk; tasks sleep (SLearn, NSDI 2022,
+section 5.3, has a testbed of 150 machines). All schedulers get the same jobs at the same times, in turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import requests
+
+from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, Scheduler
+from treadle.minicluster.site import CS, Entries, write_site
+from treadle.reproduce.sleep_jobs import SleepJob, SleepJobs, master_logs
+from treadle.workload.swim import SwimModel, swim_small
+
+__all__ = ["SCHEMES", "Arrival", "Ended", "Round", "Scheme", "Settings", "arrivals", "run_scheme"]
+
+START_TIMEOUT_S: Final = 300
+LEASE_MS: Final = 6_000
+POLL_S: Final = 0.5
+OF_NODES: Final = 600
+"""Machines of the cluster that FB-2009 was taken from."""
+TASK_MB: Final = 512
+MASTER_MB: Final = 128
+"""That of an application master; its memory is not checked, and it must not take the room of tasks."""
+MAP_MS_MAX: Final = 20_000
+"""Tasks that would sleep for longer sleep so long."""
+TASKS_MAX: Final = 24
+MODEL: Final = SwimModel(block_mb=2.0, reduce_mb=64.0, mb_per_s=1.0, start_ms=1_000, tasks_max=TASKS_MAX)
+"""Shrunk with their bytes: otherwise almost every job would have one map."""
+ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
+REDUCES_PREEMPTED: Final = ("Ramping down all scheduled reduces", "Going to preempt", "Preempting reduce")
+"""What an application master logs that takes back its own reduces (RMContainerAllocator)."""
+
+POLICY: Final = """
+policy:
+  gate: {{kind: pilots}}
+  share: {{kind: capacity}}
+  order: {{kind: mlfq, size: whole, first_threshold_ms: {threshold_ms}}}
+  fit: {{kind: packing}}
+  estimate: {{kind: combined}}
+profiles:
+  store: {store}
+"""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A scheduler, and the order within its queue if it is the stock one."""
+
+    name: str
+    scheduler: Scheduler
+    ordering: str = "fifo"
+
+
+SCHEMES: Final = (
+    Scheme("slearn", Scheduler.TREADLE),
+    Scheme("fifo", Scheduler.CAPACITY),
+    Scheme("fair", Scheduler.CAPACITY, "fair"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How large a round is."""
+
+    jobs: int = 16
+    nodes: int = 2
+    slots: int = 3
+    """Tasks at a time on a node."""
+    load: float = 1.0
+    """Mean load by the tasks' own time; the start of a JVM comes on top."""
+    threshold_ms: int = 20_000
+    """The first level's bound, SLearn's 10^6 ms shrunk as jobs are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A job and when it is submitted."""
+
+    job: SleepJob
+    at_ms: int
+
+    @property
+    def work_ms(self) -> int:
+        """The time that its tasks take together."""
+        return self.job.maps * self.job.map_ms + self.job.reduces * self.job.reduce_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a job."""
+
+    name: str
+    user: str
+    maps: int
+    work_ms: int
+    status: str
+    completion_ms: int
+    """From its submission to its end, by the ResourceManager's clock."""
+    preempted_reduces: bool
+    """Does its master's log say that it took back its own reduces?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A draw of jobs under one scheduler."""
+
+    seed: int
+    scheme: str
+    jobs: tuple[Ended, ...]
+    placed: dict[str, int]
+    """Containers that Treadle placed, and that the stock scheduler did; empty under the stock scheduler."""
+
+
+def arrivals(sample: Path, seed: int, settings: Settings) -> list[Arrival]:
+    """Draw the jobs of a round.
+
+    Raises:
+        UserError: the sample cannot be read, or has too few jobs.
+    """
+    demand = {"tasks": 1.0}
+    capacity = {"tasks": float(settings.nodes * settings.slots)}
+    drawn = swim_small(
+        sample,
+        seed,
+        settings.jobs,
+        settings.nodes,
+        capacity,
+        load=settings.load,
+        of_nodes=OF_NODES,
+        model=MODEL,
+        demand=demand,
+    )
+    made = []
+    for number, job in enumerate(drawn.jobs):
+        maps, *rest = job.dag.stages
+        reduces = rest[0] if rest else None
+        sleep = SleepJob(
+            f"swim {job.name} seed {seed}",
+            job.user,
+            maps.tasks,
+            min(MAP_MS_MAX, maps.duration_ms),
+            min(reduces.tasks, 4) if reduces else 0,
+            min(MAP_MS_MAX, reduces.duration_ms) if reduces else 0,
+            settings={"mapreduce.job.tags": f"treadle:swim-{seed}-{number}"},
+        )
+        made.append(Arrival(sleep, job.arrival_ms))
+    return made
+
+
+def queues(ordering: str) -> Entries:
+    """Return capacity-scheduler.xml: one queue that two users share, each may have all of it."""
+    return {
+        f"{CS}root.queues": "default",
+        f"{CS}root.default.capacity": "100",
+        f"{CS}root.default.user-limit-factor": "10",
+        f"{CS}root.default.ordering-policy": ordering,
+        f"{CS}maximum-am-resource-percent": "0.5",
+    }
+
+
+def cluster_settings(scheme: Scheme, settings: Settings, folder: Path) -> ClusterSettings:
+    """Return the cluster of a scheme; its queues, policy and store are files beside ``folder``."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    queue_file = folder.with_name(f"{folder.name}-queues.xml")
+    write_site(queue_file, queues(scheme.ordering))
+    overrides = {}
+    policy = None
+    if scheme.scheduler is Scheduler.TREADLE:
+        policy = folder.with_name(f"{folder.name}-treadle.yaml")
+        store = folder.with_name(f"{folder.name}-profiles.db").resolve()
+        store.unlink(missing_ok=True)  # nobody knows the sizes
+        policy.write_text(POLICY.format(store=store, threshold_ms=settings.threshold_ms))
+        overrides = {
+            "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
+            "yarn.scheduler.treadle.sidecar.start-timeout-ms": str(START_TIMEOUT_S * 1000),
+        }
+    return ClusterSettings(
+        nodes=settings.nodes,
+        memory_mb=settings.slots * TASK_MB + 4 * MASTER_MB,
+        vcores=64,
+        scheduler=scheme.scheduler,
+        queues=queue_file,
+        policy=policy,
+        overrides=overrides,
+        start_timeout_s=START_TIMEOUT_S + 60,
+    )
+
+
+def run_scheme(scheme: Scheme, jobs: list[Arrival], seed: int, settings: Settings, folder: Path, say: Say) -> Round:
+    """Start a cluster in ``folder``, run the jobs on it, and stop it whatever happens.
+
+    Raises:
+        ClusterError: the cluster does not start, a job is not submitted, or the ResourceManager does not answer.
+    """
+    cluster = MiniCluster(cluster_settings(scheme, settings, folder), folder, say)
+    with cluster, SleepJobs(cluster) as client:
+        try:
+            return _run(cluster, client, scheme, jobs, seed, say)
+        except requests.RequestException as error:
+            raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
+
+
+def _run(cluster: MiniCluster, client: SleepJobs, scheme: Scheme, jobs: list[Arrival], seed: int, say: Say) -> Round:
+    submitted: dict[str, Arrival] = {}
+    started = time.monotonic()
+    for arrival in jobs:
+        time.sleep(max(0.0, started + arrival.at_ms / 1000 - time.monotonic()))
+        sized = {"mapreduce.map.memory.mb": str(TASK_MB), "mapreduce.reduce.memory.mb": str(TASK_MB)}
+        sized["yarn.app.mapreduce.am.resource.mb"] = str(MASTER_MB)
+        job = arrival.job
+        client_job = SleepJob(
+            job.name,
+            job.user,
+            job.maps,
+            job.map_ms,
+            job.reduces,
+            job.reduce_ms,
+            job.queue,
+            {**sized, **job.settings},
+        )
+        submitted[client.submit(client_job)] = arrival
+        say(f"seed {seed}, {scheme.name}: {len(submitted)} of {len(jobs)} jobs submitted")
+    found: dict[str, dict[str, Any]] = {}
+    while len(found) < len(submitted):
+        for application in cluster.rm.applications():
+            if application["id"] in submitted and application["finalStatus"] in ENDED:
+                found[application["id"]] = application
+        say(f"seed {seed}, {scheme.name}: {len(found)} of {len(jobs)} jobs ended")
+        time.sleep(POLL_S)
+    ended = tuple(_ended(cluster, submitted[id_], found[id_]) for id_ in submitted)
+    placed: dict[str, int] = {}
+    if scheme.scheduler is Scheduler.TREADLE:
+        for counts in cluster.rm.placements().values():
+            placed = {by: placed.get(by, 0) + count for by, count in counts.items()}
+    return Round(seed, scheme.name, ended, placed)
+
+
+def _ended(cluster: MiniCluster, arrival: Arrival, application: dict[str, Any]) -> Ended:
+    logs = (log.read_text(errors="replace") for log in master_logs(cluster, application["id"]))
+    took_ms = int(application["finishedTime"]) - int(application["startedTime"])
+    return Ended(
+        arrival.job.name,
+        arrival.job.user,
+        arrival.job.maps,
+        arrival.work_ms,
+        str(application["finalStatus"]),
+        took_ms,
+        any(text in log for log in logs for text in REDUCES_PREEMPTED),
+    )
