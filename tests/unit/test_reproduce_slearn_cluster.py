@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from treadle.cli.main import run
-from treadle.config.reader import parse_settings
 from treadle.minicluster import Scheduler
 from treadle.reproduce.slearn_cluster import (
     MAP_MS_MAX,
@@ -26,6 +25,7 @@ from treadle.reproduce.slearn_cluster import (
 )
 from treadle.reproduce.slearn_cluster_plot import plot_completions
 from treadle.reproduce.slearn_cluster_report import document, ratio, shortfalls, table, type_of
+from treadle.sidecar.live import read_live_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "workload" / "swim.tsv"
 
@@ -74,7 +74,7 @@ def test_each_scheme_has_its_queue_and_treadle_its_policy(scheme: object, tmp_pa
     assert found.queues is not None
     assert (found.policy is not None) == (found.scheduler is Scheduler.TREADLE)
     if found.policy is not None:
-        settings = parse_settings(str(found.policy), found.policy.read_text())
+        settings = read_live_settings(found.policy)
         assert "gate=pilots" in settings.policy.name()
         assert settings.profiles.store.startswith(str(tmp_path))
     assert queues("fair")["yarn.scheduler.capacity.root.default.ordering-policy"] == "fair"
