@@ -16,7 +16,8 @@ from treadle.minicluster.locations import build_folder
 WIDTH = 140
 
 
-def _console() -> Console:
+def console_for_tables() -> Console:
+    """Return a console wide enough for the tables, in a log too."""
     console = Console()
     return console if console.is_terminal else Console(width=WIDTH)
 
@@ -46,7 +47,7 @@ def hdrf(
     chosen = [TESTS[name] for name in dict.fromkeys(names)]
     settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
     place = (folder or build_folder() / "reproduce-hdrf").resolve()
-    console = _console()
+    console = console_for_tables()
     runs: list[Run] = []
     missed = []
     with terminable(), saying(console) as say:

@@ -15,7 +15,7 @@ from typing import Any
 from treadle.minicluster import ClusterError, MiniCluster
 from treadle.minicluster.site import FRUGAL
 
-__all__ = ["Sleeper", "node_environment", "start"]
+__all__ = ["Sleeper", "node_environment", "queue_of", "start", "submit"]
 
 CLIENT = "org.apache.hadoop.yarn.applications.distributedshell.Client"
 # More than any test has room for until its end.
@@ -77,7 +77,7 @@ class Sleeper:
 
 
 def start(cluster: MiniCluster, leaf: str, number: int, demand: Mapping[str, int], task_s: float) -> Sleeper:
-    """Submit the job of a leaf; returns at once.
+    """Submit the job of a leaf that never ends by itself; returns at once.
 
     Args:
         cluster: where.
@@ -86,18 +86,31 @@ def start(cluster: MiniCluster, leaf: str, number: int, demand: Mapping[str, int
         demand: what a task needs besides a virtual core and 128 MB, by resource type.
         task_s: mean duration of a task; it lies evenly between half and one and a half of it.
     """
-    tag = f"{queue_of(leaf)}-{number}"
+    tenths = round(task_s * 10)
+    # YARN's start script puts the command into double quotes: the shell outside sees it first, and only once
+    command = f"sleep $(({tenths // 2} + RANDOM % {tenths + 1}))e-1"
+    return submit(cluster, leaf, f"{queue_of(leaf)}-{number}", demand, TASKS, command)
+
+
+def submit(cluster: MiniCluster, leaf: str, tag: str, demand: Mapping[str, int], tasks: int, command: str) -> Sleeper:
+    """Submit an application to the queue of a leaf; returns at once.
+
+    Args:
+        cluster: where.
+        leaf: whose.
+        tag: tells the application apart from all others.
+        demand: what a task needs besides a virtual core and 128 MB, by resource type.
+        tasks: how many containers it asks for.
+        command: what the shell of each container runs.
+    """
     shell_jar = next(iter(sorted(cluster.lib.glob("hadoop-yarn-applications-distributedshell-*.jar"))), None)
     if shell_jar is None:
         raise ClusterError(f"{cluster.lib} has no distributed shell; delete the folder, it is gathered again")
     needs = ",".join(f"{name}={amount}" for name, amount in demand.items() if amount)
-    tenths = round(task_s * 10)
-    # YARN's start script puts the command into double quotes: the shell outside sees it first, and only once
-    command = f"sleep $(({tenths // 2} + RANDOM % {tenths + 1}))e-1"
     java, *rest = cluster.java(
         CLIENT,
         *("-jar", str(shell_jar), "-appname", tag, "-application_tags", tag, "-queue", queue_of(leaf)),
-        *("-shell_command", command, "-num_containers", str(TASKS), "-timeout", str(CLIENT_TIMEOUT_MS)),
+        *("-shell_command", command, "-num_containers", str(tasks), "-timeout", str(CLIENT_TIMEOUT_MS)),
         *("-container_resources", f"memory-mb=128,vcores=1,{needs}", "-master_resources", "memory-mb=256,vcores=1"),
     )
     # it leaves its files in the user's home otherwise

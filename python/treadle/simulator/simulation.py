@@ -124,8 +124,13 @@ class Simulation:
         self.proposals = 0
         self.fates: dict[int, int] = {}
 
-    def run(self, progress: Progress | None = None) -> Run:
-        """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen."""
+    def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
+        """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.
+
+        Args:
+            progress: is told now and then how far it is
+            after_step: is called after each decision, and may look at ``rm``
+        """
         began, began_cpu = time.perf_counter(), time.thread_time()
         decision = self._scenario.decision
         limit_ms = round(1000 * self._scenario.duration_limit_s)
@@ -134,6 +139,8 @@ class Simulation:
             busy = self.step(at)
             if busy:
                 last_progress = at
+            if after_step is not None:
+                after_step()
             if progress is not None and self.sequence % 64 == 0:
                 progress(self._finished(), len(self.built.workload.jobs), at)
             after = self._next(at, busy, decision)
