@@ -109,9 +109,7 @@ def table(runs: Sequence[Both]) -> Table:
     for both in runs:
         policy = both.policy
         for phase in phases(both):
-            real, simulated = (
-                ", ".join(f"{each[leaf]:g}" for leaf in LEAVES) for each in (phase.real, phase.simulated)
-            )
+            counts = (", ".join(f"{each[leaf]:g}" for leaf in LEAVES) for each in (phase.real, phase.simulated))
             what = f"containers of {', '.join(LEAVES)}: {phase.title}"
             shown.add_row(policy, what, *counts, f"{phase.difference:g}")
             policy = ""
