@@ -11,8 +11,9 @@ import pytest
 from treadle.config.errors import ConfigError
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
+from treadle.events import PolicySwitch
 from treadle.model.scripted import small_cluster
-from treadle.sidecar.memory import BAD_MAX, PolicyMemory, state_folder
+from treadle.sidecar.memory import BAD_MAX, SWITCHES_MAX, PolicyMemory, state_folder
 from treadle.sidecar.policies import LivePolicies, without_file_parts
 
 DEFAULT = default_settings().policy.name()
@@ -147,3 +148,34 @@ def test_the_folder_is_beside_the_file_or_where_there_may_be_written(tmp_path: P
 def test_warming_up_runs_no_code_of_a_users(tmp_path: Path) -> None:
     settings = policies(write(tmp_path)).start()
     assert without_file_parts(settings).policy.name() == DEFAULT
+
+
+def test_changes_to_another_policy_are_kept_across_restarts(tmp_path: Path) -> None:
+    file = write(tmp_path, FAILS_LATER)
+    first = policies(file)
+    settings = first.start()
+    engine = first.make_engine(settings)
+    engine.apply(small_cluster())
+    engine.decide(100_000, 10, sequence=7)
+    assert engine.failure is not None
+    first.failed(settings, engine.failure, engine.running, engine.switches())
+    (switch,) = engine.switches()
+    assert (switch.sequence, switch.policy) == (7, DEFAULT)
+
+    policies(file).start()  # with the policy that took over: a change as well
+    kept = PolicyMemory(tmp_path / "state").switches()
+    assert [each.switch.sequence for each in kept] == [7, 0]
+    assert kept[0].switch == switch
+    assert kept[1].switch.policy == DEFAULT
+    assert "mine.py:Mine" in kept[1].switch.reason
+    assert kept[0].time <= kept[1].time
+
+
+def test_only_the_latest_changes_are_kept_and_damage_costs_a_line(tmp_path: Path) -> None:
+    memory = PolicyMemory(tmp_path)
+    for sequence in range(SWITCHES_MAX + 2):
+        memory.remember_switch(PolicySwitch(sequence, 1, DEFAULT, "late"))
+    assert [each.switch.sequence for each in memory.switches()] == list(range(2, SWITCHES_MAX + 2))
+    lines = (tmp_path / "switches.jsonl").read_text().splitlines()
+    (tmp_path / "switches.jsonl").write_text("\n".join(["{", "[]", "7", *lines[-2:]]))
+    assert len(PolicyMemory(tmp_path).switches()) == 2

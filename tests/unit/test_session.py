@@ -14,7 +14,7 @@ import pytest
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry
 from treadle.config.settings import Limits, Settings, Source, default_settings
-from treadle.events import Event, Names, Samples, Snapshot
+from treadle.events import Event, Names, PolicySwitch, Samples, Snapshot
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session, Submit, at_once
@@ -45,6 +45,7 @@ class Recorder:
         self.said: tuple[str, ...] = ()
         self.part_failure: PartFailure | None = None
         self.sampled: Samples | None = None
+        self.switched: list[PolicySwitch] = []
 
     def apply(self, events: Sequence[Event]) -> None:
         self.applied.append(events)
@@ -66,6 +67,9 @@ class Recorder:
     @property
     def failure(self) -> PartFailure | None:
         return self.part_failure
+
+    def switches(self) -> Sequence[PolicySwitch]:
+        return self.switched
 
     def warnings(self) -> Sequence[str]:
         return self.said
@@ -265,8 +269,11 @@ class Keeper:
     def changed(self, before: Settings, now: Settings) -> None:
         self.told.append(("changed", (before, now)))
 
-    def failed(self, settings: Settings, failure: PartFailure, running: Settings) -> None:
+    def failed(
+        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
+    ) -> None:
         self.told.append(("failed", failure))
+        self.told += [("switch", switch) for switch in switches]
 
 
 def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
@@ -277,6 +284,8 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
         raise PartFailure("share", "my.py:Mine", "my.py:3: KeyError: 'x'", 4) from KeyError("x")
     except PartFailure as failure:
         caller.engines[0].part_failure = failure
+    switch = PolicySwitch(2, 4, SETTINGS.policy.name(), "KeyError")
+    caller.engines[0].switched = [switch]
     answer = caller.send(2)
     name = SETTINGS.policy.name()
     assert len(answer.proposals) == 3
@@ -293,6 +302,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
     assert f"the policy changes at frame 2, call 4: {error}" in caplog.text
     assert "Traceback" in caplog.text
     assert keeper.told.count(("failed", caller.engines[0].part_failure)) == 1
+    assert keeper.told.count(("switch", switch)) == 1
 
 
 def test_settings_that_are_still_being_read_change_nothing_yet() -> None:

@@ -3,6 +3,8 @@
 In a folder of its own: the last policy that did well, in full, because its files may have changed since; and the
 contents that failed, which are not tried again. A part that gets stuck ends the process by a timer that can only write
 where it was (`treadle.sidecar.watchdog`): the file for that says beforehand which policy runs.
+
+Beside it, ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ import logging
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings, Source
+from treadle.events import PolicySwitch
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +30,9 @@ BAD_MAX: Final = 32
 """Contents that failed and are remembered; the oldest is forgotten first."""
 
 BYTES_MAX: Final = 64 << 20
+
+SWITCHES_MAX: Final = 256
+"""Changes of policy that are kept; the oldest are forgotten first."""
 
 
 def state_folder(config: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -50,6 +58,14 @@ def state_folder(config: Path, environment: Mapping[str, str] = os.environ) -> P
         except OSError:
             continue
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSwitch:
+    """A change to another policy; ``time`` in UTC, ISO 8601."""
+
+    time: str
+    switch: PolicySwitch
 
 
 class PolicyMemory:
@@ -83,6 +99,16 @@ class PolicyMemory:
         self._bad[digest] = reason
         self._bad = dict(list(self._bad.items())[-BAD_MAX:])
         self._write()
+
+    def switches(self) -> list[KeptSwitch]:
+        """Return the changes of policy that are kept, oldest first; lines that are damaged are left out."""
+        return list(filter(None, map(_switch, self._content("switches.jsonl").splitlines())))
+
+    def remember_switch(self, switch: PolicySwitch) -> None:
+        """Keep a change to another policy, with the time."""
+        kept = KeptSwitch(datetime.now(UTC).isoformat(timespec="milliseconds"), switch)
+        lines = [json.dumps({"time": each.time, **asdict(each.switch)}) for each in (*self.switches(), kept)]
+        self._replace("switches.jsonl", "".join(f"{line}\n" for line in lines[-SWITCHES_MAX:]))
 
     def stuck_file(self, digest: str) -> int | None:
         """Return the descriptor of a file, open for writing, for where a part of these contents gets stuck."""
@@ -131,22 +157,34 @@ class PolicyMemory:
             return ""
 
     def _write(self) -> None:
+        good = None if self._good is None else _plain(self._good)
+        self._replace("policies.json", json.dumps({"good": good, "bad": self._bad}, indent=1))
+
+    def _replace(self, file: str, text: str) -> None:
+        """Write a file of the folder, all of it or nothing."""
         if self._folder is None:
             return
-        good = None if self._good is None else _plain(self._good)
-        text = json.dumps({"good": good, "bad": self._bad}, indent=1)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(prefix=".policies.", dir=self._folder)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(self._folder / "policies.json")
+            descriptor, name = tempfile.mkstemp(prefix=f".{file}.", dir=self._folder)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(name).replace(self._folder / file)
         except OSError as error:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
         _log.warning("what becomes of policies will not be remembered: %s: %s", self._folder, error.strerror)
         self._folder = None
+
+
+def _switch(line: str) -> KeptSwitch | None:
+    try:
+        kept = json.loads(line)
+        switch = PolicySwitch(int(kept["sequence"]), int(kept["call"]), str(kept["policy"]), str(kept["reason"]))
+        return KeptSwitch(str(kept["time"]), switch)
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _plain(source: Source) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from treadle.config.errors import ConfigError, Problem
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.settings import Settings, default_settings
 from treadle.engine import Engine
+from treadle.events import PolicySwitch
 from treadle.policy.file_parts import PartFailure, PartStoppedError
 from treadle.sidecar.live import has_file_parts, read_live_settings
 from treadle.sidecar.memory import PolicyMemory, state_folder
@@ -62,6 +63,8 @@ class LivePolicies:
                 f"{self._config}: a part of its policy failed: {reason}; {settings.policy.name()} runs instead"
             )
             _log.error("%s", self.refusal)
+            # Sequences begin anew with a sidecar: what it starts with holds from before its first frame.
+            self._memory.remember_switch(PolicySwitch(0, 0, settings.policy.name(), reason))
             return settings
         stuck = self._memory.stuck_file(source.digest) if source is not None and source.part_files else None
         try:
@@ -118,8 +121,15 @@ class LivePolicies:
             self._memory.remember_good(before)
         self._follow(now)
 
-    def failed(self, settings: Settings, failure: PartFailure, running: Settings) -> None:
-        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now."""
+    def failed(
+        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch] = ()
+    ) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+
+        ``switches`` are those of the engine that were not told before, oldest first.
+        """
+        for switch in switches:
+            self._memory.remember_switch(switch)
         for digest in sorted({settings.digest, failure.digest} - {"", running.digest}):
             self._memory.remember_bad(digest, str(failure))
         self._follow(running)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from treadle.config.errors import ConfigError
 from treadle.config.settings import Settings
-from treadle.events import Event, Samples
+from treadle.events import Event, PolicySwitch, Samples
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.status import Status
@@ -54,6 +54,9 @@ class DecisionEngine(Protocol):
     def failure(self) -> PartFailure | None:
         """Why the policy configured is not the one that runs; None if it is."""
 
+    def switches(self) -> Sequence[PolicySwitch]:
+        """Return the latest changes to another policy after a part failed, oldest first."""
+
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
 
@@ -70,8 +73,13 @@ class PolicyKeeper(Protocol):
     def changed(self, before: Settings, now: Settings) -> None:
         """Take notice that the engine follows other settings; ``before`` did well."""
 
-    def failed(self, settings: Settings, failure: PartFailure, running: Settings) -> None:
-        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now."""
+    def failed(
+        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
+    ) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+
+        ``switches`` are those of the engine that were not told before, oldest first.
+        """
 
 
 class FrameObserver(Protocol):
@@ -159,6 +167,7 @@ class Session:
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
         self._keeper = keeper
+        self._told_switches: list[PolicySwitch] = []
         self._submit = submit
         self._observer = observer
         self._teller = teller
@@ -300,7 +309,9 @@ class Session:
         at = f"frame {self._sequence}, call {failure.call}"
         _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
         if self._keeper is not None:
-            self._keeper.failed(self._settings, failure, self._engine.running)
+            switches = [switch for switch in self._engine.switches() if switch not in self._told_switches]
+            self._told_switches = list(self._engine.switches())
+            self._keeper.failed(self._settings, failure, self._engine.running, switches)
 
     def _reconfigure(self, configuration: int) -> None:
         """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""
