@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from treadle.cli.reproduce import app
 from treadle.errors import UserError
 from treadle.reproduce.interval import interval_of
-from treadle.reproduce.slearn import Outcome, compare, levels
+from treadle.reproduce.slearn import Outcome, compare
+from treadle.reproduce.slearn_levels import levels
 from treadle.reproduce.slearn_report import report_of
 from treadle.reproduce.slearn_schemes import SCHEMES
 from treadle.reproduce.slearn_trace import Choices, Source
@@ -112,6 +113,17 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
         "slearn-speedup-by-job.png",
         "slearn-error.png",
     }
+
+
+def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path: Path) -> None:
+    arguments = ["slearn", "--trace", str(extract), "--model", "--seeds", "2", "--jobs", "40", "--nodes", str(NODES)]
+    arguments += ["--only-seen", "--train-once", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["seeds"] == [1, 2]
+    assert {"thin 2", "ratio 10"} < set(figures["over_3sigma"])
+    assert figures["intervals"]["speedup_mean"]["fifo"]["low"] < figures["speedup_mean"]["fifo"]
+    assert (tmp_path / "slearn-sensitivity.png").exists()
 
 
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:

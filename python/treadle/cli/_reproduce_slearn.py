@@ -43,6 +43,9 @@ def slearn(
     train_once: Annotated[
         bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
     ] = False,
+    model: Annotated[
+        bool, typer.Option("--model", help="A plain model of the paper's scheduler in place of the engine: far faster.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
@@ -62,14 +65,15 @@ def slearn(
     outcomes = []
     with _progress(console) as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)
-        warm_up(SCHEMES[0].settings(0))
+        if not model:
+            warm_up(SCHEMES[0].settings(0))
         for seed in range(first_seed, first_seed + (1 if quick else seeds)):
             bar.update(task, description=f"seed {seed}: reading the trace")
 
             def show(title: str, done: int, total: int, seed: int = seed) -> None:
                 bar.update(task, description=f"seed {seed}: {title}", completed=done, total=total)
 
-            outcomes.append(compare(source, seed, schemes, nodes=nodes, progress=show))
+            outcomes.append(compare(source, seed, schemes, nodes=nodes, model=model, progress=show))
     report = report_of(outcomes)
     _print(report, console)
     if json_file is not None:

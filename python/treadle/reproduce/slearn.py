@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from treadle.model.types import F64, I64
+from treadle.model.types import F64
+from treadle.reproduce.slearn_levels import levels
+from treadle.reproduce.slearn_model import Model
 from treadle.reproduce.slearn_paper import NODES
 from treadle.reproduce.slearn_schemes import SCHEMES, Scheme, slearn
 from treadle.reproduce.slearn_trace import Source, Trace
@@ -17,8 +20,6 @@ from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState
 from treadle.workload.shapes import CONTAINER
 
-THRESHOLDS_MS: Final = 10.0 ** np.arange(6, 15)
-"""Between the ten levels."""
 THIN_LIMITS: Final = (2, 3, 4, 5, 6)
 RATIOS: Final = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 
@@ -70,11 +71,6 @@ class Outcome:
         return 100.0 * float(right[wide].mean())
 
 
-def levels(size_ms: F64) -> I64:
-    """Return the level of each size."""
-    return np.searchsorted(THRESHOLDS_MS, size_ms)
-
-
 def scenario_of(nodes: int) -> Scenario:
     """Return a cluster of nodes with one slot each, of which everything is heard at once.
 
@@ -108,15 +104,24 @@ def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progr
     return (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64), run.wall_s
 
 
+def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> tuple[F64, float]:
+    """Return the same as `run_scheme`, by the plain model in place of the engine."""
+    began = time.perf_counter()
+    if progress is not None:
+        progress(scheme.title, 0, len(trace.widths))
+    return Model(trace, scheme, nodes).run(), time.perf_counter() - began
+
+
 def compare(
     source: Source,
     seed: int,
     schemes: tuple[Scheme, ...] = SCHEMES,
     *,
     nodes: int = NODES,
+    model: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Run one draw of jobs under all schemes.
+    """Run one draw of jobs under all schemes, on the engine in the simulator or, with ``model``, on the plain model.
 
     Raises:
         WorkloadError: the extract is missing or wrong.
@@ -124,7 +129,8 @@ def compare(
     trace = source.draw(seed)
     completion, wall = {}, {}
     for scheme in schemes:
-        completion[scheme.name], wall[scheme.name] = run_scheme(trace, scheme, nodes, progress)
+        run = run_model if model else run_scheme
+        completion[scheme.name], wall[scheme.name] = run(trace, scheme, nodes, progress)
     return Outcome(trace, completion, wall)
 
 

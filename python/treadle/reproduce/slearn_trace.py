@@ -12,10 +12,11 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.estimate.accuracy import pilots_wanted
-from treadle.estimate.estimator import Estimate, Estimator
+from treadle.estimate.estimator import Z90, Estimate, Estimator
 from treadle.estimate.estimators import Combined, EarlierMedian, Oracle, Pilots, PointEstimate, ThreeSigma
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.model.types import F64, I64
+from treadle.reproduce.slearn_levels import SAMPLING_LEVEL, levels
 from treadle.simulator.frames import Told
 from treadle.workload.history import JobRecord
 from treadle.workload.job import Framework, Job, Workload
@@ -29,6 +30,9 @@ ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "combined": Combined(),
     "oracle": Oracle(),
 }
+CERTAIN: Final = 0.75
+"""So much of the logarithm of the 90 % interval must be of one level for history to settle it: 78 % of a normal one."""
+DURATION_MAX_MS: Final = 2.0**40
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
 
@@ -57,7 +61,7 @@ class Trace:
     estimated_ms: dict[str, F64]
     """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks."""
     told: dict[str, Told]
-    """The same as the engine is told."""
+    """The same as the engine is told, and ``certain``: what history says where that settles a job's level."""
 
     @property
     def wide(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -99,13 +103,15 @@ class Source:
         )
         jobs = tuple(_bag_of_maps(job, record) for job, record in zip(drawn.workload.jobs, records, strict=True))
         estimates = self._estimates(records)
+        widths = np.array([record.tasks for record in records], np.int64)
+        told = {name: _told(said) for name, said in estimates.items()}
         return Trace(
             seed,
             replace(drawn.workload, jobs=jobs),
-            np.array([record.tasks for record in records], np.int64),
+            widths,
             np.array([record.mean_ms for record in records]),
             {name: np.array([each.mean_ms for each in said]) for name, said in estimates.items()},
-            {name: _told(said) for name, said in estimates.items()},
+            told | {"certain": _certain(estimates["point"], widths)},
         )
 
     def _estimates(self, records: tuple[JobRecord, ...]) -> dict[str, list[Estimate]]:
@@ -128,6 +134,20 @@ class Source:
 def _bag_of_maps(job: Job, record: JobRecord) -> Job:
     stage = replace(job.dag.stages[0], durations_ms=record.durations_ms)
     return replace(job, dag=Dag(job.dag.name, (stage,)), framework=Framework.MAPREDUCE)
+
+
+def _certain(said: list[Estimate], widths: I64) -> Told:
+    """Return what is told of jobs that need no pilots: a duration that is not too short, and no doubt.
+
+    Such is a job both ends of whose narrowed interval are of one level, or of which even the upper end comes no later
+    than pilots would. Of the others nothing is told.
+    """
+    mean = np.array([each.mean_ms for each in said])
+    spread = np.exp(CERTAIN * Z90 * np.array([each.wide_sigma for each in said]))
+    low, high = levels(mean / spread * widths), levels(mean * spread * widths)
+    certain = (low == high) | (high <= SAMPLING_LEVEL)
+    upper = np.rint(np.maximum(np.minimum(mean * spread, DURATION_MAX_MS), 1.0)).astype(np.int64)
+    return Told(np.where(certain, upper, -1), np.where(certain, 0, -1))
 
 
 def _told(said: list[Estimate]) -> Told:

@@ -1,0 +1,185 @@
+"""SLearn's generic scheduler as a plain model (NSDI 2022, section 5.1): slots, levels, pilots, nothing of the engine.
+
+It checks the engine, as it shares no code with it but the adaptive ratio, and it is fast enough for many draws. A task
+begins the moment that a slot is free; the engine decides at the next tenth of a second.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.model.types import F64
+from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
+from treadle.reproduce.slearn_levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
+from treadle.reproduce.slearn_schemes import Scheme
+from treadle.reproduce.slearn_trace import Trace
+
+THIN_LIMIT: Final = 3
+_THRESHOLDS_MS: Final = THRESHOLDS_MS.tolist()
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job that has come."""
+
+    number: int
+    arrival_ms: float
+    durations_ms: list[float]
+    level: int = 0
+    pilots: int = 0
+    percent: float = 0.0
+    held: bool = False
+    begun: int = 0
+    ended: int = 0
+    pilots_ended: int = 0
+    running: int = 0
+    attained_ms: float = 0.0
+    since_ms: float = 0.0
+
+    def startable(self) -> bool:
+        """Say whether a task may begin: of a job that is held back only a pilot."""
+        return self.begun < (self.pilots if self.held else len(self.durations_ms))
+
+
+class Model:
+    """One draw of jobs under one scheme."""
+
+    def __init__(self, trace: Trace, scheme: Scheme, nodes: int) -> None:
+        """Make everything ready; ``nodes`` have one slot each."""
+        order = scheme.parts["order"]
+        self._by_arrival = order == "fifo"
+        self._by_attained = order != "fifo" and order[1]["size"] == "attained"
+        gate: tuple[str, dict[str, Any]] | None = scheme.parts.get("gate")
+        settings = {} if gate is None else gate[1]
+        self._sampled = gate is not None
+        self._thin_limit = settings.get("thin_limit", THIN_LIMIT) if gate is not None else 0
+        self._trusted = settings.get("trusted_deviation", 0.0)
+        fixed = settings.get("ratio") == "fixed"
+        self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
+        self._told = trace.told[scheme.told] if scheme.told else None
+        self._jobs = [
+            _Job(number, float(job.arrival_ms), job.dag.stages[0].durations().astype(float).tolist())
+            for number, job in enumerate(trace.workload.jobs)
+        ]
+        self._waiting: list[list[int]] = [[] for _ in range(LEVELS)]
+        self._use = [0] * LEVELS
+        self._held: dict[int, _Job] = {}
+        """In order of arrival."""
+        self._busy: dict[int, _Job] = {}
+        self._ends: list[tuple[float, int, bool]] = []
+        self._free = nodes
+        self._now_ms = 0.0
+        self.completion_ms = np.zeros(len(self._jobs))
+
+    def run(self) -> F64:
+        """Return the completion time of each job."""
+        coming = 0
+        while coming < len(self._jobs) or self._ends:
+            at_ms = self._jobs[coming].arrival_ms if coming < len(self._jobs) else float("inf")
+            self._now_ms = min(at_ms, self._ends[0][0]) if self._ends else at_ms
+            while coming < len(self._jobs) and self._jobs[coming].arrival_ms <= self._now_ms:
+                self._arrive(self._jobs[coming])
+                coming += 1
+            while self._ends and self._ends[0][0] <= self._now_ms:
+                _, number, pilot = heappop(self._ends)
+                self._end(self._jobs[number], pilot)
+            if self._free:
+                self._serve()
+        return self.completion_ms
+
+    def _arrive(self, job: _Job) -> None:
+        width = len(job.durations_ms)
+        told_ms = 0.0 if self._told is None else float(self._told.duration_ms[job.number])
+        if self._sampled and width < self._thin_limit:
+            job.level = 0
+        elif self._sampled and not self._trusts(job.number, told_ms):
+            job.held, job.level = True, SAMPLING_LEVEL
+            job.percent = self._ratio.next_percent()
+            job.pilots = max(1, int(width * job.percent / 100.0 + 1e-9))
+            self._held[job.number] = job
+        elif not (self._by_arrival or self._by_attained):
+            job.level = bisect_left(_THRESHOLDS_MS, told_ms * width)
+        heappush(self._waiting[job.level], job.number)
+
+    def _trusts(self, number: int, told_ms: float) -> bool:
+        if self._told is None or told_ms <= 0.0 or self._trusted == 0.0:
+            return False
+        return bool(self._told.deviation_ms[number] <= self._trusted * told_ms)
+
+    def _end(self, job: _Job, pilot: bool) -> None:
+        self._attain(job)
+        self._free += 1
+        self._use[job.level] -= 1
+        job.running -= 1
+        job.ended += 1
+        if self._by_attained:
+            self._move(job, bisect_left(_THRESHOLDS_MS, job.attained_ms))
+        if not job.running:
+            del self._busy[job.number]
+        if pilot:
+            job.pilots_ended += 1
+            if job.held and job.pilots_ended == job.pilots:
+                self._open(job)
+        if job.ended == len(job.durations_ms):
+            self.completion_ms[job.number] = self._now_ms - job.arrival_ms
+            if job.percent:
+                self._ratio.ended(job.percent, self.completion_ms[job.number] / sum(job.durations_ms))
+
+    def _open(self, job: _Job) -> None:
+        job.held = False
+        del self._held[job.number]
+        mean_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
+        self._move(job, bisect_left(_THRESHOLDS_MS, mean_ms * len(job.durations_ms)))
+
+    def _move(self, job: _Job, level: int) -> None:
+        if level == job.level and not job.pilots:
+            return
+        self._use[job.level] -= job.running
+        self._use[level] += job.running
+        job.level = level
+        if job.startable():
+            heappush(self._waiting[level], job.number)
+
+    def _attain(self, job: _Job) -> None:
+        job.attained_ms += job.running * (self._now_ms - job.since_ms)
+        job.since_ms = self._now_ms
+
+    def _serve(self) -> None:
+        if self._by_attained:
+            for job in self._busy.values():  # the others' level has not changed
+                self._attain(job)
+                self._move(job, bisect_left(_THRESHOLDS_MS, job.attained_ms))
+        while self._free:
+            first = self._next()
+            if first is None:
+                break
+            self._begin(first)
+        for job in self._held.values():  # what nobody else wants goes to what is held back, first come first served
+            while self._free and job.begun < len(job.durations_ms):
+                self._begin(job)
+
+    def _next(self) -> _Job | None:
+        """Return the first job of the level that has least for its weight."""
+        best, least = None, float("inf")
+        for level, waiting in enumerate(self._waiting):
+            while waiting and not (self._jobs[waiting[0]].level == level and self._jobs[waiting[0]].startable()):
+                heappop(waiting)
+            part = self._use[level] * WEIGHT_FACTOR**level
+            if waiting and part < least:
+                best, least = self._jobs[waiting[0]], part
+        return best
+
+    def _begin(self, job: _Job) -> None:
+        self._attain(job)
+        pilot = job.held and job.begun < job.pilots
+        heappush(self._ends, (self._now_ms + job.durations_ms[job.begun], job.number, pilot))
+        job.begun += 1
+        job.running += 1
+        self._busy[job.number] = job
+        self._use[job.level] += 1
+        self._free -= 1

@@ -1,0 +1,102 @@
+"""The plain model of SLearn's scheduler: small cases by hand, and the same figures as the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from treadle.dag.dag import Dag, Stage
+from treadle.reproduce.slearn import run_scheme
+from treadle.reproduce.slearn_model import Model
+from treadle.reproduce.slearn_schemes import SCHEMES, Scheme, slearn
+from treadle.reproduce.slearn_trace import Trace
+from treadle.simulator.frames import Told
+from treadle.workload.job import Framework, Job, arranged
+from treadle.workload.shapes import CONTAINER
+
+BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
+
+
+def trace_of(
+    jobs: Sequence[tuple[int, Sequence[int]]], told_ms: Sequence[int] = (), certain: Sequence[bool] = ()
+) -> Trace:
+    """Return jobs of (arrival, durations), both in seconds.
+
+    History says ``told_ms`` of a task, else the truth; ours is told of those that are ``certain``.
+    """
+    made, true_ms = [], np.array([1000.0 * np.mean(durations) for _, durations in jobs])
+    for number, (arrival_s, durations) in enumerate(jobs):
+        each = 1000 * np.array(durations, np.int64)
+        stage = Stage(0, len(each), round(float(each.mean())), dict(CONTAINER), durations_ms=each)
+        made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), (stage,)), Framework.MAPREDUCE))
+    mean = np.array(told_ms or np.rint(true_ms), np.int64)
+    told = Told(mean, mean)
+    settled = np.array(certain or [False] * len(jobs))
+    sure = Told(np.where(settled, mean, -1), np.where(settled, 0, -1))
+    widths = np.array([len(durations) for _, durations in jobs], np.int64)
+    known = {"certain": sure, "3sigma": told, "point": told, "oracle": told}
+    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
+
+
+def completions_s(trace: Trace, scheme: Scheme, nodes: int) -> list[float]:
+    return [float(each) / 1000 for each in Model(trace, scheme, nodes).run()]
+
+
+def test_first_come_first_served() -> None:
+    trace = trace_of([(0, [10, 10, 10]), (1, [1]), (2, [5])])
+    assert completions_s(trace, BY_NAME["fifo"], 1) == [30.0, 30.0, 34.0]
+    assert completions_s(trace, BY_NAME["fifo"], 3) == [10.0, 10.0, 13.0]
+
+
+def test_a_wide_job_waits_for_its_pilot_unless_machines_are_idle() -> None:
+    large = (0, [1000] * 4)
+    assert completions_s(trace_of([large]), slearn(), 4) == [1000.0]  # nobody else wants the machines
+    # The pilot and one more task at 0; at 1000 one of each job, then the thin job's second and the large one's last.
+    assert completions_s(trace_of([large, (1, [100, 100])]), slearn(), 2) == [2200.0, 1199.0]
+
+
+def test_small_jobs_overtake_large_ones_once_pilots_have_said_so() -> None:
+    large, small = (0, [1000] * 40), (1, [10] * 40)
+    pilots = completions_s(trace_of([large, small]), slearn(), 2)
+    assert pilots[1] == 1399.0  # its pilot from 1000 to 1010, the others one after another on the same machine
+    assert pilots[0] > 20_000.0
+    assert completions_s(trace_of([large, small]), BY_NAME["fifo"], 2)[1] > 20_000.0
+
+
+def test_the_level_is_that_of_what_was_told() -> None:
+    jobs = [(0, [1000] * 4), (1, [600] * 4), (2, [600] * 4)]
+    # Sizes of level 1; told wrongly the last is of level 0 and comes first of those that wait.
+    right = completions_s(trace_of(jobs), BY_NAME["3sigma"], 2)
+    wrong = completions_s(trace_of(jobs, told_ms=(1_000_000, 600_000, 1)), BY_NAME["3sigma"], 2)
+    assert right[1] < right[2]
+    assert wrong[2] < right[2]
+
+
+def test_las_goes_by_what_jobs_have_had() -> None:
+    jobs = [(0, [2000] * 4), (1, [100])]
+    assert completions_s(trace_of(jobs), BY_NAME["las"], 1)[1] == 2099.0
+    jobs.append((2001, [100]))
+    assert completions_s(trace_of(jobs), BY_NAME["las"], 1)[2] == 199.0
+
+
+def test_a_job_that_history_settles_needs_no_pilots() -> None:
+    jobs = [(0, [100] * 2), (0, [100] * 2), (1, [10] * 4), (1, [400] * 40)]
+    sampled = completions_s(trace_of(jobs, certain=[False] * 3 + [True]), BY_NAME["combined"], 4)
+    settled = completions_s(trace_of(jobs, certain=[False] * 2 + [True] * 2), BY_NAME["combined"], 4)
+    assert sampled[2] == 139.0  # its pilot from 100 to 110 while the large job takes the other machines
+    assert settled[2] == 119.0
+
+
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme.name != "3sigma-tl"], ids=lambda it: it.name)
+def test_engine_and_model_agree(scheme: Scheme) -> None:
+    generator = np.random.default_rng(3)
+    jobs: list[tuple[int, list[int]]] = []
+    for number in range(40):
+        width = int(generator.choice([1, 2, 6, 30], p=[0.3, 0.2, 0.3, 0.2]))
+        jobs.append((60 * number, generator.integers(1, 10 ** int(generator.integers(1, 4)), width).tolist()))
+    trace = trace_of(jobs)
+    by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
+    assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
+    assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01
