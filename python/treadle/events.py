@@ -304,6 +304,27 @@ class PlanRanks:
 
 
 @dataclass(frozen=True, slots=True)
+class StageInputs:
+    """How much a task of the stage that is sampled reads in the mean of all tasks of the stage, absolute.
+
+    Not on the wire; told and forgotten like `TaskEstimates`. Where pilots' own inputs are known too (`TaskInputs`) what
+    they say is scaled to the mean: a MapReduce job hands out its largest splits first.
+    """
+
+    application: I32
+    mean_bytes: F64
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInputs:
+    """How much the tasks in containers read. Told of containers that run; not on the wire."""
+
+    application: I32
+    container: I64
+    bytes: F64
+
+
+@dataclass(frozen=True, slots=True)
 class Samples:
     """Where applications stand with the gate that samples tasks, and what their pilots have said (SLearn, NSDI 2022).
 
@@ -314,7 +335,10 @@ class Samples:
     there), ``width`` how many tasks that has, ``pilots`` how many of them are to be sampled, ``ended`` how many pilots
     have ended well, ``total_ms`` and ``squares`` the sum of their durations and of their squares, ``mean_ms`` and
     ``error`` what they said when the gate opened (-1: nothing yet), ``percent`` the sampling ratio, ``since_ms`` when
-    they began to be wanted, ``container_ms`` the time that all containers have had.
+    they began to be wanted, ``container_ms`` the time that all containers have had. Of those pilots whose input is
+    known (`TaskInputs`) ``sized_ms`` is the sum of durations, ``sized_bytes`` of inputs, ``sized_squares`` of the
+    squares of inputs, ``sized_products`` of durations times inputs, ``sized_duration_squares`` of the squares of
+    durations; ``sized`` is how many they are.
     """
 
     application: I32
@@ -330,6 +354,12 @@ class Samples:
     percent: F64
     since_ms: I64
     container_ms: F64
+    sized: I32
+    sized_ms: F64
+    sized_bytes: F64
+    sized_squares: F64
+    sized_products: F64
+    sized_duration_squares: F64
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +398,8 @@ Event = (
     | Fates
     | TaskEstimates
     | PlanRanks
+    | StageInputs
+    | TaskInputs
     | Samples
     | PolicySwitch
 )

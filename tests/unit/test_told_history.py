@@ -332,7 +332,14 @@ def test_what_is_known_of_an_older_snapshot_is_not_told(store: str) -> None:
 def test_samples_go_through_bytes_unchanged() -> None:
     sample = Sample(1, 0, 40, 4, 3, 30_000.25, 3.0e8 / 7, -1.0, 0.1, 3.0, 5, 1e-9)
     assert Sample.from_json(sample.to_json()) == sample
-    for wrong in ([], [*sample[:-1], float("nan")], [9, *sample[1:]], ["1", *sample[1:]], [True, *sample[1:]], 3):
+    for wrong in (
+        [],
+        [*sample[:-7], float("nan"), *sample[-6:]],
+        [9, *sample[1:]],
+        ["1", *sample[1:]],
+        [True, *sample[1:]],
+        3,
+    ):
         with pytest.raises(ValueError, match="sample"):
             Sample.from_json(wrong)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState
-from treadle.model.columns import HEADROOM, USED, Table
+from treadle.model.columns import HEADROOM, USED, ModelError, Table
 from treadle.model.names import Names
 from treadle.model.types import I32
 
@@ -30,6 +30,12 @@ APPLICATION: Final = np.dtype(
         ("pilots_squares", "f8"),  # sum of their squares
         ("pilot_mean_ms", "f8"),  # what the pilots said of a task when the gate opened; -1: nothing
         ("pilot_error", "f8"),  # the standard error of its logarithm
+        ("sized_ms", "f8"),  # of those pilots that ended well whose input is known: sum of durations,
+        ("sized_bytes", "f8"),  # of inputs,
+        ("sized_squares", "f8"),  # of the squares of inputs,
+        ("sized_products", "f8"),  # of durations times inputs,
+        ("sized_duration_squares", "f8"),  # of the squares of durations
+        ("input_bytes", "f8"),  # of a task, in the mean of the stage that is sampled; 0: not known
         ("pilot_percent", "f8"),  # the sampling ratio; 0: it is not sampled
         ("charged", "i4"),  # containers then
         ("id", "i4"),
@@ -53,6 +59,7 @@ APPLICATION: Final = np.dtype(
         ("replacements", "i4"),  # how many more, for pilots that hang
         ("pilots_running", "i4"),
         ("pilots_ended", "i4"),  # well
+        ("sized", "i4"),  # of these, how many whose input is known
         ("state", "u1"),
         ("awaiting_am", "u1"),
         ("has_headroom", "u1"),
@@ -124,6 +131,18 @@ class ApplicationTable(Table):
         self.amounts[at, USED] = event.used
         self.amounts[at, HEADROOM] = event.headroom
         columns["has_headroom"][at] = 1
+
+    def apply_inputs(self, event: events.StageInputs) -> None:
+        """Take the mean input of tasks; applications that are gone mean nothing.
+
+        Raises:
+            ModelError: an input that is negative or not finite.
+        """
+        self.cover(event.application, "application")
+        if not bool((np.isfinite(event.mean_bytes) & (event.mean_bytes >= 0.0)).all()):
+            raise ModelError("StageInputs.mean_bytes must not be negative")
+        live = self.at["state"][event.application] != int(ApplicationState.GONE)
+        self.at["input_bytes"][event.application[live]] = event.mean_bytes[live]
 
     def queues_changed(self, queues: int) -> None:
         """Make the next `sort` look at every application again; there are indices of queues below ``queues``."""

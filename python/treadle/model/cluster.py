@@ -149,11 +149,21 @@ class Cluster:
                 self._check_width(event.capability)
                 self.tasks.apply(event, self.apps)
                 return
-            case events.Samples():
-                restore_samples(event, self.apps, self.requests, self.tasks)
+            case events.TaskInputs() | events.StageInputs() | events.Samples():
+                self._apply_samples(event)
             case _:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True
+
+    def _apply_samples(self, event: events.TaskInputs | events.StageInputs | events.Samples) -> None:
+        """Take what is known of pilots."""
+        match event:
+            case events.TaskInputs():
+                self.tasks.apply_inputs(event)
+            case events.StageInputs():
+                self.apps.apply_inputs(event)
+            case events.Samples():
+                restore_samples(event, self.apps, self.requests, self.tasks)
 
     def _check_width(self, amounts: events.I64) -> None:
         if amounts.ndim != 2 or amounts.shape[1] != len(self.types.names):

@@ -32,6 +32,8 @@ _COLUMNS: Final = {
     "percent": "pilot_percent",
     "since_ms": "sampled_since_ms",
     "container_ms": "container_ms",
+    **{name: name for name in ("sized", "sized_ms", "sized_bytes", "sized_squares", "sized_products")},
+    "sized_duration_squares": "sized_duration_squares",
 }
 """The columns of `events.Samples` in `treadle.model.applications.APPLICATION`."""
 
@@ -78,7 +80,7 @@ def restore_samples(event: events.Samples, apps: ApplicationTable, requests: Req
     phases = np.isin(event.sampling, [int(phase) for phase in Sampling])
     counts = (event.width >= 0) & (event.pilots >= 0) & (event.ended >= 0) & (event.stage >= 0)
     times = (event.total_ms >= 0.0) & (event.squares >= 0.0) & (event.mean_ms >= -1.0) & (event.error >= 0.0)
-    shares = (event.percent >= 0.0) & (event.container_ms >= 0.0)
+    shares = (event.percent >= 0.0) & (event.container_ms >= 0.0) & (event.sized >= 0) & (event.sized_bytes >= 0.0)
     if not bool((phases & counts & times & shares).all()):
         raise ModelError("Samples has a number that is not possible")
     for at, app in enumerate(event.application.tolist()):

@@ -12,7 +12,7 @@ import numpy as np
 
 from treadle import events
 from treadle.model.applications import ApplicationTable
-from treadle.model.columns import Table, grown, own
+from treadle.model.columns import ModelError, Table, grown, largest, own
 from treadle.model.kernel import tasks as kernel
 from treadle.model.pairs import PairMap
 from treadle.model.types import I32
@@ -36,6 +36,7 @@ TASK: Final = np.dtype(
     [
         ("key", "i8"),  # application and container
         ("created_ms", "i8"),
+        ("input_bytes", "f8"),  # 0: not known
         ("group", "i4"),
         ("next", "i4"),
         ("before", "i4"),
@@ -97,6 +98,21 @@ class TaskTable(Table):
             own(event.capability),
         )
         self.size = int(self._next[0])
+
+    def apply_inputs(self, event: events.TaskInputs) -> None:
+        """Take how much the tasks in containers read; containers that do not run mean nothing.
+
+        Raises:
+            ModelError: an input that is negative or not finite.
+        """
+        largest(event.application, "application")
+        if not bool((np.isfinite(event.bytes) & (event.bytes >= 0.0)).all()):
+            raise ModelError("TaskInputs.bytes must not be negative")
+        rows = zip(event.application.tolist(), event.container.tolist(), event.bytes.tolist(), strict=True)
+        for application, container, size in rows:
+            task = int(kernel.find_task(self._task_index.pairs, application, container))
+            if task >= 0:
+                self.tasks.at["input_bytes"][task] = size
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget an application."""

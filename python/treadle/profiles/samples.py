@@ -10,6 +10,7 @@ from treadle.events import Samples
 
 COUNT_MAX: Final = 2**31 - 1
 TIME_MAX: Final = 2.0**62
+SUM_MAX: Final = 1e300
 
 
 class Sample(NamedTuple):
@@ -27,6 +28,12 @@ class Sample(NamedTuple):
     percent: float
     since_ms: int
     container_ms: float
+    sized: int = 0
+    sized_ms: float = 0.0
+    sized_bytes: float = 0.0
+    sized_squares: float = 0.0
+    sized_products: float = 0.0
+    sized_duration_squares: float = 0.0
 
     def to_json(self) -> list[float]:
         """Return a document of which `from_json` makes an equal sample."""
@@ -49,10 +56,11 @@ class Sample(NamedTuple):
         return cls(*document)
 
 
-_WHOLE: Final = frozenset({"sampling", "stage", "width", "pilots", "ended", "since_ms"})
+_WHOLE: Final = frozenset({"sampling", "stage", "width", "pilots", "ended", "since_ms", "sized"})
 _BOUNDS: Final = {
     "sampling": (0, 3),
-    **dict.fromkeys(("stage", "width", "pilots", "ended"), (0, COUNT_MAX)),
+    **dict.fromkeys(("stage", "width", "pilots", "ended", "sized"), (0, COUNT_MAX)),
+    **dict.fromkeys(("squares", "sized_squares", "sized_products", "sized_duration_squares"), (0.0, SUM_MAX)),
     "mean_ms": (-1.0, TIME_MAX),
     "percent": (0.0, 100.0),
     "since_ms": (-TIME_MAX, TIME_MAX),

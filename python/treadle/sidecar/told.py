@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.events import Event, PlanRanks, Samples, TaskEstimates
+from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskEstimates, TaskInputs
 
 TOLD_KEPT: Final = 1_000
 """The latest times when something was told that a session remembers."""
 
-_TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in (TaskEstimates, PlanRanks, Samples)}
+_KINDS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
+_TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True, slots=True)

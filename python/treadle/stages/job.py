@@ -164,8 +164,11 @@ class JobState:
             return None
         if outcome_of(self.framework, self.am_exit_status) not in WELL:
             return None
+        failed = any(state.failed for state in self._states.values())
         for state in self._states.values():
             state.settle(self.gone_ms, all_=True)
+            if not failed:
+                state.finish(self.gone_ms)
             if state.pending or (self.framework is Framework.MAPREDUCE and not state.done):
                 return None
         stages = sorted((self.stage(first), state) for first, state in self._states.items() if state.width)

@@ -22,6 +22,11 @@ SETTLE_MS: Final = 5_000
 An application master asks again at its next heartbeat, a second or less after a failure."""
 
 
+LAST_MS: Final = 15_000
+"""How long before its application goes a container may have been killed for its master having finished, which then
+takes some five seconds to exit."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """A stage at one moment."""
@@ -80,6 +85,11 @@ class StageState:
     def well(self) -> int:
         """How many attempts ended well."""
         return sum(self._outcomes[outcome] for outcome in WELL)
+
+    @property
+    def failed(self) -> int:
+        """How many attempts are known to have failed."""
+        return self._outcomes[Outcome.FAILED]
 
     @property
     def done(self) -> bool:
@@ -145,6 +155,30 @@ class StageState:
         self._count_settled(now_ms, all_=all_)
         self._grown_ms = min(self._grown_ms, now_ms)
         self._grow(now_ms)
+
+    def finish(self, gone_ms: int) -> None:
+        """Take that its application has gone: what was killed at the very end, and alone is missing, has done its task.
+
+        A MapReduce master that has finished kills the JVMs of its last tasks, which have reported that they are done
+        and are about to exit. One whose job has failed kills what runs, too: not for stages of jobs with attempts that
+        failed, or that were asked for anew.
+        """
+        missing = self._width - self.well
+        if self._framework is not Framework.MAPREDUCE or self.pending or self._late or missing <= 0:
+            return
+        ends = [
+            attempt
+            for attempt in self._recent
+            if attempt.outcome is Outcome.KILLED and 0 <= gone_ms - attempt.ended_ms <= LAST_MS
+        ]
+        if len(ends) < missing:
+            return
+        for attempt in ends[-missing:]:
+            attempt.outcome = Outcome.SUCCEEDED
+            self._outcomes[Outcome.KILLED] -= 1
+            self._outcomes[Outcome.SUCCEEDED] += 1
+            if attempt.duration_ms >= 0:
+                self._durations.add(attempt.duration_ms)
 
     def view(self, at: StageId, now_ms: int) -> Stage:
         """Return the stage as it is now."""

@@ -401,3 +401,55 @@ def test_equal_events_give_equal_runs(tmp_path: Path) -> None:
         tracker.apply([], time_ms + LINGER_MS)
         runs.append([(run.key, run.id, run.ended_ms, str(run.stages)) for run in tracker.finished()])
     assert runs[0] == runs[1]
+
+
+def _with_reduces(maps: int, reduces: int) -> Shown:
+    shown = _map_job(maps)
+    shown.allocate(*range(2, 2 + maps))
+    shown.ask(REDUCE, reduces)
+    shown.frame()
+    shown.allocate(*range(100, 100 + reduces), priority=REDUCE)
+    shown.frame(8_000)
+    return shown
+
+
+@pytest.mark.parametrize("late_ms", [1000, 6000])
+def test_reduces_killed_as_their_master_finishes_have_done_their_work(late_ms: int) -> None:
+    shown = _with_reduces(3, 2)
+    shown.end(2, 3, 4, 100)
+    shown.frame()
+    shown.end(101, exit_status=143)
+    shown.frame(late_ms)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [
+        ("map", 3, 3),
+        ("reduce", 2, 2),
+    ]
+
+
+def test_reduces_killed_long_before_the_end_or_with_a_failed_job_have_not() -> None:
+    early = _with_reduces(3, 2)
+    early.end(2, 3, 4, 100)
+    early.end(101, exit_status=143)
+    early.frame(60_000)
+    early.gone()
+    early.frame(LINGER_MS)
+    early.frame()
+    assert early.tracker.finished() == []
+    failed = _with_reduces(3, 2)
+    failed.end(2, 3)
+    failed.end(4, exit_status=1)
+    failed.ask(FAILED_MAP, 1)
+    failed.frame()
+    failed.allocate(5, priority=FAILED_MAP)
+    failed.frame()
+    failed.end(5)
+    failed.end(100, 101, exit_status=143)
+    failed.frame()
+    failed.gone()
+    failed.frame(LINGER_MS)
+    failed.frame()
+    assert failed.tracker.finished() == []

@@ -69,6 +69,7 @@ def begin_task(
     tasks[task].group = group
     tasks[task].created_ms = created_ms
     tasks[task].pilot = 0
+    tasks[task].input_bytes = 0.0
     tasks[task].before = -1
     tasks[task].next = groups[group].first
     if groups[group].first >= 0:
@@ -105,6 +106,24 @@ def note_pilot(apps: Records, tasks: Records, app: int, task: int, priority: int
     if apps[app].pilots_running + apps[app].pilots_ended < wanted:
         tasks[task].pilot = 1
         apps[app].pilots_running += 1
+
+
+@inner
+def note_input(apps: Records, app: int, duration_ms: int, input_bytes: float) -> None:
+    """Add up durations and inputs of pilots, as far as their input is known."""
+    if input_bytes > 0.0:
+        apps[app].sized += 1
+        apps[app].sized_ms += duration_ms
+        apps[app].sized_bytes += input_bytes
+        apps[app].sized_squares += input_bytes * input_bytes
+        apps[app].sized_products += float(duration_ms) * input_bytes
+        apps[app].sized_duration_squares += float(duration_ms) * float(duration_ms)
+
+
+@kernel
+def find_task(task_index: Records, app: int, container: int) -> int:
+    """Return the task in a container, -1 if it does not run."""
+    return find(task_index, task_key(app, container))
 
 
 @inner
@@ -163,6 +182,7 @@ def apply_containers(
                     apps[app].pilots_ended += 1
                     apps[app].pilots_ms += duration_ms
                     apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
+                    note_input(apps, app, duration_ms, tasks[task].input_bytes)
             end_task(groups, amounts, tasks, task)
             give_back(free_tasks, task)
         if well:

@@ -51,6 +51,9 @@ def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised:
         apps[app].width = apps[app].pilots = apps[app].replacements = 0
         apps[app].pilots_running = apps[app].pilots_ended = 0
         apps[app].pilots_ms = apps[app].pilots_squares = apps[app].pilot_percent = 0.0
+        apps[app].sized = 0
+        apps[app].sized_ms = apps[app].sized_bytes = apps[app].sized_squares = 0.0
+        apps[app].sized_products = apps[app].sized_duration_squares = apps[app].input_bytes = 0.0
         apps[app].pilot_mean_ms = -1.0
     return count
 
@@ -200,6 +203,26 @@ def age_of_pilots(view: View, app: int, now_ms: int) -> float:
 
 
 @inner
+def scale_to_inputs(view: View, app: int, left: float) -> None:
+    """Replace the mean of the pilots by what their inputs say of a task with a mean input, where these are known.
+
+    The ratio estimator of survey sampling: durations over inputs of the pilots, times the mean input of all tasks. Its
+    standard error is that of a mean, with what durations differ from the ratio times the inputs in place of what they
+    differ from their mean. Pilots are not a random sample where an application hands out its largest inputs first.
+    """
+    count, total = view.apps[app].sized, view.apps[app].sized_bytes
+    if count == 0 or total <= 0.0 or view.apps[app].input_bytes <= 0.0 or view.apps[app].sized_ms <= 0.0:
+        return
+    ratio = view.apps[app].sized_ms / total
+    mean_ms = view.apps[app].sized_ms / count
+    squares = view.apps[app].sized_duration_squares - 2.0 * ratio * view.apps[app].sized_products
+    squares += ratio * ratio * view.apps[app].sized_squares
+    spread = VARIATION_DEGREES * VARIATION * VARIATION + max(squares, 0.0) / (mean_ms * mean_ms)
+    view.apps[app].pilot_mean_ms = ratio * view.apps[app].input_bytes
+    view.apps[app].pilot_error = sqrt(spread / (count - 1 + VARIATION_DEGREES) * left / count)
+
+
+@inner
 def open_gate(view: View, app: int, more_ms: float, more: int) -> None:
     """Let all of an application through, and note what its pilots have said.
 
@@ -221,6 +244,7 @@ def open_gate(view: View, app: int, more_ms: float, more: int) -> None:
     variance = spread / (max(ended - 1, 0) + VARIATION_DEGREES)
     left = max(0.0, 1.0 - count / max(view.apps[app].width, 1))
     view.apps[app].pilot_error = sqrt(variance * left / count)
+    scale_to_inputs(view, app, left)
 
 
 @inner
