@@ -5,12 +5,14 @@ from __future__ import annotations
 import typer
 
 from treadle.cli._reproduce_agreement import agreement
+from treadle.cli._reproduce_graphene import graphene
 from treadle.cli._reproduce_hdrf import hdrf
 from treadle.cli._reproduce_slearn import slearn
 from treadle.cli._reproduce_slearn_cluster import slearn_cluster
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(agreement)
+app.command()(graphene)
 app.command()(hdrf)
 app.command()(slearn)
 app.command("slearn-cluster")(slearn_cluster)

@@ -78,6 +78,10 @@ class Plans(Parameters):
         le=100_000,
         description="Candidate schedules that a plan is chosen from; 0: nothing is planned.",
     )
+    scores: bool = Field(
+        default=True,
+        description="Tell the engine how early plans want tasks; else only who orders a job's stages goes by them.",
+    )
     cluster_share: float = Field(
         default=1.0, gt=0.0, le=1.0, description="A job is planned as if it had this part of the machines to itself."
     )

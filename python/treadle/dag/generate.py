@@ -62,7 +62,7 @@ def generate(seed: int, shape: Shape | None = None) -> Instance:
         duration = int(random.integers(shape.duration_ms[0], shape.duration_ms[1] + 1))
         if is_long[at]:
             duration = int(duration * random.uniform(10.0, 20.0))
-        demand = _demand(random, bool(random.random() < shape.fragmenting_share))
+        demand = demand_of(random, bool(random.random() < shape.fragmenting_share))
         stages.append(Stage(at, int(tasks[at]), duration, demand, parents[at]))
     return Instance(Dag(f"generated-{seed}", tuple(stages)), dict.fromkeys(RESOURCES, 1.0), shape.machines)
 
@@ -100,7 +100,7 @@ def _tasks(
     return np.where(is_long, small, wide).astype(np.int64)
 
 
-def _demand(random: np.random.Generator, fragmenting: bool) -> dict[str, float]:
+def demand_of(random: np.random.Generator, fragmenting: bool) -> dict[str, float]:
     """Return what a task asks for: little of everything, or much of one resource and little of the others."""
     if not fragmenting:
         return {name: float(random.choice((0.05, 0.1, 0.125, 0.2, 0.25))) for name in RESOURCES}

@@ -119,7 +119,7 @@ class FollowedPlans:
 
     def events(self, state: State) -> list[Event]:
         """Return the scores that changed; looks at the applications and rows that the next frame will tell."""
-        if self._settings.schedules == 0:
+        if self._settings.schedules == 0 or not self._settings.scores:
             return []
         apps = state.dirty_apps[: int(state.clock[tables.DIRTY_APPS])]
         rows = state.dirty_rows[: int(state.clock[tables.DIRTY_ROWS])]

@@ -1,0 +1,180 @@
+"""`treadle reproduce graphene`: Graphene's evaluation in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from treadle.cli._results import plot_folder, write_json, writing
+from treadle.reproduce import graphene_paper as paper
+
+if TYPE_CHECKING:
+    from treadle.reproduce.graphene import Outcome, Sizes
+    from treadle.reproduce.graphene_offline import Offline
+    from treadle.reproduce.graphene_report import Report
+    from treadle.reproduce.interval import Interval
+
+SEEDS = 5
+DAGS = 40
+QUICK_DAGS = 6
+
+
+def graphene(
+    tpch: Annotated[
+        Path | None,
+        typer.Option(help="The folder of TPC-H's measured DAGs: edges.csv and profiles.csv; else only generated ones."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One seed, fewer jobs, no range of parameters online.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
+    first_seed: Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's; the next ones follow.")] = 1,
+    jobs: Annotated[int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 16 with --quick.")] = None,
+    load: Annotated[
+        float, typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do.")
+    ] = 0.6,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+) -> None:
+    """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
+    from treadle.reproduce.graphene import Sizes  # only here: it imports numba
+    from treadle.reproduce.graphene_report import report_of
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 120)  # a table in a file is not cut
+    if plot is not None:
+        plot_folder(plot)
+    if quick:
+        sizes = Sizes(jobs or 16, load, alone=6)
+    else:
+        sizes = Sizes(jobs or 40, load, alone=20, sweep_jobs=max(2, (jobs or 40) // 2))
+    outcomes, offline, swept = _run(
+        tpch, sizes, range(first_seed, first_seed + (1 if quick else seeds)), quick, console
+    )
+    report = report_of(outcomes, offline, swept)
+    _print(report, console)
+    if json_file is not None:
+        write_json(json_file, report.as_json())
+    if plot is not None:
+        from treadle.reproduce.graphene_plot import plot_graphene
+
+        with writing("--plot", plot, "folder"):
+            for file in plot_graphene(outcomes, offline, report, plot):
+                console.print(f"wrote {file}", highlight=False)
+
+
+def _run(
+    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, console: Console
+) -> tuple[list[Outcome], Offline, dict[tuple[float, float], Offline]]:
+    """Run the online part of each seed, then the offline part."""
+    from treadle.planner.warm_up import warm_up as warm_up_planner
+    from treadle.reproduce.graphene import Experiment
+    from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
+    from treadle.reproduce.graphene_schemes import GRAPHENE
+    from treadle.simulator.simulation import warm_up
+
+    with _progress(console) as bar:
+        task = bar.add_task("compiling, or reading compiled code", total=None)
+        place = ""
+
+        def show(title: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{place}{title}", completed=done, total=total)
+
+        experiment = Experiment(tpch, sizes, show)
+        warm_up(GRAPHENE.settings(0))
+        warm_up_planner()
+        outcomes = []
+        for seed in seeds:
+            place = f"seed {seed}: "
+            outcomes.append(experiment.run(seed))
+        place = ""
+        first = seeds[0]
+        dags = range(first, first + (QUICK_DAGS if quick else DAGS))
+        offline = compare_offline(dags, schedules=100 if quick else 400, progress=show)
+        swept = sweep_offline(range(first, first + (1 if quick else 5)), 50 if quick else 200, show)
+    return outcomes, offline, swept
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+
+def _print(report: Report, console: Console) -> None:
+    seeds = ", ".join(str(seed) for seed in report.seeds)
+    console.print(f"seeds {seeds}; 95 % intervals over seeds; {report.wall_s:.0f} s of simulation", highlight=False)
+    console.print(f"Paper: figures LOST of {'; '.join(paper.LOST)}. Those below are ours.", highlight=False)
+    for workload in report.median_s:
+        console.print(_online(report, workload))
+    console.print(_queues(report))
+    console.print(
+        _plain_table("Durations off by up to a factor: median shorter than breadth first (%)", report.wrong_shorter)
+    )
+    spreads = ("mean", "p50", "p90", "p100")
+    console.print(_spreads("One DAG alone, makespan over that without a plan", report.alone, ("least", *spreads)))
+    console.print(_spreads("Offline: executed makespan over the lower bound", report.offline_over_bound, spreads))
+    console.print(
+        _spreads("Offline: shorter than breadth first (%)", report.offline_shorter, ("mean", "least", "p50", "p75"))
+    )
+    gains = Table(title="Over the generator's range: shorter than breadth first (%)", title_justify="left")
+    for name in ("stages", "one DAG, offline", "jobs, online median"):
+        gains.add_column(name, justify="left" if name == "stages" else "right")
+    for point in dict.fromkeys((*report.offline_sweep, *report.sweep_shorter)):
+        alone = report.offline_sweep.get(point)
+        online = report.sweep_shorter.get(point, {}).get("graphene", "")
+        gains.add_row(point, "" if alone is None else f"{alone:.3g}", str(online))
+    console.print(gains)
+
+
+def _online(report: Report, workload: str) -> Table:
+    table = Table(title=f"{workload}: against breadth first + capacity", title_justify="left")
+    columns = ("scheme", "median (s)", "shorter (%)", "paper", "median gap of jobs (%)", "paper", "mean shorter (%)")
+    for name in (*columns, "batch: throughput higher (%)", "paper"):
+        table.add_column(name, justify="left" if name == "scheme" else "right")
+    for scheme, median_s in report.median_s[workload].items():
+        papers = scheme == "graphene"
+        table.add_row(
+            scheme,
+            str(median_s),
+            str(report.median_shorter[workload][scheme]),
+            f"{paper.MEDIAN_SHORTER_PERCENT:g}" if papers else "",
+            str(report.gap_median[workload][scheme]),
+            f"{paper.HALF_SHORTER_PERCENT:g}" if papers else "",
+            str(report.mean_shorter[workload][scheme]),
+            str(report.throughput_higher[workload].get(scheme, "")),
+            f"{paper.THROUGHPUT_HIGHER_PERCENT:g}" if papers else "",
+        )
+    return table
+
+
+def _queues(report: Report) -> Table:
+    table = Table(title="Two queues: median longer than with one (%), Jain's index by window", title_justify="left")
+    windows = next(iter(report.jain.values()))
+    for name in ("scheme", "longer (%)", *(f"{seconds} s" for seconds in windows)):
+        table.add_column(name, justify="left" if name == "scheme" else "right")
+    for scheme, indices in report.jain.items():
+        table.add_row(scheme, str(report.two_queues_longer[scheme]), *(str(each) for each in indices.values()))
+    return table
+
+
+def _plain_table(title: str, figures: Mapping[str, Interval]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    for name, figure in figures.items():
+        table.add_row(name, str(figure))
+    return table
+
+
+def _spreads(title: str, figures: Mapping[str, Mapping[str, float]], columns: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in ("", *columns):
+        table.add_column(name, justify="right" if name else "left")
+    for name, spread in figures.items():
+        table.add_row(name, *(f"{spread[column]:.3g}" for column in columns))
+    return table

@@ -1,0 +1,161 @@
+"""Graphene's evaluation (OSDI 2016, section 8): what is run for a seed, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from treadle.dag.generate import Shape, generate
+from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.reproduce.graphene_offline import Progress
+from treadle.reproduce.graphene_online import Result, run_scheme
+from treadle.reproduce.graphene_schemes import BFS, GRAPHENE, PLANNED, SCHEMES, TETRIS, TWO_QUEUES, Scheme
+from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle.workload.shapes import Shape as JobShape
+
+TPCH_MACHINES: Final = 8
+GENERATED_MACHINES: Final = 4
+QUEUES: Final = ("left", "right")
+WRONG_FACTORS: Final = (1.5, 3.0, 10.0)
+"""Durations that are believed are off by up to so much, either way, each stage by itself."""
+ALONE: Final = Shape(machines=4, depth=(4, 8), stages=(10, 30), tasks=(300, 800))
+"""DAGs that run alone by wrong plans."""
+UNCHECKED: Final = 1000.0
+"""A plan is never wrong by this factor."""
+SWEEP: Final = (0.0, 0.5, 1.0)
+"""Shares of long and of fragmenting stages at which jobs are run online."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is run."""
+
+    jobs: int = 40
+    load: float = 0.6
+    alone: int = 20
+    """DAGs that run alone by wrong plans."""
+    sweep_jobs: int = 0
+    """Jobs at each point of the generator's range; 0: none."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one seed."""
+
+    seed: int
+    online: dict[str, dict[str, Result]] = field(default_factory=dict)
+    """By workload and scheme."""
+    batch: dict[str, dict[str, Result]] = field(default_factory=dict)
+    two_queues: dict[str, Result] = field(default_factory=dict)
+    """Generated jobs, by scheme."""
+    wrong: dict[str, Result] = field(default_factory=dict)
+    """Generated jobs, by scheme and factor."""
+    sweep: dict[tuple[float, float], dict[str, Result]] = field(default_factory=dict)
+    """By shares of long and of fragmenting stages, and scheme."""
+    alone: dict[str, list[int]] = field(default_factory=dict)
+    """Makespans of DAGs that run alone, by what they are planned by."""
+    wall_s: float = 0.0
+
+
+class Experiment:
+    """Runs all of it, seed by seed."""
+
+    def __init__(self, tpch: Path | None, sizes: Sizes, progress: Progress | None = None) -> None:
+        """Prepare; the data is read at once.
+
+        Args:
+            tpch: the folder of TPC-H's measured DAGs; None leaves that workload out
+            sizes: how much is run
+            progress: told what runs
+
+        Raises:
+            WorkloadError: the data is missing or wrong.
+        """
+        self._sizes = sizes
+        self._progress = progress
+        self._shapes: dict[str, tuple[JobShape, Mix]] = {}
+        if tpch is not None:
+            mix = Mix(TPCH_MACHINES)
+            self._shapes["tpch"] = (tpch_shaped(tpch, mix), mix)
+        mix = Mix(GENERATED_MACHINES)
+        self._shapes["generated"] = (generated(mix), mix)
+
+    def run(self, seed: int) -> Outcome:
+        """Run everything with one seed."""
+        outcome = Outcome(seed)
+        for name, (shape, mix) in self._shapes.items():
+            jobs = arrivals(shape, mix, seed, self._sizes.jobs, self._sizes.load)
+            outcome.online[name] = self._all(jobs, SCHEMES, mix, seed, f"{name}: ")
+            batch = (BFS, TETRIS, GRAPHENE)
+            outcome.batch[name] = self._all(at_once(jobs), batch, mix, seed, f"{name}, at once: ")
+        mix = Mix(GENERATED_MACHINES)
+        jobs = arrivals(generated(mix), mix, seed, self._sizes.jobs, self._sizes.load, QUEUES)
+        outcome.two_queues = self._all(jobs, TWO_QUEUES, mix, seed, "two queues: ", QUEUES)
+        self._wrong(outcome, mix)
+        self._alone(outcome)
+        if self._sizes.sweep_jobs:
+            self._sweep(outcome)
+        outcome.wall_s = sum(result.wall_s for result in self._results(outcome))
+        return outcome
+
+    @staticmethod
+    def _results(outcome: Outcome) -> list[Result]:
+        tables: list[Mapping[str, Result]] = [*outcome.online.values(), *outcome.batch.values()]
+        tables += [outcome.two_queues, outcome.wrong, *outcome.sweep.values()]
+        return [result for table in tables for result in table.values()]
+
+    def _all(
+        self,
+        jobs: Workload,
+        schemes: Sequence[Scheme],
+        mix: Mix,
+        seed: int,
+        title: str,
+        queues: Sequence[str] = ("one",),
+    ) -> dict[str, Result]:
+        return {
+            scheme.name: run_scheme(jobs, scheme, mix, seed, queues=queues, progress=self._progress, title=title)
+            for scheme in schemes
+        }
+
+    def _wrong(self, outcome: Outcome, mix: Mix) -> None:
+        """Run generated jobs whose durations are misjudged; breadth first does not look at them."""
+        jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.jobs, self._sizes.load)
+        for factor in WRONG_FACTORS:
+            believed = misjudged(jobs, factor, outcome.seed)
+            for scheme in (TETRIS, GRAPHENE):
+                title = f"durations off {factor:g} times: "
+                outcome.wrong[f"{scheme.name} {factor:g}"] = run_scheme(
+                    jobs, scheme, mix, outcome.seed, believed=believed, progress=self._progress, title=title
+                )
+
+    def _alone(self, outcome: Outcome) -> None:
+        """Run DAGs one by one on an idle cluster: without a plan, by a right one, and by wrong ones."""
+        mix = Mix(ALONE.machines)
+        never = replace(GRAPHENE, plans={**PLANNED, "wrong_factor": UNCHECKED})
+        found: dict[str, list[int]] = {name: [] for name in ("no plan", "right", "wrong", "wrong, kept")}
+        for number in range(self._sizes.alone):
+            if self._progress is not None:
+                self._progress("one DAG alone, by wrong plans", number, self._sizes.alone)
+            seed = 1000 * outcome.seed + number
+            job = Job("alone", 0, generate(seed, ALONE).dag, Framework.TEZ, queue="one")
+            jobs = arranged([job])
+            wrong = misjudged(jobs, 10.0, seed)
+            found["no plan"].append(run_scheme(jobs, TETRIS, mix, seed).makespan_ms)
+            found["right"].append(run_scheme(jobs, GRAPHENE, mix, seed).makespan_ms)
+            found["wrong"].append(run_scheme(jobs, GRAPHENE, mix, seed, believed=wrong).makespan_ms)
+            found["wrong, kept"].append(run_scheme(jobs, never, mix, seed, believed=wrong).makespan_ms)
+        outcome.alone = found
+
+    def _sweep(self, outcome: Outcome) -> None:
+        """Run generated jobs over the range of the generator's parameters."""
+        for long_share in SWEEP:
+            for fragmenting in SWEEP:
+                mix = Mix(GENERATED_MACHINES, long_share, fragmenting)
+                jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.sweep_jobs, self._sizes.load)
+                title = f"long {long_share:g}, fragmenting {fragmenting:g}: "
+                outcome.sweep[long_share, fragmenting] = self._all(
+                    jobs, (BFS, TETRIS, GRAPHENE), mix, outcome.seed, title
+                )

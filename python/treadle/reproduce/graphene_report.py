@@ -1,0 +1,174 @@
+"""What Graphene's evaluation comes to over seeds: intervals for tables, JSON and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle.reproduce import graphene_paper as paper
+from treadle.reproduce.graphene import Outcome
+from treadle.reproduce.graphene_offline import Offline
+from treadle.reproduce.graphene_online import Result, gaps_percent, shorter_percent
+from treadle.reproduce.interval import Interval, interval_of
+
+Table = dict[str, dict[str, Interval]]
+PERCENTILES = (50, 75, 90, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures; intervals are over seeds. Percentages are against breadth first + capacity unless it is said."""
+
+    seeds: tuple[int, ...]
+    median_s: Table
+    """By workload and scheme: the median completion time."""
+    median_shorter: Table
+    """By workload and scheme: by how many percent that is shorter."""
+    mean_shorter: Table
+    """The same of the mean completion time."""
+    gap_median: Table
+    """By workload and scheme: the median over jobs of the paper's normalised gap, in percent."""
+    throughput_higher: Table
+    """By workload and scheme: the throughput of a batch, by how many percent it is higher."""
+    two_queues_longer: dict[str, Interval]
+    """By scheme: by how many percent the median completion time is longer with two queues than with one."""
+    jain: Table
+    """By scheme and length of window in seconds."""
+    wrong_shorter: dict[str, Interval]
+    """By scheme and factor: by how many percent the median is shorter with durations off by up to the factor."""
+    alone: dict[str, dict[str, float]]
+    """By what single DAGs are planned by: their makespans over those without a plan, over all seeds."""
+    sweep_shorter: Table
+    """By "long L, fragmenting F" and scheme: by how many percent the median completion time is shorter."""
+    offline_over_bound: dict[str, dict[str, float]]
+    """By algorithm: executed makespan over the lower bound, over DAGs."""
+    offline_shorter: dict[str, dict[str, float]]
+    """By algorithm: by how many percent the executed makespan is shorter than breadth first's, over DAGs."""
+    offline_sweep: dict[str, float]
+    """By "long L, fragmenting F": by how many percent plans are shorter than breadth first, the mean over DAGs."""
+    wall_s: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it: intervals have mean, low and high; the paper's figures beside them."""
+        found = {name: _plain(getattr(self, name)) for name in self.__slots__}
+        found["paper"] = {
+            "median_shorter": paper.MEDIAN_SHORTER_PERCENT,
+            "throughput_higher": paper.THROUGHPUT_HIGHER_PERCENT,
+            "gap_median": paper.HALF_SHORTER_PERCENT,
+            "lost": list(paper.LOST),
+        }
+        return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Interval):
+        return {name: each if np.isfinite(each) else None for name, each in value.as_json().items()}
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def report_of(
+    outcomes: Sequence[Outcome], offline: Offline, offline_sweep: Mapping[tuple[float, float], Offline]
+) -> Report:
+    """Return what one outcome a seed, and the offline part, come to."""
+    return Report(
+        seeds=tuple(outcome.seed for outcome in outcomes),
+        median_s=_table(outcomes, "online", lambda ours, _: ours.median_s),
+        median_shorter=_table(outcomes, "online", lambda ours, bfs: shorter_percent(ours.median_s, bfs.median_s)),
+        mean_shorter=_table(outcomes, "online", lambda ours, bfs: shorter_percent(ours.mean_s, bfs.mean_s)),
+        gap_median=_table(outcomes, "online", lambda ours, bfs: float(np.median(gaps_percent(ours, bfs)))),
+        throughput_higher=_table(
+            outcomes, "batch", lambda ours, bfs: 100.0 * (bfs.makespan_ms / ours.makespan_ms - 1.0)
+        ),
+        two_queues_longer=_two_queues(outcomes),
+        jain={
+            scheme: {
+                str(seconds): interval_of([outcome.two_queues[scheme].jain[seconds] for outcome in outcomes])
+                for seconds in outcomes[0].two_queues[scheme].jain
+            }
+            for scheme in outcomes[0].two_queues
+        },
+        wrong_shorter={
+            name: interval_of(
+                [
+                    shorter_percent(outcome.wrong[name].median_s, outcome.online["generated"]["bfs"].median_s)
+                    for outcome in outcomes
+                ]
+            )
+            for name in outcomes[0].wrong
+        },
+        alone=_alone(outcomes),
+        sweep_shorter={
+            point_name(point): {
+                scheme: interval_of(
+                    [
+                        shorter_percent(outcome.sweep[point][scheme].median_s, outcome.sweep[point]["bfs"].median_s)
+                        for outcome in outcomes
+                    ]
+                )
+                for scheme in outcomes[0].sweep[point]
+            }
+            for point in outcomes[0].sweep
+        },
+        offline_over_bound={name: spread(offline.over_bound(name)) for name in offline.makespans},
+        offline_shorter={name: spread(offline.shorter_percent(name)) for name in offline.makespans},
+        offline_sweep={
+            point_name(point): float(np.mean(each.shorter_percent("graphene"))) for point, each in offline_sweep.items()
+        },
+        wall_s=sum(outcome.wall_s for outcome in outcomes),
+    )
+
+
+def point_name(point: tuple[float, float]) -> str:
+    """Return what a point of the generator's range is called."""
+    return f"long {point[0]:g}, fragmenting {point[1]:g}"
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return mean, percentiles and the least of some numbers."""
+    found = {"mean": float(np.mean(values)), "least": float(np.min(values))}
+    return found | {f"p{part}": float(np.percentile(values, part)) for part in PERCENTILES}
+
+
+def _table(outcomes: Sequence[Outcome], name: str, figure: Callable[[Result, Result], float]) -> Table:
+    """Return the interval of a figure of each scheme and breadth first, by workload and scheme."""
+    first: dict[str, dict[str, Result]] = getattr(outcomes[0], name)
+    return {
+        workload: {
+            scheme: interval_of(
+                [
+                    figure(results[scheme], results["bfs"])
+                    for results in (getattr(outcome, name)[workload] for outcome in outcomes)
+                ]
+            )
+            for scheme in schemes
+        }
+        for workload, schemes in first.items()
+    }
+
+
+def _two_queues(outcomes: Sequence[Outcome]) -> dict[str, Interval]:
+    """Return how much longer the median is than with one queue; DRF's one queue is that of breadth first."""
+    found = {}
+    for scheme in outcomes[0].two_queues:
+        alone = "bfs" if scheme == "drf" else scheme
+        values = [
+            100.0 * (outcome.two_queues[scheme].median_s / outcome.online["generated"][alone].median_s - 1.0)
+            for outcome in outcomes
+        ]
+        found[scheme] = interval_of(values)
+    return found
+
+
+def _alone(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float]]:
+    """Return the spread of makespans over those without a plan, by what the DAGs are planned by."""
+    natural = np.concatenate([outcome.alone["no plan"] for outcome in outcomes])
+    return {
+        name: spread((np.concatenate([outcome.alone[name] for outcome in outcomes]) / natural).tolist())
+        for name in outcomes[0].alone
+        if name != "no plan"
+    }

@@ -1,0 +1,69 @@
+"""What Graphene is compared with (OSDI 2016, section 8), as policies of the engine and orders of Tez's vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import treadle.policy  # noqa: F401 (registers the parts)
+from treadle.config.parts import PARTS, Part
+from treadle.config.settings import Plans, Settings, default_settings
+
+SCHEDULES: Final = 50
+"""Candidate schedules of a plan."""
+
+Choice = str | tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A policy, and which of a job's vertices have the better priorities (`Frameworks.tez_order`)."""
+
+    name: str
+    title: str
+    parts: Mapping[str, Choice]
+    order: str = "natural"
+    plans: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings(self, seed: int) -> Settings:
+        """Return the engine's settings."""
+        settings = default_settings()
+        chosen = {}
+        for part, choice in self.parts.items():
+            name, parameters = (choice, {}) if isinstance(choice, str) else choice
+            kind = PARTS.kinds(part)[name]
+            chosen[part] = Part(kind, kind.parameters(**parameters))
+        return replace(settings, policy=replace(settings.policy, **chosen), plans=Plans(**self.plans), seed=seed)
+
+
+STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}
+PACKED: Final = {"share": "capacity", "order": "srpt", "fit": "tetris", "estimate": "told"}
+ORDERED: Final = {"schedules": SCHEDULES, "scores": False}
+PLANNED: Final = {"schedules": SCHEDULES}
+
+BFS: Final = Scheme("bfs", "Tez (breadth first) + capacity", STOCK)
+CP: Final = Scheme("cp", "Tez + critical path + capacity", STOCK, "critical_path")
+TETRIS: Final = Scheme("tetris", "Tez + Tetris", PACKED)
+ORDER_CAPACITY: Final = Scheme("graphene-capacity", "Tez + Graphene's order + capacity", STOCK, "plan", ORDERED)
+ORDER_TETRIS: Final = Scheme("graphene-tetris", "Tez + Graphene's order + Tetris", PACKED, "plan", ORDERED)
+GRAPHENE: Final = Scheme("graphene", "Graphene", PACKED, "plan", PLANNED)
+SHORTEST: Final = Scheme(
+    "srpt",
+    "Tez, shortest job first (ours)",
+    {"share": "capacity", "order": "srpt", "fit": "packing", "estimate": "told"},
+)
+SHORTEST_PLANNED: Final = Scheme(
+    "srpt-plan", "Graphene's order, shortest job first (ours)", SHORTEST.parts, "plan", ORDERED
+)
+
+SCHEMES: Final = (BFS, CP, TETRIS, ORDER_CAPACITY, ORDER_TETRIS, GRAPHENE, SHORTEST, SHORTEST_PLANNED)
+
+DRF: Final = Scheme("drf", "Tez + DRF", STOCK | {"share": "drf"})
+TWO_QUEUES: Final = (
+    BFS,
+    DRF,
+    replace(TETRIS, parts=PACKED | {"share": "drf"}),
+    replace(GRAPHENE, parts=PACKED | {"share": "deficit"}),
+)
+"""What is compared where two queues share: the share is what differs from one queue."""

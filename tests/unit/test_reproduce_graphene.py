@@ -1,0 +1,166 @@
+"""Graphene's evaluation, small: jobs, schemes, figures and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from treadle.cli.reproduce import app
+from treadle.dag.dag import Dag
+from treadle.dag.generate import Shape
+from treadle.errors import UserError
+from treadle.reproduce import graphene, graphene_jobs, graphene_offline
+from treadle.reproduce.graphene import Experiment, Outcome, Sizes
+from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
+from treadle.reproduce.graphene_online import gaps_percent, run_scheme
+from treadle.reproduce.graphene_report import report_of
+from treadle.reproduce.graphene_schemes import BFS, GRAPHENE, SCHEMES
+from treadle.workload.job import Workload
+
+TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
+MIX = Mix(2)
+SMALL = Shape(machines=2, depth=(2, 3), stages=(4, 6), tasks=(20, 40))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small() -> object:
+    """Make generated DAGs small: what is tested does not depend on their size."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(graphene_jobs, "TASKS", (10, 40))
+    patch.setattr(graphene, "ALONE", SMALL)
+    patch.setattr(graphene_offline, "SHARES", (0.0, 0.5))
+    patch.setattr(graphene, "SWEEP", (0.5,))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def outcome(_small: object) -> Outcome:
+    return Experiment(TPCH, Sizes(jobs=3, load=0.6, alone=2, sweep_jobs=2)).run(1)
+
+
+def jobs(seed: int = 1) -> Workload:
+    return arrivals(generated(MIX), MIX, seed, 4, 0.5)
+
+
+def test_tpch_shaped_jobs_have_the_measured_edges_and_drawn_demands() -> None:
+    random = np.random.default_rng(1)
+    shape = tpch_shaped(TPCH, MIX)
+    stages = [stage for number in range(20) for stage in shape(random, f"job{number}").stages]
+    assert all(0.0 < amount <= 0.65 for stage in stages for amount in stage.demand.values())
+    assert any(stage.parents for stage in stages)
+    assert len({tuple(stage.demand.items()) for stage in stages}) > 20
+
+
+def test_equal_seeds_give_equal_jobs_and_results() -> None:
+    first, again = (run_scheme(jobs(), GRAPHENE, MIX, 1) for _ in range(2))
+    assert first.completion_ms.tolist() == again.completion_ms.tolist()
+    assert jobs(2).jobs[0].arrival_ms != jobs().jobs[0].arrival_ms
+
+
+def test_a_batch_comes_earlier_and_is_the_same_otherwise() -> None:
+    spread = jobs()
+    batch = at_once(spread)
+    assert batch.span_ms <= spread.span_ms * 0.05 + 1
+    assert all(late.dag is soon.dag for late, soon in zip(spread.jobs, batch.jobs, strict=True))
+
+
+def test_durations_are_misjudged_within_the_factor() -> None:
+    believed = misjudged(jobs(), 10.0, 1)
+    ratios = [
+        guess.duration_ms / stage.duration_ms
+        for job, dag in zip(jobs().jobs, believed, strict=True)
+        if isinstance(dag, Dag)
+        for stage, guess in zip(job.dag.stages, dag.stages, strict=True)
+    ]
+    assert 0.09 < min(ratios) < 0.5
+    assert 2.0 < max(ratios) < 10.1
+
+
+def test_breadth_first_does_not_depend_on_what_is_believed() -> None:
+    right = run_scheme(jobs(), BFS, MIX, 1)
+    wrong = run_scheme(jobs(), BFS, MIX, 1, believed=misjudged(jobs(), 10.0, 1))
+    assert right.completion_ms.tolist() == wrong.completion_ms.tolist()
+
+
+def test_everything_is_run(outcome: Outcome) -> None:
+    assert set(outcome.online) == {"tpch", "generated"}
+    assert set(outcome.online["tpch"]) == {scheme.name for scheme in SCHEMES}
+    assert set(outcome.two_queues) == {"bfs", "drf", "tetris", "graphene"}
+    assert set(outcome.wrong) == {f"{name} {by}" for name in ("tetris", "graphene") for by in ("1.5", "3", "10")}
+    assert {name: len(values) for name, values in outcome.alone.items()} == {
+        "no plan": 2,
+        "right": 2,
+        "wrong": 2,
+        "wrong, kept": 2,
+    }
+    assert set(outcome.sweep) == {(0.5, 0.5)}
+
+
+def test_no_job_is_faster_than_its_critical_path(outcome: Outcome) -> None:
+    shape, mix = generated(Mix(graphene.GENERATED_MACHINES)), Mix(graphene.GENERATED_MACHINES)
+    for number, job in enumerate(arrivals(shape, mix, 1, 3, 0.6).jobs):
+        longest: dict[int, int] = {}
+        for stage in job.dag.stages:
+            longest[stage.id] = stage.duration_ms + max((longest[parent] for parent in stage.parents), default=0)
+        for scheme, result in outcome.online["generated"].items():
+            assert result.completion_ms[number] >= max(longest.values()), scheme
+
+
+def test_jain_lies_between_a_half_and_one(outcome: Outcome) -> None:
+    values = [index for result in outcome.two_queues.values() for index in result.jain.values()]
+    assert all(0.5 <= value <= 1.0 for value in values if np.isfinite(value))
+    assert set(outcome.two_queues["drf"].jain) == {10, 60, 240}
+
+
+def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> None:
+    found = compare_offline(range(1, 4), SMALL, schedules=30)
+    for name in found.makespans:
+        assert min(found.over_bound(name)) >= 1.0
+    assert min(found.shorter_percent("graphene", "cp")) >= 0.0
+    assert found.shorter_percent("bfs") == [0.0] * 3
+
+
+def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
+    offline = compare_offline(range(1, 3), SMALL, schedules=10)
+    report = report_of([outcome, outcome], offline, {(0.0, 0.5): offline}).as_json()
+    assert report["median_shorter"]["tpch"]["bfs"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    ours, bfs = outcome.online["generated"]["graphene"], outcome.online["generated"]["bfs"]
+    assert report["gap_median"]["generated"]["graphene"]["mean"] == pytest.approx(np.median(gaps_percent(ours, bfs)))
+    assert report["paper"]["median_shorter"] == 25.0
+    assert report["paper"]["throughput_higher"] == 30.0
+    assert set(report["alone"]) == {"right", "wrong", "wrong, kept"}
+    json.dumps(report, allow_nan=False)
+
+
+def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import treadle.cli._reproduce_graphene as command
+
+    monkeypatch.setattr(command, "QUICK_DAGS", 1)
+    monkeypatch.setattr(
+        graphene_offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
+    )
+    arguments = ["graphene", "--tpch", str(TPCH), "--quick", "--jobs", "2"]
+    arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    figures = json.loads((tmp_path / "a" / "figures.json").read_text())
+    assert figures["seeds"] == [1]
+    assert {file.name for file in (tmp_path / "plots").iterdir()} == {
+        f"graphene-{name}.png" for name in ("offline", "fairness", "gaps-tpch", "gaps-generated", "range")
+    }
+
+
+def test_the_range_is_that_of_the_generator() -> None:
+    found = sweep_offline(range(1, 2), 1)
+    assert set(found) == {(0.0, 0.0), (0.0, 0.5), (0.5, 0.0), (0.5, 0.5)}
+
+
+def test_missing_data_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"profiles\.csv"):
+        CliRunner().invoke(app, ["graphene", "--tpch", str(tmp_path), "--quick"], catch_exceptions=False)
