@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from tests.engine.fake_rm import RESOURCES, FakeRM, flat
 from tests.engine.parts import containers, settings_with
+from tests.unit.stages.test_split_meta import content
 
 from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
-from treadle.events import ContainerEvent, Event, Samples, Snapshot, TaskEstimates
+from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
 from treadle.model.scripted import resource_types
 from treadle.profiles.errors import StoreError, Unusable
 from treadle.profiles.recurrence import RecurrenceKey
@@ -27,6 +28,7 @@ from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.teller import LiveTeller
 from treadle.sidecar.told import Told, told_from_bytes
+from treadle.stages.splits import Split
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.decoder import Frame
 from treadle.wire.encoder import FrameEncoder
@@ -365,3 +367,47 @@ def _runs(live: Live, app: int, count: int) -> Event:
         ContainerEvent.ALLOCATED, *((app, 4 - at, MAP, live.now_ms, live.now_ms) for at in range(count))
     )
     return event
+
+
+def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(store: str, tmp_path: Path) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
+    live.settings = replace(live.settings, profiles=Profiles(store=store, staging=f"{tmp_path}/{{user}}"))
+    live.start(ProfileRecorder())
+    live.tick()
+    app = live.rm.application(live.leaf, kind="MAPREDUCE", name="another", awaiting_am=True)
+    folder = tmp_path / "u" / f"job_0_{app + 1:04d}"
+    folder.mkdir(parents=True)
+    sizes = [4000, 3000, 2000, *([100] * 37)]
+    (folder / "job.splitmetainfo").write_bytes(content(*(Split(size) for size in sizes)))
+    live.tick()
+    live.rm.applications[app].awaiting_am = False
+    live.rm.ask(app, 0, 40, (1, 1), priority=MAP)
+    assert len(live.tick().proposals) == 4
+    lives = [(app, number, MAP, live.now_ms, live.now_ms) for number in range(1, 5)]
+    live.tick(containers(ContainerEvent.ALLOCATED, *lives))
+    said = [event for event in live.told() if isinstance(event, StageInputs | TaskInputs)]
+    assert [type(event) for event in said] == [StageInputs, TaskInputs]
+    assert said[0].application.tolist() == [app]
+    assert said[0].mean_bytes.tolist() == [sum(sizes) / 40]  # type: ignore[union-attr]
+    assert said[1].bytes.tolist() == [4000, 3000, 2000, 100]  # type: ignore[union-attr]
+    for size, one in zip(sizes, lives, strict=False):
+        live.rm.complete(0)
+        ended = (*one[:4], one[3] + 10 * size)  # ten milliseconds a byte
+        live.now_ms = max(live.now_ms, ended[4])
+        live.tick(containers(ContainerEvent.COMPLETED, ended))
+    cluster = live.session._engine._cluster  # type: ignore[attr-defined]
+    assert cluster.apps.at["pilot_mean_ms"][app] == pytest.approx(10 * sum(sizes) / 40), "and not 22.75 s, their mean"
+
+
+def test_splits_that_cannot_be_read_cost_nothing(store: str, tmp_path: Path) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
+    live.settings = replace(live.settings, profiles=Profiles(store=store, staging=f"{tmp_path}/{{user}}"))
+    live.start(ProfileRecorder())
+    live.tick()
+    app = live.rm.application(live.leaf, kind="MAPREDUCE", name="another", awaiting_am=True)
+    live.tick()
+    live.rm.applications[app].awaiting_am = False
+    live.rm.ask(app, 0, 40, (1, 1), priority=MAP)
+    assert len(live.tick().proposals) == 4
+    assert live.told() == []
+    assert live.recorder.warnings() == ()

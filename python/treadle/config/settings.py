@@ -55,11 +55,23 @@ class Profiles(Parameters):
         default="",
         description="Where: the absolute path of a file, or the URL of another database; empty: nothing is remembered.",
     )
+    staging: str = Field(
+        default="",
+        description="The folder in which MapReduce jobs of {user} are staged, if the sidecar may read it: "
+        "with the sizes of splits there pilots tell more; empty: it is not read.",
+    )
     age_days: int = Field(default=180, ge=1, le=36_500, description="A job that was not seen for so long is forgotten.")
     rows_per_user: int = Field(
         default=5_000, ge=1, le=10_000_000, description="The most stages of jobs of one user that are remembered."
     )
     size_mb: int = Field(default=256, ge=1, le=1_000_000, description="The most that the store may hold, MiB.")
+
+    @field_validator("staging")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        if value and not value.startswith("/"):
+            raise ValueError("it must be an absolute path, or empty")
+        return value
 
     @field_validator("store")
     @classmethod

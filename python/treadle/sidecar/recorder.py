@@ -22,6 +22,7 @@ from treadle.profiles.run import JobRun
 from treadle.profiles.samples import Sample
 from treadle.profiles.store import SAMPLES_MAX, ProfileStore, open_store
 from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
+from treadle.sidecar.staging import StagedSplits, ToldSplits
 from treadle.stages.tracker import StageTracker
 from treadle.wire.decoder import Frame, FrameDecoder
 from treadle.wire.header import read_frame_header
@@ -43,6 +44,9 @@ SAMPLES_EVERY_MS: Final = 500
 TOLD_MAX: Final = 10_000
 """Request keys of which something is known and that nobody has taken yet; the oldest go first."""
 
+SPLITS_WAITING_MAX: Final = 100
+"""Jobs whose splits nobody has taken yet; the oldest go first."""
+
 OpenStore = Callable[[str, Retention], ProfileStore]
 
 
@@ -57,6 +61,7 @@ class ProfileRecorder:
         self._changed = Condition()
         self._waiting: deque[bytes | Profiles] = deque()
         self._told: deque[tuple[Moment, ToldKey]] = deque(maxlen=TOLD_MAX)
+        self._splits: deque[tuple[Moment, ToldSplits]] = deque(maxlen=SPLITS_WAITING_MAX)
         self._samples: dict[str, Sample | None] = {}
         """What pilots have said and has not been written, by application; None: it has ended."""
         self._restored: dict[str, Sample] = {}
@@ -126,6 +131,15 @@ class ProfileRecorder:
         with self._changed:
             found = list(self._told)
             self._told.clear()
+        return found
+
+    def splits(self) -> list[tuple[Moment, ToldSplits]]:
+        """Return the splits of jobs that have come, and have not been returned before."""
+        if not self._splits:
+            return []
+        with self._changed:
+            found = list(self._splits)
+            self._splits.clear()
         return found
 
     def restored(self) -> Mapping[str, Sample]:
@@ -212,9 +226,11 @@ class ProfileRecorder:
     def _tell(self, frame: Frame) -> None:
         """Look up what earlier runs say of what is asked for the first time."""
         found = self._history.look(frame)
-        if found:
+        splits = StagedSplits(self._settings.staging).look(frame, self._tracker)
+        if found or splits:
             with self._changed:
                 self._told.extend((self._history.moment, key) for key in found)
+                self._splits.extend((self._history.moment, one) for one in splits)
 
     def _profile(self, key: RecurrenceKey) -> JobProfile | None:
         """Return the profile of a job; None if there is none, or it cannot be read now."""

@@ -15,6 +15,8 @@ from treadle.events import Applications, ApplicationState, Event, Samples, TaskE
 from treadle.profiles.samples import Sample, sample_at, samples_event
 from treadle.profiles.store import SAMPLES_MAX
 from treadle.sidecar.history import Moment, ToldKey
+from treadle.sidecar.staging import ToldSplits
+from treadle.stages.splits import SplitFollower
 from treadle.wire.decoder import Frame
 
 ROWS_MAX: Final = 5_000
@@ -26,6 +28,9 @@ class Sources(Protocol):
 
     def told(self) -> list[tuple[Moment, ToldKey]]:
         """Return what earlier runs say of request keys, and has not been returned before."""
+
+    def splits(self) -> list[tuple[Moment, ToldSplits]]:
+        """Return the splits of jobs that have come, and have not been returned before."""
 
     def restored(self) -> Mapping[str, Sample]:
         """Return, once, what an earlier sidecar kept of pilots, by YARN's id of the application."""
@@ -53,14 +58,19 @@ class LiveTeller:
         """What pilots have said, by YARN's id."""
         self._due: list[str] = []
         """Whose samples the engine is to be told."""
+        self._followed = SplitFollower()
         self._waiting: list[tuple[Moment, ToldKey]] = []
 
     def tell(self, frame: Frame) -> list[Event]:
         """Return what the engine is to be told after this frame, and before it decides."""
         self._follow(frame)
+        for moment, told in self._sources.splits():
+            if moment == self._moment and told.application in self._live:
+                self._followed.know(told.application, told.splits)
+        inputs = self._followed.follow(frame.events)
         if frame.header.more:
-            return []
-        return [*self._tell_samples(), *self._tell_history()]
+            return inputs
+        return [*inputs, *self._tell_samples(), *self._tell_history()]
 
     def learn(self, samples: Samples) -> None:
         """Take what the engine's pilots have said."""
