@@ -16,7 +16,7 @@ from treadle.reproduce.slearn import Outcome, compare
 from treadle.reproduce.slearn_levels import levels
 from treadle.reproduce.slearn_report import report_of
 from treadle.reproduce.slearn_schemes import SCHEMES
-from treadle.reproduce.slearn_trace import Choices, Source
+from treadle.reproduce.slearn_trace import Choices, Source, drawn_errors
 from treadle.workload.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.slearn import WINDOW_MS
 
@@ -65,6 +65,12 @@ def test_estimates_are_compared_with_the_truth(outcome: Outcome) -> None:
     assert (outcome.errors("oracle") == 0).all()
 
 
+def test_drawn_errors_are_as_large_as_the_papers() -> None:
+    percent = 100 * np.abs(drawn_errors(100_000, np.random.default_rng(1)) - 1.0)
+    assert np.percentile(percent, 50) == pytest.approx(21.39, rel=0.05)
+    assert np.percentile(percent, 85) < 294.52 < np.percentile(percent, 97)  # what is too small is not 294 % wrong
+
+
 def test_history_that_learns_once_knows_less(extract: Path, outcome: Outcome) -> None:
     once = Source(extract, JOBS, NODES, Choices(train_once=True)).draw(1)
     assert once.widths.tolist() == outcome.trace.widths.tolist()
@@ -88,7 +94,7 @@ def test_levels_are_those_of_the_policy() -> None:
 def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome) -> None:
     found = report_of([outcome, outcome]).as_json()
     assert found["speedup_mean"]["fifo"] == pytest.approx(outcome.speedup_mean("fifo"))
-    assert found["error_p50"].keys() == {"pilots", "combined", "3sigma", "point", "median"}
+    assert found["error_p50"].keys() == {"pilots", "combined", "3sigma", "point", "median", "drawn"}
     assert found["intervals"]["speedup_mean"]["las"].keys() == {"mean", "low", "high"}
     assert found["paper"]["speedup_mean"]["3sigma"] == 1.56
     json.dumps(found)
@@ -106,7 +112,16 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())
-    assert set(figures["speedup_mean"]) == {"combined", "3sigma", "3sigma-tl", "point", "las", "fifo", "oracle"}
+    assert set(figures["speedup_mean"]) == {
+        "combined",
+        "3sigma",
+        "3sigma-tl",
+        "point",
+        "drawn",
+        "las",
+        "fifo",
+        "oracle",
+    }
     assert figures["seeds"] == [1]
     assert {file.name for file in (tmp_path / "plots").iterdir()} == {
         "slearn-speedup.png",

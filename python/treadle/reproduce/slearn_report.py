@@ -12,7 +12,7 @@ from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval, interval_of
 from treadle.reproduce.slearn import Outcome
 
-ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median")
+ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn")
 
 
 @dataclass(frozen=True, slots=True)

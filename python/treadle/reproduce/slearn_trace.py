@@ -17,6 +17,7 @@ from treadle.estimate.estimators import Combined, EarlierMedian, Oracle, Pilots,
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.model.types import F64, I64
 from treadle.reproduce.slearn_levels import SAMPLING_LEVEL, levels
+from treadle.reproduce.slearn_paper import ERROR_P50, ERROR_P90
 from treadle.simulator.frames import Told
 from treadle.workload.history import JobRecord
 from treadle.workload.job import Framework, Job, Workload
@@ -30,9 +31,13 @@ ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "combined": Combined(),
     "oracle": Oracle(),
 }
+OVERESTIMATED: Final = 0.6
+"""Of the paper's 3Sigma (table 10, of another trace)."""
 CERTAIN: Final = 0.75
 """So much of the logarithm of the 90 % interval must be of one level for history to settle it: 78 % of a normal one."""
 DURATION_MAX_MS: Final = 2.0**40
+Z80: Final = 1.2816
+"""A normal distribution's 90th percentile, in deviations."""
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
 
@@ -59,7 +64,7 @@ class Trace:
     true_ms: F64
     """Mean duration of each job's tasks."""
     estimated_ms: dict[str, F64]
-    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks."""
+    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`."""
     told: dict[str, Told]
     """The same as the engine is told, and ``certain``: what history says where that settles a job's level."""
 
@@ -105,13 +110,15 @@ class Source:
         estimates = self._estimates(records)
         widths = np.array([record.tasks for record in records], np.int64)
         told = {name: _told(said) for name, said in estimates.items()}
+        true_ms = np.array([record.mean_ms for record in records])
+        drawn_ms = true_ms * drawn_errors(len(records), np.random.default_rng((seed, 2)))
         return Trace(
             seed,
             replace(drawn.workload, jobs=jobs),
             widths,
-            np.array([record.mean_ms for record in records]),
-            {name: np.array([each.mean_ms for each in said]) for name, said in estimates.items()},
-            told | {"certain": _certain(estimates["point"], widths)},
+            true_ms,
+            {name: np.array([each.mean_ms for each in said]) for name, said in estimates.items()} | {"drawn": drawn_ms},
+            told | {"certain": _certain(estimates["point"], widths), "drawn": _drawn(drawn_ms)},
         )
 
     def _estimates(self, records: tuple[JobRecord, ...]) -> dict[str, list[Estimate]]:
@@ -134,6 +141,22 @@ class Source:
 def _bag_of_maps(job: Job, record: JobRecord) -> Job:
     stage = replace(job.dag.stages[0], durations_ms=record.durations_ms)
     return replace(job, dag=Dag(job.dag.name, (stage,)), framework=Framework.MAPREDUCE)
+
+
+def drawn_errors(count: int, generator: np.random.Generator) -> F64:
+    """Return estimates over truth, drawn for each job alike, with the P50 and P90 of the errors of the paper's 3Sigma.
+
+    They show what the size of errors alone would do to this workload. The errors' logarithms are normal; an estimate
+    that is too small is a twentieth of the truth at least.
+    """
+    low, high = ERROR_P50["3sigma"] / 100, ERROR_P90["3sigma"] / 100
+    error = low * np.exp(generator.normal(size=count) * np.log(high / low) / Z80)
+    too_large = generator.random(count) < OVERESTIMATED
+    return np.asarray(np.where(too_large, 1.0 + error, np.maximum(1.0 - error, 0.05)))
+
+
+def _drawn(mean_ms: F64) -> Told:
+    return Told(np.rint(np.maximum(mean_ms, 1.0)).astype(np.int64), np.full(len(mean_ms), -1))
 
 
 def _certain(said: list[Estimate], widths: I64) -> Told:
