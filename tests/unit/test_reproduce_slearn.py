@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from treadle.cli.reproduce import app
 from treadle.errors import UserError
-from treadle.reproduce.interval import interval_of
+from treadle.reproduce.interval import interval_of, ratio_of
 from treadle.reproduce.slearn import Outcome, compare
 from treadle.reproduce.slearn_levels import levels
 from treadle.reproduce.slearn_report import report_of
@@ -104,6 +104,17 @@ def test_an_interval_is_that_of_student() -> None:
     assert interval_of([2.0]) == (2.0, 2.0, 2.0)
     mean, low, high = interval_of([1.0, 2.0, 3.0])
     assert (mean, low, high) == pytest.approx((2.0, 2.0 - 4.303 / 3**0.5, 2.0 + 4.303 / 3**0.5))
+
+
+def test_a_ratio_is_that_of_the_means() -> None:
+    assert ratio_of([1.0], [4.0]) == (0.25, 0.25, 0.25)
+    assert ratio_of([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == pytest.approx((0.5, 0.5, 0.5))
+    ratio, low, high = ratio_of([0.0, 10.0], [0.0, 10.0])
+    assert (ratio, low, high) == pytest.approx((1.0, 1.0, 1.0))
+    ratio, low, high = ratio_of([1.0, 3.0, 1.0, 3.0], [4.0, 4.0, 4.0, 4.0])
+    assert ratio == 0.5
+    assert low == pytest.approx(0.5 - 3.182 * (4 / 3) ** 0.5 / 2 / 4)
+    assert np.isnan(ratio_of([1.0], [0.0]).mean)
 
 
 def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:

@@ -131,18 +131,23 @@ class History:
             features: of the job.
             point: a name of `POINTS`.
         """
-        best: tuple[float, Prediction] | None = None
+        best: tuple[float, str, _Group, int] | None = None
+        thin = features.width < THIN_LIMIT
         for feature, key in _keys(features):
             group = self._groups.get(key)
             if group is None:
                 continue
-            means = list(group.means_ms)
-            for window in _windows(len(means)):
-                score, sigma, wide = self._standing(feature, key[1], group, point, window)
+            for window in _windows(len(group.means_ms)):
+                score = self._score(feature, thin, group, point, window)
                 if best is None or score < best[0]:
-                    jobs = min(window, len(means))
-                    best = score, Prediction(POINTS[point](means[-window:]), sigma, wide, feature, jobs)
-        return None if best is None else best[1]
+                    best = score, feature, group, window
+        if best is None:
+            return None
+        _, feature, group, window = best
+        means = list(group.means_ms)[-window:]
+        return Prediction(
+            POINTS[point](means), *self._deviations(feature, thin, group, point, window), feature, len(means)
+        )
 
     def median_ms(self, features: JobFeatures) -> float | None:
         """Return the median of earlier jobs of the same application, else of the same user, else of all.
@@ -181,16 +186,22 @@ class History:
                 kind.squares += error * error
                 kind.count += 1
 
-    def _standing(self, feature: str, thin: bool, group: _Group, point: str, window: int) -> tuple[float, float, float]:
-        """Return an expert's mean error, its root mean square error, and its wide deviation (see `Prediction`)."""
+    def _score(self, feature: str, thin: bool, group: _Group, point: str, window: int) -> float:
+        """Return an expert's mean error."""
         kind = self._kinds.get((feature, thin, point, window))
         common = kind.total / kind.count if kind else 1.0
+        own = group.errors.get((point, window), ())
+        return (sum(own) + PRIOR_WEIGHT * common) / (len(own) + PRIOR_WEIGHT)
+
+    def _deviations(self, feature: str, thin: bool, group: _Group, point: str, window: int) -> tuple[float, float]:
+        """Return an expert's root mean square error, and its wide deviation (see `Prediction`)."""
+        kind = self._kinds.get((feature, thin, point, window))
         common_square = kind.squares / kind.count if kind else 1.0
         own = group.errors.get((point, window), ())
         weight = len(own) + PRIOR_WEIGHT
         square = (sum(error * error for error in own) + PRIOR_WEIGHT * common_square) / weight
         worst = _quantile([*own, Z90 * sqrt(common_square)], 0.9)
-        return (sum(own) + PRIOR_WEIGHT * common) / weight, sqrt(square), worst / Z90
+        return sqrt(square), worst / Z90
 
 
 def _quantile(values: Collection[float], share: float) -> float:

@@ -34,7 +34,26 @@ def interval_of(values: Sequence[float]) -> Interval:
     mean, count = float(np.mean(values)), len(values)
     if count < 2:
         return Interval(mean, mean, mean)
-    degrees = count - 1
-    student = STUDENT_95[degrees - 1] if degrees <= len(STUDENT_95) else NORMAL_95 + 2.6 / degrees
-    half = student * float(np.std(values, ddof=1)) / sqrt(count)
+    half = _student(count - 1) * float(np.std(values, ddof=1)) / sqrt(count)
     return Interval(mean, mean - half, mean + half)
+
+
+def ratio_of(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
+    """Return the mean of the parts over the mean of the wholes, one of each a seed; NaN if the wholes add up to 0.
+
+    A seed whose whole is next to nothing does not weigh more than others, as it would in a mean of ratios. The
+    interval is that of the deviations from the common ratio.
+    """
+    whole, count = float(np.mean(wholes)), len(wholes)
+    if whole == 0.0:
+        return Interval(float("nan"), float("nan"), float("nan"))
+    ratio = float(np.mean(parts)) / whole
+    if count < 2:
+        return Interval(ratio, ratio, ratio)
+    off = np.asarray(parts) - ratio * np.asarray(wholes)
+    half = _student(count - 1) * float(np.std(off, ddof=1)) / sqrt(count) / abs(whole)
+    return Interval(ratio, ratio - half, ratio + half)
+
+
+def _student(degrees: int) -> float:
+    return STUDENT_95[degrees - 1] if degrees <= len(STUDENT_95) else NORMAL_95 + 2.6 / degrees

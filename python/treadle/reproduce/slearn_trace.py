@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import dumps, loads
 from typing import Final
 
 import numpy as np
@@ -80,7 +80,8 @@ class Source:
     def __init__(self, path: Path, jobs: int, nodes: int, choices: Choices | None = None) -> None:
         self._path, self._jobs, self._nodes = path, jobs, nodes
         self._choices = Choices() if choices is None else choices
-        self._history: History | None = None
+        self._history = b""
+        """As pickled."""
         self._usual_ms = 1.0
 
     def draw(self, seed: int) -> Trace:
@@ -99,8 +100,8 @@ class Source:
             seen_share=chosen.seen_share,
             unseen=chosen.unseen,
         )
-        if self._history is None:
-            self._history = learned(drawn.history)
+        if not self._history:
+            self._history = dumps(learned(drawn.history))
             self._usual_ms = float(np.median([record.mean_ms for record in drawn.history] or [1.0]))
         generator = np.random.default_rng((seed, 1))
         records = tuple(
@@ -123,8 +124,7 @@ class Source:
 
     def _estimates(self, records: tuple[JobRecord, ...]) -> dict[str, list[Estimate]]:
         """Estimate each job from history and, unless told otherwise, the drawn jobs before it, as if ended at once."""
-        history = deepcopy(self._history)
-        assert history is not None
+        history: History = loads(self._history)  # noqa: S301 (our own, and far faster than a deep copy)
         found: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
         usual = Estimate(self._usual_ms, self._usual_ms / 100, self._usual_ms * 100, NO_IDEA)
         for record in records:
