@@ -18,7 +18,10 @@ from treadle.planner.kernel.breed import FOLLOWED, IN_SPACE
 from treadle.planner.problem import I64
 from treadle.planner.workspace import Workspace
 
-LISTS_FIRST: Final = 60
+LISTS_FIRST: Final = 20
+CHILDREN_FIRST: Final = 250
+"""The first population is small and gives way after so many children: it is there for those who have little time."""
+LISTS_SECOND: Final = 60
 LISTS_MAX: Final = 480
 PATIENCE: Final = 8
 """A population starts afresh after so many times its size in children without a better one."""
@@ -54,7 +57,7 @@ class Population:
         """Yield the number of schedules that the next step builds, then make that step; endless."""
         at_once = max(1, PLACEMENTS_A_STEP // (self._a_child * max(self._stages, 1)))
         generation = 0
-        known = list(self._best.elite)
+        known, most = list(self._best.elite), CHILDREN_FIRST
         while True:
             kept = known[: self._size // 2]
             lists = [candidate.order for candidate in kept]
@@ -66,22 +69,23 @@ class Population:
                 self._best.add(candidate)
                 lists.append(candidate.order)
                 fitness.append(candidate.worth)
-            yield from self._generations(np.array(lists), np.array(fitness, np.int64), at_once, generation)
+            yield from self._generations(np.array(lists), np.array(fitness, np.int64), at_once, generation, most)
             generation += 1_000_000
-            self._size = min(2 * self._size, LISTS_MAX)
-            known = self._best.elite[:4]
+            self._size = min(max(LISTS_SECOND, 2 * self._size), LISTS_MAX)
+            known, most = self._best.elite[:4], 2**62
 
-    def _generations(self, lists: I64, fitness: I64, at_once: int, generation: int) -> Iterator[int]:
-        best, stale = int(fitness.min()), 0
+    def _generations(self, lists: I64, fitness: I64, at_once: int, generation: int, most: int) -> Iterator[int]:
+        """Go on until nothing gets better, or ``most`` children have been made."""
+        best, made, stale = int(fitness.min()), 0, 0
         count = self._size // 2
-        while stale <= PATIENCE * self._size:
+        while stale <= PATIENCE * self._size and made < most:
             children, worths = np.zeros((count, self._stages), np.int64), np.zeros(count, np.int64)
             for first in range(0, count, at_once):
                 end = min(first + at_once, count)
                 yield (end - first) * self._a_child
                 self._breed(lists, fitness, children, worths, first, end, generation)
             generation += 1
-            stale += count
+            made, stale = made + count, stale + count
             if worths.min() < best:
                 best, stale = int(worths.min()), 0
                 self._note(children[worths.argmin()], best)

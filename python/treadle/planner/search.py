@@ -25,6 +25,8 @@ from treadle.planner.workspace import Workspace
 MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
 """Durations are this much off, up or down by stage, when plans that are worth about the same are told apart."""
 NEARLY: Final = 1.005
+TURNS: Final = 8
+"""The population builds so many schedules for one of the grid, where planned makespans count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,27 @@ class Search:
 
     def _all_steps(self) -> Iterator[int]:
         yield from self._seed_steps()
+        grid = self._division_steps()
+        if not self.options.population or len(self.problem.tasks) < 2:
+            yield from grid
+            return
+        population = Population(self._works, self._pool, self.objective, self._tails, self.options.seed, self.best)
+        orders = population.steps()
+        if self.objective is Objective.EXECUTED:
+            yield from grid  # here troublesome stages first pays at once
+        # A generator builds what it has named a number for when it is asked for the next one.
+        orders_cost, grid_cost = next(orders), next(grid, 0)
+        orders_used = grid_used = 0
+        while True:
+            if grid_cost > 0 and TURNS * (grid_used + grid_cost) <= orders_used:
+                yield grid_cost
+                grid_used, grid_cost = grid_used + grid_cost, next(grid, 0)
+            else:
+                yield orders_cost
+                orders_used, orders_cost = orders_used + orders_cost, next(orders)
+
+    def _division_steps(self) -> Iterator[int]:
+        """Troublesome stages first, for all sets of them."""
         size = max(len(self.problem.tasks), 1)
         waiting: list[Recipe] = []
         for part in divisions(self.problem, self.structure, paper_only=False):
@@ -118,9 +141,6 @@ class Search:
         if waiting:
             yield self._cost(waiting)
             self._build(waiting)
-        if self.options.population and size > 1:
-            population = Population(self._works, self._pool, self.objective, self._tails, self.options.seed, self.best)
-            yield from population.steps()
 
     def _seed_steps(self) -> Iterator[int]:
         """Critical path first: the search never ends with less. Then what other algorithms go by."""
