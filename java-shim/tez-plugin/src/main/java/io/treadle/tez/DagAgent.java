@@ -1,0 +1,180 @@
+package io.treadle.tez;
+
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.UnaryOperator;
+import org.apache.tez.dag.app.dag.DAG;
+import org.apache.tez.dag.app.dag.DAGState;
+import org.apache.tez.dag.app.dag.TaskAttempt;
+import org.apache.tez.dag.app.dag.Vertex;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Speaks for one DAG with the plan listener, on a thread of its own: asks for the plan, then tells which priorities stand
+ * for which vertices and which tasks have ended, until the DAG has. What cannot be told in time is not told.
+ */
+final class DagAgent implements Runnable {
+  /** Ended tasks that wait to be told; more are dropped. */
+  static final int WAITING_MAX = 8_192;
+
+  private static final Logger LOG = LoggerFactory.getLogger(DagAgent.class);
+  private static final int REPORT_MAX = 1_000;
+  private static final long PERIOD_MS = 500;
+  private static final long ASK_AGAIN_MS = 2_000;
+  private static final int BACKOFF_MAX = 6;
+
+  private static final int RUNNING = 0;
+  private static final int SUCCEEDED = 1;
+  private static final int ENDED = 2;
+
+  private final DAG dag;
+  private final DagDescription description;
+  private final PlanListener listener;
+  private final long waitMs;
+  private final UnaryOperator<VertexOrder> decide;
+  private final List<Vertex> vertices;
+  private final BlockingQueue<Completion> waiting = new ArrayBlockingQueue<>(WAITING_MAX);
+  private int[] toldTasks;
+  private int failures;
+
+  /**
+   * Speaks for a DAG once it is run.
+   *
+   * @param waitMs how long to try to get a plan, milliseconds
+   * @param decide is given the order that was found, gives the one that is followed
+   */
+  DagAgent(DAG dag, DagDescription description, PlanListener listener, long waitMs,
+      UnaryOperator<VertexOrder> decide) {
+    this.dag = dag;
+    this.description = description;
+    this.listener = listener;
+    this.waitMs = waitMs;
+    this.decide = decide;
+    this.vertices = DagDescription.vertices(dag);
+  }
+
+  /** Takes that a task attempt has ended; returns at once. */
+  void completed(TaskAttempt attempt) {
+    if (!waiting.offer(new Completion(attempt))) {
+      LOG.debug("{} is not reported", attempt);
+    }
+  }
+
+  @Override
+  public void run() {
+    VertexOrder found = null;
+    try {
+      found = VertexOrder.natural(description);
+      found = ask();
+    } catch (Throwable problem) {
+      LOG.warn("{} runs in natural order: {}", dag.getID(), String.valueOf(problem));
+    } finally {
+      if (found != null) {
+        found = decide.apply(found);
+      }
+    }
+    try {
+      report(found);
+    } catch (InterruptedException ended) {
+      Thread.currentThread().interrupt();
+    } catch (Throwable problem) {
+      LOG.warn("nothing more of {} is reported", dag.getID(), problem);
+    }
+  }
+
+  private VertexOrder ask() throws IOException {
+    PlanListener.Reply reply = listener.plan(description.encode(), waitMs);
+    if (reply.answer() != PlanListener.Answer.OK) {
+      throw new IOException("the plan listener answers " + reply.answer());
+    }
+    VertexOrder planned = VertexOrder.planned(description, ids(reply.body()));
+    LOG.info("{} has a plan: {}", dag.getID(), planned);
+    return planned;
+  }
+
+  private static int[] ids(byte[] body) throws IOException {
+    ByteBuffer said = ByteBuffer.wrap(body);
+    if (said.remaining() < Integer.BYTES) {
+      throw new IOException("a plan of " + body.length + " bytes");
+    }
+    long count = said.getInt();
+    if (count * Integer.BYTES != said.remaining()) {
+      throw new IOException("a plan of " + body.length + " bytes for " + count + " vertices");
+    }
+    int[] ids = new int[(int) count];
+    said.asIntBuffer().get(ids);
+    return ids;
+  }
+
+  private void report(VertexOrder order) throws InterruptedException {
+    LOG.info("{} follows {}", dag.getID(), order.isPlanned() ? "its plan" : "natural order");
+    while (true) {
+      TimeUnit.MILLISECONDS.sleep(PERIOD_MS << failures);
+      boolean ended = dag.isComplete();
+      int[] tasks = vertices.stream().mapToInt(Vertex::getTotalTasks).toArray();
+      boolean news = ended || !waiting.isEmpty() || !Arrays.equals(tasks, toldTasks);
+      if (news) {
+        tell(order, tasks, ended);
+      }
+      if (ended) {
+        return;
+      }
+    }
+  }
+
+  private void tell(VertexOrder order, int[] tasks, boolean ended) {
+    do {
+      List<Completion> ending = new ArrayList<>();
+      waiting.drainTo(ending, REPORT_MAX);
+      try {
+        int[] changed = Arrays.equals(tasks, toldTasks) ? null : tasks;
+        PlanListener.Answer answer = send(order, changed, ending, ended);
+        if (answer == PlanListener.Answer.UNKNOWN_DAG) {
+          // Another ResourceManager, or another engine of it: tell from the start.
+          listener.plan(description.encode(), ASK_AGAIN_MS);
+          answer = send(order, tasks, ending, ended);
+        }
+        if (answer == PlanListener.Answer.OK) {
+          toldTasks = tasks;
+          failures = 0;
+          continue;
+        }
+        LOG.debug("{}: a report was answered {}", dag.getID(), answer);
+      } catch (IOException problem) {
+        LOG.debug("{}: {} ended tasks are not reported", dag.getID(), ending.size(), problem);
+      }
+      toldTasks = null;
+      failures = Math.min(failures + 1, BACKOFF_MAX);
+    } while (failures == 0 && !waiting.isEmpty());
+  }
+
+  private PlanListener.Answer send(VertexOrder order, int[] tasks, List<Completion> ending, boolean ended)
+      throws IOException {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * Completion.BYTES);
+    DataOutputStream out = new DataOutputStream(bytes);
+    out.writeInt(description.dag());
+    out.writeByte(!ended ? RUNNING : dag.getState() == DAGState.SUCCEEDED ? SUCCEEDED : ENDED);
+    out.writeByte(order.isPlanned() ? 1 : 0);
+    out.writeInt(tasks == null ? 0 : tasks.length);
+    for (int i = 0; tasks != null && i < tasks.length; i++) {
+      int id = vertices.get(i).getVertexId().getId();
+      out.writeInt(id);
+      out.writeInt(order.low(id));
+      out.writeInt(tasks[i]);
+    }
+    out.writeInt(ending.size());
+    for (Completion completion : ending) {
+      completion.write(out);
+    }
+    return listener.report(bytes.toByteArray()).answer();
+  }
+}

@@ -1,0 +1,219 @@
+package io.treadle.tez;
+
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The plan listeners of the cluster's ResourceManagers, of which one answers (docs/tez-plugin.md has every byte). A
+ * connection carries one request: the listener says a random challenge, which the codes of both directions are over, so
+ * that nothing can be said twice. Used by one thread.
+ */
+final class RemotePlanListener implements PlanListener {
+  private static final Logger LOG = LoggerFactory.getLogger(RemotePlanListener.class);
+
+  static final int VERSION = 1;
+  static final int KIND_PLAN = 1;
+  static final int KIND_REPORT = 2;
+  static final int CHALLENGE_MAGIC = 0x54524443; // TRDC
+  static final int REQUEST_MAGIC = 0x54524451; // TRDQ
+  static final int ANSWER_MAGIC = 0x54524441; // TRDA
+  static final int CHALLENGE_BYTES = 40;
+  static final int REQUEST_BYTES = 64;
+  static final int ANSWER_BYTES = 44;
+  static final int DIGEST_BYTES = 32;
+  /** The longest body in either direction, bytes. */
+  static final int BODY_MAX = 1 << 20;
+
+  private static final int CONNECT_MS = 1_000;
+  private static final long ATTEMPT_MS = 2_000;
+  private static final long PAUSE_MS = 100;
+
+  private final List<InetSocketAddress> addresses;
+  private final Callable<List<AttemptKey>> keys;
+  private final ScheduledExecutorService clock;
+  private int last;
+
+  /**
+   * Listeners, none of them connected to.
+   *
+   * @param addresses where they are, at least one
+   * @param keys gives this attempt's keys, newest first
+   * @param clock closes connections that take too long
+   */
+  RemotePlanListener(List<InetSocketAddress> addresses, Callable<List<AttemptKey>> keys,
+      ScheduledExecutorService clock) {
+    this.addresses = addresses;
+    this.keys = keys;
+    this.clock = clock;
+  }
+
+  @Override
+  public Reply plan(byte[] description, long waitMs) throws IOException {
+    long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
+    while (true) {
+      long leftMs = TimeUnit.NANOSECONDS.toMillis(endNs - System.nanoTime());
+      try {
+        Reply reply = request(KIND_PLAN, description, Math.max(leftMs, 1));
+        if (reply.answer() != Answer.BUSY || leftMs <= PAUSE_MS) {
+          return reply;
+        }
+      } catch (IOException unreachable) {
+        // The ResourceManager may not have told its engine of this attempt yet, or may be failing over.
+        if (leftMs <= PAUSE_MS) {
+          throw unreachable;
+        }
+        LOG.debug("no plan yet", unreachable);
+      }
+      pause();
+    }
+  }
+
+  @Override
+  public Reply report(byte[] report) throws IOException {
+    return request(KIND_REPORT, report, ATTEMPT_MS);
+  }
+
+  /** Tries each address with each key, beginning with the address that answered last. */
+  private Reply request(int kind, byte[] body, long timeMs) throws IOException {
+    if (body.length > BODY_MAX) {
+      throw new IOException("a request of " + body.length + " bytes; " + BODY_MAX + " are allowed");
+    }
+    long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeMs);
+    IOException problem = new IOException("no AMRM token was found");
+    for (int i = 0; i < addresses.size(); i++) {
+      int at = (last + i) % addresses.size();
+      for (AttemptKey key : currentKeys()) {
+        long leftMs = TimeUnit.NANOSECONDS.toMillis(endNs - System.nanoTime());
+        if (leftMs <= 0) {
+          throw problem;
+        }
+        try {
+          Reply reply = exchange(addresses.get(at), key, kind, body, Math.min(leftMs, ATTEMPT_MS));
+          last = at;
+          return reply;
+        } catch (IOException refused) {
+          problem = new IOException(addresses.get(at) + ": " + refused.getMessage(), refused);
+        }
+      }
+    }
+    throw problem;
+  }
+
+  private List<AttemptKey> currentKeys() throws IOException {
+    try {
+      return keys.call();
+    } catch (IOException problem) {
+      throw problem;
+    } catch (Exception problem) {
+      throw new IOException(problem);
+    }
+  }
+
+  private Reply exchange(InetSocketAddress address, AttemptKey key, int kind, byte[] body, long timeMs)
+      throws IOException {
+    try (Socket socket = new Socket()) {
+      Future<?> end = clock.schedule(() -> close(socket), timeMs, TimeUnit.MILLISECONDS);
+      try {
+        socket.setTcpNoDelay(true);
+        socket.connect(new InetSocketAddress(InetAddress.getByName(address.getHostString()), address.getPort()),
+            (int) Math.min(timeMs, CONNECT_MS));
+        return exchange(new DataInputStream(socket.getInputStream()), new DataOutputStream(socket.getOutputStream()),
+            key, kind, body);
+      } catch (EOFException gone) {
+        throw new IOException("closed the connection: it does not know this attempt, or is too busy", gone);
+      } finally {
+        end.cancel(false);
+      }
+    }
+  }
+
+  private static void close(Socket socket) {
+    try {
+      socket.close();
+    } catch (IOException problem) {
+      LOG.debug("a socket cannot be closed", problem);
+    }
+  }
+
+  private static Reply exchange(DataInputStream in, DataOutputStream out, AttemptKey key, int kind, byte[] body)
+      throws IOException {
+    byte[] challenge = new byte[CHALLENGE_BYTES];
+    in.readFully(challenge);
+    ByteBuffer said = ByteBuffer.wrap(challenge);
+    if (said.getInt() != CHALLENGE_MAGIC || said.get() != VERSION) {
+      throw new IOException("is no plan listener of version " + VERSION);
+    }
+    byte[] header = header(key, kind, body);
+    ByteBuffer whole = ByteBuffer.allocate(header.length + AttemptKey.MAC_BYTES + body.length);
+    out.write(whole.put(header).put(key.mac(challenge, header)).put(body).array());
+    out.flush();
+    return answer(in, key, challenge);
+  }
+
+  private static byte[] header(AttemptKey key, int kind, byte[] body) {
+    return ByteBuffer.allocate(REQUEST_BYTES).putInt(REQUEST_MAGIC).put((byte) VERSION).put((byte) kind)
+        .putShort((short) 0).putInt(body.length).putLong(key.attempt().getApplicationId().getClusterTimestamp())
+        .putInt(key.attempt().getApplicationId().getId()).putInt(key.attempt().getAttemptId()).putInt(key.number())
+        .put(digest(body)).array();
+  }
+
+  private static Reply answer(DataInputStream in, AttemptKey key, byte[] challenge) throws IOException {
+    byte[] header = new byte[ANSWER_BYTES];
+    byte[] mac = new byte[AttemptKey.MAC_BYTES];
+    in.readFully(header);
+    in.readFully(mac);
+    if (!MessageDigest.isEqual(mac, key.mac(challenge, header))) {
+      throw new IOException("does not know the key");
+    }
+    ByteBuffer said = ByteBuffer.wrap(header);
+    int magic = said.getInt();
+    int version = said.get();
+    int answer = said.get();
+    said.getShort();
+    int length = said.getInt();
+    if (magic != ANSWER_MAGIC || version != VERSION || answer < 0 || answer >= Answer.values().length || length < 0
+        || length > BODY_MAX) {
+      throw new IOException("gave an answer that is none");
+    }
+    byte[] digest = new byte[DIGEST_BYTES];
+    said.get(digest);
+    byte[] body = new byte[length];
+    in.readFully(body);
+    if (!MessageDigest.isEqual(digest, digest(body))) {
+      throw new IOException("gave a damaged answer");
+    }
+    return new Reply(Answer.values()[answer], body);
+  }
+
+  private static byte[] digest(byte[] body) {
+    try {
+      return MessageDigest.getInstance("SHA-256").digest(body);
+    } catch (NoSuchAlgorithmException missing) {
+      throw new IllegalStateException(missing);
+    }
+  }
+
+  private static void pause() throws IOException {
+    try {
+      Thread.sleep(PAUSE_MS);
+    } catch (InterruptedException ended) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted", ended);
+    }
+  }
+}

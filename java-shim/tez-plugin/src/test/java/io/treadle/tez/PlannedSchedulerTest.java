@@ -1,0 +1,195 @@
+package io.treadle.tez;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.when;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import org.apache.tez.dag.app.dag.DAGState;
+import org.apache.tez.dag.app.dag.TaskAttempt;
+import org.apache.tez.dag.app.dag.Vertex;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+@Timeout(60)
+class PlannedSchedulerTest {
+  private static final List<String> NATURAL = Arrays.asList("0.0 12-10", "0.1 12-10", "1.0 15-13");
+
+  private final FakeDag fake = FakeDag.diamond();
+  private final ScriptedListener listener = new ScriptedListener();
+
+  @BeforeEach
+  void configure() {
+    fake.configuration.set(PlanSettings.ADDRESSES, "127.0.0.1:1");
+    // longer than any test: what ends the wait is what the test says
+    fake.configuration.set(PlanSettings.WAIT_MS, "60000");
+  }
+
+  private PlannedScheduler scheduler() {
+    return new PlannedScheduler(fake.dag, fake, listener);
+  }
+
+  private void scheduleRoots(PlannedScheduler scheduler) {
+    scheduler.scheduleTaskEx(fake.schedule(0, 0));
+    scheduler.scheduleTaskEx(fake.schedule(0, 1));
+    scheduler.scheduleTaskEx(fake.schedule(1, 0));
+  }
+
+  @Test
+  void tasksWaitForThePlanWithoutAThreadOfTezs() throws Exception {
+    PlannedScheduler scheduler = scheduler();
+    scheduleRoots(scheduler);
+    listener.descriptions.take();
+    assertEquals(Collections.emptyList(), fake.sent());
+    listener.planned(1, 2, 0, 3);
+    assertEquals(Arrays.asList("0.0 36-34", "0.1 36-34", "1.0 15-13"), fake.awaitSent(3));
+    scheduler.scheduleTaskEx(fake.schedule(2, 0));
+    assertEquals("2.0 30-28", fake.sent().get(3));
+  }
+
+  @Test
+  void aPlanThatTakesTooLongIsNotWaitedFor() throws Exception {
+    fake.configuration.set(PlanSettings.WAIT_MS, "50");
+    PlannedScheduler scheduler = scheduler();
+    scheduleRoots(scheduler);
+    assertEquals(NATURAL, fake.awaitSent(3));
+    listener.planned(1, 2, 0, 3);
+    byte[] report = listener.reports.take();
+    assertEquals(0, report[5], "natural order is told");
+    scheduler.scheduleTaskEx(fake.schedule(1, 1));
+    assertEquals("1.1 15-13", fake.sent().get(3), "one order for the whole DAG");
+  }
+
+  @Test
+  void aWrongAnswerMeansNaturalOrder() throws Exception {
+    byte[][] bodies = {
+        {}, {0, 0, 0}, {0, 0, 0, 4}, {-1, -1, -1, -1}, {0, 0, 0, 1, 0, 0, 0, 0}, {127, -1, -1, -1, 0, 0, 0, 0}
+    };
+    for (byte[] body : bodies) {
+      FakeDag each = FakeDag.diamond();
+      each.configuration.set(PlanSettings.ADDRESSES, "127.0.0.1:1");
+      ScriptedListener wrong = new ScriptedListener().answering(PlanListener.Answer.OK, body);
+      new PlannedScheduler(each.dag, each, wrong).scheduleTaskEx(each.schedule(0, 0));
+      assertEquals(Collections.singletonList("0.0 12-10"), each.awaitSent(1));
+    }
+  }
+
+  @Test
+  void aChildBeforeItsParentMeansNaturalOrder() throws Exception {
+    listener.planned(3, 2, 1, 0);
+    scheduleRoots(scheduler());
+    assertEquals(NATURAL, fake.awaitSent(3));
+  }
+
+  @Test
+  void aListenerWithoutAPlanMeansNaturalOrder() throws Exception {
+    for (PlanListener.Answer answer : PlanListener.Answer.values()) {
+      if (answer != PlanListener.Answer.OK) {
+        FakeDag each = FakeDag.diamond();
+        each.configuration.set(PlanSettings.ADDRESSES, "127.0.0.1:1");
+        ScriptedListener unwilling = new ScriptedListener().answering(answer, new byte[0]);
+        new PlannedScheduler(each.dag, each, unwilling).scheduleTaskEx(each.schedule(0, 0));
+        assertEquals(Collections.singletonList("0.0 12-10"), each.awaitSent(1));
+      }
+    }
+  }
+
+  @Test
+  void whatEachPriorityMeansAndWhatEndedIsReported() throws Exception {
+    PlannedScheduler scheduler = scheduler();
+    scheduleRoots(scheduler);
+    listener.planned(1, 2, 0, 3);
+    fake.awaitSent(3);
+    scheduler.taskCompletedEx(fake.completed(1, 0));
+    ByteBuffer report = ByteBuffer.wrap(listener.reports.take());
+    assertEquals(3, report.getInt(), "the DAG's number");
+    assertEquals(0, report.get(), "it runs");
+    assertEquals(1, report.get(), "by plan");
+    assertEquals(4, report.getInt());
+    int[][] table = {{0, 36, 4}, {1, 15, 2}, {2, 30, 2}, {3, 57, 1}};
+    for (int[] row : table) {
+      assertEquals(row[0], report.getInt());
+      assertEquals(row[1], report.getInt());
+      assertEquals(row[2], report.getInt());
+    }
+    ByteBuffer ended = report.getInt() == 1 ? report : ByteBuffer.wrap(listener.reports.take());
+    if (ended != report) {
+      ended.position(14);
+    }
+    assertEquals(1, ended.getInt(), "vertex");
+    assertEquals(0, ended.getInt(), "task");
+    assertEquals(0, ended.getInt(), "attempt");
+    assertEquals(0, ended.get(), "succeeded");
+    assertEquals(1_250, ended.getLong());
+    assertEquals(250, ended.getLong());
+    assertEquals(-1, ended.getLong(), "no counters, no input");
+    assertEquals(-1, ended.getLong(), "no counters, no CPU time");
+    assertEquals(0, ended.remaining());
+  }
+
+  @Test
+  void aWidthThatChangedIsReported() throws Exception {
+    Vertex middle = fake.dag.getVertices().values().stream().skip(2).findFirst().get();
+    listener.planned(1, 2, 0, 3);
+    scheduleRoots(scheduler());
+    ByteBuffer.wrap(listener.reports.take());
+    when(middle.getTotalTasks()).thenReturn(1);
+    ByteBuffer report = ByteBuffer.wrap(listener.reports.take());
+    assertEquals(1, report.getInt(10 + 2 * 12 + 8));
+  }
+
+  @Test
+  void aListenerThatDoesNotKnowTheDagIsToldAnew() throws Exception {
+    listener.planned(1, 2, 0, 3).reporting(PlanListener.Answer.UNKNOWN_DAG);
+    scheduleRoots(scheduler());
+    byte[] refused = listener.reports.take();
+    byte[] again = listener.reports.take();
+    assertEquals(2, listener.descriptions.size());
+    assertTrue(Arrays.equals(refused, again));
+  }
+
+  @Test
+  void theLastReportSaysHowTheDagEnded() throws Exception {
+    listener.planned(1, 2, 0, 3);
+    scheduleRoots(scheduler());
+    listener.reports.take();
+    fake.end(DAGState.SUCCEEDED);
+    assertEquals(1, listener.reports.take()[4]);
+  }
+
+  @Test
+  void moreEndedTasksThanCanWaitAreDropped() {
+    listener.planned(1, 2, 0, 3);
+    DagAgent agent = new DagAgent(fake.dag, DagDescription.of(fake.dag), listener, 0, order -> order);
+    TaskAttempt attempt = fake.attempt(0, 0);
+    for (int i = 0; i < DagAgent.WAITING_MAX + 100; i++) {
+      agent.completed(attempt);
+    }
+    fake.end(DAGState.KILLED);
+    agent.run();
+    int reported = 0;
+    for (byte[] report : listener.reports) {
+      ByteBuffer said = ByteBuffer.wrap(report);
+      assertEquals(2, said.get(4), "it has ended, and has not succeeded");
+      reported += said.getInt(10 + 12 * said.getInt(6));
+    }
+    assertEquals(DagAgent.WAITING_MAX, reported);
+  }
+
+  @Test
+  void settingsThatCannotBeUsedAreRefused() {
+    for (String addresses : new String[] {"", "host", "host:", ":1", "host:0", "host:65536", "host:x"}) {
+      fake.configuration.set(PlanSettings.ADDRESSES, addresses);
+      assertThrows(IllegalArgumentException.class, () -> PlanSettings.read(fake.configuration), addresses);
+    }
+    fake.configuration.set(PlanSettings.ADDRESSES, "rm1.example.org:8047, [::1]:8047");
+    assertEquals(2, PlanSettings.read(fake.configuration).addresses().size());
+    fake.configuration.set(PlanSettings.WAIT_MS, "-1");
+    assertThrows(IllegalArgumentException.class, () -> PlanSettings.read(fake.configuration));
+  }
+}

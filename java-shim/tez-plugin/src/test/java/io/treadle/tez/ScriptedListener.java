@@ -1,0 +1,58 @@
+package io.treadle.tez;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+
+/** A plan listener that answers as it was told. */
+final class ScriptedListener implements PlanListener {
+  final BlockingQueue<byte[]> reports = new LinkedBlockingQueue<>();
+  final BlockingQueue<byte[]> descriptions = new LinkedBlockingQueue<>();
+  private final CountDownLatch answers = new CountDownLatch(1);
+  private final Deque<Answer> reportAnswers = new ArrayDeque<>();
+  private Reply plan = new Reply(Answer.NO_PLAN, new byte[0]);
+
+  /** Lets it answer with a plan. */
+  ScriptedListener planned(int... vertices) {
+    ByteBuffer body = ByteBuffer.allocate(4 + 4 * vertices.length).putInt(vertices.length);
+    for (int vertex : vertices) {
+      body.putInt(vertex);
+    }
+    return answering(Answer.OK, body.array());
+  }
+
+  /** Lets it answer. */
+  ScriptedListener answering(Answer answer, byte[] body) {
+    plan = new Reply(answer, body);
+    answers.countDown();
+    return this;
+  }
+
+  /** Lets it answer its next report otherwise than with OK. */
+  ScriptedListener reporting(Answer answer) {
+    reportAnswers.add(answer);
+    return this;
+  }
+
+  @Override
+  public Reply plan(byte[] description, long waitMs) throws IOException {
+    descriptions.add(description);
+    try {
+      answers.await();
+    } catch (InterruptedException ended) {
+      throw new IOException(ended);
+    }
+    return plan;
+  }
+
+  @Override
+  public Reply report(byte[] report) {
+    reports.add(report);
+    Answer answer = reportAnswers.poll();
+    return new Reply(answer == null ? Answer.OK : answer, new byte[0]);
+  }
+}
