@@ -271,6 +271,21 @@ class Fates:
     container: I64
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class AttemptKeys:
+    """Keys of application attempts, in four words each, and their numbers (`treadle.plans.keys`).
+
+    On the wire, and for the plan listener alone: an engine is never told, nothing shows or records them.
+    """
+
+    application: I32
+    number: I32
+    word0: I64
+    word1: I64
+    word2: I64
+    word3: I64
+
+
 @dataclass(frozen=True, slots=True)
 class TaskEstimates:
     """What somebody knows of the tasks behind request keys, absolute; -1 where a number is not known.
@@ -396,6 +411,7 @@ Event = (
     | Localities
     | Containers
     | Fates
+    | AttemptKeys
     | TaskEstimates
     | PlanRanks
     | StageInputs

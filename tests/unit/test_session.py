@@ -207,6 +207,7 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
         "configuration": 0,
         "error": None,
         "learned": "",
+        "keys_for": [],
         "warnings": [],
     }
     assert caller.send(2).status == ""
@@ -296,6 +297,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
         "configuration": 0,
         "error": error,
         "learned": "",
+        "keys_for": [],
         "warnings": [],
     }
     assert caller.send(3).status == ""

@@ -125,6 +125,9 @@ class Silent:
     def summary(self) -> str:
         return ""
 
+    def keys_for(self) -> list[str]:
+        return []
+
 
 def _run(number: int, map_ms: int) -> JobRun:
     ended_ms = CLUSTER_MS - 10_000 + number

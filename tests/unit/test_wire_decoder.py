@@ -55,7 +55,7 @@ def test_the_fields_of_an_event_are_the_columns_of_its_section_in_order() -> Non
         (42, "<H", 0, "length"),
         (44, "<I", 47, "length"),
         (HEADER, "<H", 0, "section 0.kind"),
-        (HEADER, "<H", 16, "section 0.kind"),
+        (HEADER, "<H", 17, "section 0.kind"),
         (HEADER + 2, "<H", 1, "section 0.reserved"),
         (HEADER + 4, "<I", 0xFFFFFFFF, "STRINGS.length"),
         (HEADER + 8, "<I", 10, "section 0.length"),

@@ -13,7 +13,19 @@ from pydantic_core import ErrorDetails
 from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
-from treadle.config.settings import SECTIONS, SEED_MAX, Assumed, Hold, Limits, Plans, Policy, Profiles, Settings, Source
+from treadle.config.settings import (
+    SECTIONS,
+    SEED_MAX,
+    Assumed,
+    Hold,
+    Limits,
+    Listener,
+    Plans,
+    Policy,
+    Profiles,
+    Settings,
+    Source,
+)
 from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
 
 P = TypeVar("P", bound=Parameters)
@@ -87,17 +99,22 @@ class _Reader:
         chosen = self._mapping(root.get("policy"), ("policy",))
         self._known(chosen, ("policy",), QUESTIONS)
         found = {part: self._part(part, chosen.get(part)) for part in QUESTIONS}
-        hold = self._parameters(Hold, root.get("hold"), ("hold",))
-        assumed = self._parameters(Assumed, root.get("assumed"), ("assumed",))
-        limits = self._parameters(Limits, root.get("limits"), ("limits",))
-        profiles = self._parameters(Profiles, root.get("profiles"), ("profiles",))
-        plans = self._parameters(Plans, root.get("plans"), ("plans",))
+        hold = self._section("hold", Hold, root)
+        assumed = self._section("assumed", Assumed, root)
+        limits = self._section("limits", Limits, root)
+        profiles = self._section("profiles", Profiles, root)
+        plans = self._section("plans", Plans, root)
+        listener = self._section("listener", Listener, root)
         seed = self._seed(root.get("seed", 0))
         policy = {part: choice for part, choice in found.items() if choice is not None}
-        if self._problems or hold is None or assumed is None or limits is None or profiles is None or plans is None:
+        if self._problems:
             raise ConfigError(self._document.file, self._problems)
         source = Source(self._document.file, text, self._part_files)
-        return Settings(Policy(**policy), hold, assumed, limits, seed, source, profiles, plans)
+        return Settings(Policy(**policy), hold, assumed, limits, seed, source, profiles, plans, listener)
+
+    def _section(self, name: str, model: type[P], root: dict[str, Any]) -> P:
+        """Return a section; its defaults if something in it is wrong, which is then noted."""
+        return self._parameters(model, root.get(name), (name,)) or model()
 
     def _wrong(self, path: Path, text: str) -> None:
         self._problems.append(self._document.problem(path, text))

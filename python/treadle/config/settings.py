@@ -110,6 +110,16 @@ class Plans(Parameters):
     remembered: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
 
 
+class Listener(Parameters):
+    """A port where Tez application ask for plans and report; read when a sidecar starts (docs/tez-plugin.md)."""
+
+    address: str = Field(
+        default="",
+        description="An address of this host that nodes of the cluster reach; empty: there is no such port.",
+    )
+    port: int = Field(default=8047, ge=1, le=65_535, description="The same on each ResourceManager's host.")
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The five parts of the policy (`treadle.config.parts.QUESTIONS`)."""
@@ -161,6 +171,7 @@ class Settings:
     """None if they were not read from a file."""
     profiles: Profiles = field(default_factory=Profiles)
     plans: Plans = field(default_factory=Plans)
+    listener: Listener = field(default_factory=Listener)
 
     @property
     def digest(self) -> str:
@@ -174,6 +185,7 @@ SECTIONS: dict[str, type[Parameters]] = {
     "limits": Limits,
     "profiles": Profiles,
     "plans": Plans,
+    "listener": Listener,
 }
 """The keys of treadle.yaml besides ``policy`` and ``seed``, which are of their own kind."""
 

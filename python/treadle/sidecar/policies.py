@@ -23,9 +23,10 @@ from treadle.events import PolicySwitch
 from treadle.policy.file_parts import PartFailure, PartStoppedError
 from treadle.sidecar.live import has_file_parts, read_live_settings
 from treadle.sidecar.memory import PolicyMemory, state_folder
+from treadle.sidecar.plans import open_plans
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
-from treadle.sidecar.teller import LiveTeller
+from treadle.sidecar.teller import LiveTeller, Tellers
 from treadle.sidecar.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
+        live, plans = LiveTeller(recorder), open_plans(settings, recorder.remember)
         session = Session(
             self.make_engine,
             self.read,
@@ -109,7 +111,7 @@ class LivePolicies:
             keeper=self,
             submit=_beside,
             observer=recorder,
-            teller=LiveTeller(recorder),
+            teller=live if plans is None else Tellers(live, plans),
         )
         session.say(self.refusal)
         return session

@@ -154,6 +154,11 @@ class ProfileRecorder:
         """Return in a few words how many of the jobs that run are told of earlier runs; empty without a store."""
         return self._history.summary() if self._enabled else ""
 
+    def remember(self, run: JobRun) -> None:
+        """Take a finished job that somebody else saw; it goes into the store with the next frame."""
+        if self._enabled:
+            self._runs.append(run)
+
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why nothing is remembered now."""
         problem = self._problem

@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 from treadle.config.errors import ConfigError
 from treadle.config.settings import Settings
-from treadle.events import Event, PolicySwitch, Samples
+from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.status import Status
 from treadle.sidecar.told import TOLD_KEPT, Told
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, encode_answer
-from treadle.wire.decoder import Frame, FrameDecoder
+from treadle.wire.decoder import Frame, FrameDecoder, without_keys
 from treadle.wire.errors import WireError
 from treadle.wire.header import FrameHeader, read_frame_header
 
@@ -110,6 +110,9 @@ class Teller(Protocol):
     def summary(self) -> str:
         """Return in a few words what is known, for the status; empty if there is nothing to say."""
 
+    def keys_for(self) -> Sequence[str]:
+        """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
+
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
 
@@ -186,7 +189,7 @@ class Session:
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = 0
-        self._status = Status("")
+        self._status = Status("", keys_for=() if teller is None else tuple(teller.keys_for()))
         self._note_policy()
 
     def say(self, policy_error: str) -> None:
@@ -212,7 +215,7 @@ class Session:
             decoded = self._decoder.decode(frame)
             proposals = self._answer(decoded)
             if self._observer is not None:
-                self._observer.take(frame)
+                self._observer.take(without_keys(frame))
         except WireError as error:
             self._lose(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
@@ -244,7 +247,7 @@ class Session:
         header = frame.header
         try:
             self._reconfigure(header.configuration)
-            self._engine.apply(frame.events)
+            self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
             self._tell(frame)
             self._lost = self._refusing = False
             if header.more:

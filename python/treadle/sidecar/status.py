@@ -24,6 +24,8 @@ class Status:
     warnings: tuple[str, ...] = ()
     learned: str = ""
     """What is known of the jobs that run, in a few words."""
+    keys_for: tuple[str, ...] = ()
+    """Types of the applications whose keys the frames should bring."""
     _sent: str = ""
 
     BYTES_MAX: ClassVar[int] = 65_536
@@ -50,6 +52,7 @@ class Status:
                 "configuration": self.configuration,
                 "error": error[:_TEXT_MAX] or None,
                 "learned": self.learned[:_TEXT_MAX],
+                "keys_for": list(self.keys_for),
                 "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
             }
         )

@@ -15,6 +15,7 @@ from treadle.events import Applications, ApplicationState, Event, Samples, TaskE
 from treadle.profiles.samples import Sample, sample_at, samples_event
 from treadle.profiles.store import SAMPLES_MAX
 from treadle.sidecar.history import Moment, ToldKey
+from treadle.sidecar.session import Teller
 from treadle.sidecar.staging import ToldSplits
 from treadle.stages.splits import SplitFollower
 from treadle.wire.decoder import Frame
@@ -91,6 +92,10 @@ class LiveTeller:
         """Return in a few words what is known; empty if nothing is remembered."""
         return self._sources.summary()
 
+    def keys_for(self) -> Sequence[str]:
+        """Return no type: no keys are wanted here."""
+        return ()
+
     def _follow(self, frame: Frame) -> None:
         if frame.header.snapshot:
             self._moment = Moment(frame.header.epoch, frame.header.sequence)
@@ -150,3 +155,32 @@ class LiveTeller:
                 unknown,
             ),
         )
+
+
+class Tellers:
+    """Several tellers as one; what a later one says of a request key counts."""
+
+    def __init__(self, *tellers: Teller) -> None:
+        self._tellers = tellers
+
+    def tell(self, frame: Frame) -> list[Event]:
+        """Return what all of them tell."""
+        return [event for teller in self._tellers for event in teller.tell(frame)]
+
+    def learn(self, samples: Samples) -> None:
+        """Take what the engine's pilots have said."""
+        for teller in self._tellers:
+            teller.learn(samples)
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over."""
+        for teller in self._tellers:
+            teller.forget()
+
+    def summary(self) -> str:
+        """Return what all of them know."""
+        return "; ".join(filter(None, (teller.summary() for teller in self._tellers)))
+
+    def keys_for(self) -> Sequence[str]:
+        """Return the types of the applications whose keys any of them wants."""
+        return [type_ for teller in self._tellers for type_ in teller.keys_for()]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.wire.errors import WireError
-from treadle.wire.header import FRAME_HEADER, SECTION_HEADER, FrameHeader, read_frame_header
+from treadle.wire.header import FRAME_HEADER, SECTION_HEADER, FrameHeader, read_frame_header, write_frame_header
 from treadle.wire.plans import EVENT_TYPES, SectionPlan, out_of_bounds, plans, view
 from treadle.wire.schema import SECTIONS
 
@@ -23,6 +23,7 @@ NAMES_MAX: Final = 1 << 22
 """The most texts between two snapshots. Past it a frame is refused, and the snapshot then asked for starts afresh."""
 
 _STRINGS: Final = SECTIONS["STRINGS"].kind
+_KEYS: Final = SECTIONS["KEYS"].kind
 
 
 class Frame(NamedTuple):
@@ -144,6 +145,18 @@ class FrameDecoder:
         if len(settings) != rows:
             raise WireError("SETTINGS.key", "a key is there twice")
         return events.Settings(settings)
+
+
+def without_keys(frame: bytes) -> bytes:
+    """Return a well-formed frame without the keys of application attempts, for whoever keeps frames."""
+    header, sections = read_frame_header(frame)
+    offset = FRAME_HEADER.size
+    for _ in range(sections):
+        kind, _, _, length = SECTION_HEADER.unpack_from(frame, offset)
+        if kind == _KEYS:  # the last kind there is
+            return write_frame_header(header, sections - 1, offset) + frame[FRAME_HEADER.size : offset]
+        offset += SECTION_HEADER.size + length
+    return frame
 
 
 def _section_header(frame: bytes, offset: int, position: int, last_kind: int) -> tuple[int, int, int, int]:

@@ -89,6 +89,7 @@ EVENT_TYPES: Final[dict[str, type[events.Event]]] = {
     "LOCALITIES": events.Localities,
     "CONTAINERS": events.Containers,
     "FATES": events.Fates,
+    "KEYS": events.AttemptKeys,
 }
 """The sections that become an event column by column, in the same order; the first three need their texts looked up."""
 

@@ -81,4 +81,5 @@ SECTIONS: Final[dict[str, Section]] = {
         " by_treadle:u8 am:u8 capability:R*i64",
     ),
     "FATES": _section(15, "sequence:i64 position:i32 fate:u8 container:i64"),
+    "KEYS": _section(16, "application:i32 number:i32 word0:i64 word1:i64 word2:i64 word3:i64"),
 }

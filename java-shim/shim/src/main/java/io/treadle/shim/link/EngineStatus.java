@@ -4,12 +4,16 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
+import java.util.Set;
 
 /** The status text of an answer, read. */
 final class EngineStatus {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int WARNINGS = 20;
+  private static final int TYPES = 20;
   private static final int TEXT_CHARACTERS = 1000;
 
   private final String policy;
@@ -17,19 +21,21 @@ final class EngineStatus {
   private final String error;
   private final String learned;
   private final List<String> warnings;
+  private final Set<String> keysFor;
 
-  private EngineStatus(
-      String policy, boolean overridesGuarantees, String error, String learned, List<String> warnings) {
+  private EngineStatus(String policy, boolean overridesGuarantees, String error, String learned, List<String> warnings,
+      Set<String> keysFor) {
     this.policy = policy;
     this.overridesGuarantees = overridesGuarantees;
     this.error = error;
     this.learned = learned;
     this.warnings = warnings;
+    this.keysFor = keysFor;
   }
 
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "configuration": int, "error": text or null,
-   * "learned": text, "warnings": [text, ...]}}.
+   * "learned": text, "keys_for": [text, ...], "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */
@@ -44,10 +50,16 @@ final class EngineStatus {
         warnings.add(cut(warning.asText()));
       }
     }
+    Set<String> keysFor = new HashSet<>();
+    for (JsonNode type : root.path("keys_for")) {
+      if (keysFor.size() < TYPES) {
+        keysFor.add(cut(type.asText()).toUpperCase(Locale.ROOT));
+      }
+    }
     String error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
     boolean overrides = root.path("overrides_guarantees").asBoolean(false);
     String learned = cut(root.path("learned").asText(""));
-    return new EngineStatus(root.path("policy").asText(""), overrides, error, learned, warnings);
+    return new EngineStatus(root.path("policy").asText(""), overrides, error, learned, warnings, keysFor);
   }
 
   /** These texts go to the RM's log. */
@@ -78,5 +90,10 @@ final class EngineStatus {
   /** What an administrator should know, at most 20. */
   List<String> warnings() {
     return warnings;
+  }
+
+  /** The types, in upper case, of the applications whose keys the engine wants. */
+  Set<String> keysFor() {
+    return keysFor;
   }
 }

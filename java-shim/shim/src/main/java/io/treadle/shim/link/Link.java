@@ -273,6 +273,7 @@ public final class Link implements Runnable {
       EngineStatus status = EngineStatus.parse(answer.status());
       metrics.policy(status.policy());
       metrics.learned(status.learned());
+      mirror.keysFor(status.keysFor());
       stage.overridesGuarantees(status.overridesGuarantees());
       if (!status.error().isEmpty()) {
         metrics.error(status.error());

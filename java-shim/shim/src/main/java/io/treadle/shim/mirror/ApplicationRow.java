@@ -6,6 +6,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
@@ -34,6 +36,8 @@ final class ApplicationRow {
   int askingKeys;
   Set<String> blacklist = new HashSet<>();
   int containers = -1;
+  /** The token whose key was sent last. */
+  Token<AMRMTokenIdentifier> keyToken;
   final long[] used;
   final long[] headroom;
 

@@ -8,6 +8,7 @@ import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.FrameHeader;
 import io.treadle.shim.wire.FrameWriter;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -37,6 +38,7 @@ public final class Mirror implements Directory {
   private final UsageSection usages = new UsageSection(queues);
   private final RequestSection requests;
   private final BlacklistSection blacklists;
+  private final KeySection keys = new KeySection();
   private final ContainerSection containers;
   private final Sweep applicationSweep;
   private final Sweep headroomSweep = new Sweep(100);
@@ -67,7 +69,14 @@ public final class Mirror implements Directory {
   public void start(long newEpoch) {
     epoch = newEpoch;
     sequence = 0;
+    // Another engine: it has to ask for them itself.
+    keys.types(Collections.emptySet());
     journal.snapshotNeeded();
+  }
+
+  /** Writes from now on the keys of attempts of applications of these types, in upper case. */
+  public void keysFor(Set<String> types) {
+    keys.types(types);
   }
 
   /** Makes the next frame a snapshot, in the same epoch. */
@@ -145,6 +154,7 @@ public final class Mirror implements Directory {
     requests.review(draft, row);
     blacklists.review(draft, row);
     blacklists.writeTags(draft, row);
+    keys.review(draft, row);
     usages.touch(row);
     users.touch(row.queue);
     limits.touch(queues.row(row.queue));
@@ -254,6 +264,7 @@ public final class Mirror implements Directory {
         if (row.state != ApplicationRow.GONE) {
           requests.review(draft, row);
           blacklists.review(draft, row);
+          keys.review(draft, row);
           usages.touch(row);
         }
       }

@@ -41,7 +41,9 @@ public enum Section {
   CONTAINERS(14, false, "container:i64 application:i32 priority:i32 node:i32 event:u8 time_ms:i64 created_ms:i64"
       + " exit_status:i32 by_treadle:u8 am:u8 capability:R*i64"),
   /** What became of proposals. */
-  FATES(15, false, "sequence:i64 position:i32 fate:u8 container:i64");
+  FATES(15, false, "sequence:i64 position:i32 fate:u8 container:i64"),
+  /** Keys of application attempts, if the engine wants them. */
+  KEYS(16, false, "application:i32 number:i32 word0:i64 word1:i64 word2:i64 word3:i64");
 
   private final int kind;
   private final boolean whole;

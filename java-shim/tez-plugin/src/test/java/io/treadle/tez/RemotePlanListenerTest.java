@@ -1,0 +1,218 @@
+package io.treadle.tez;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.security.MessageDigest;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import org.apache.hadoop.io.Text;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+@Timeout(60)
+class RemotePlanListenerTest {
+  private static final byte[] PASSWORD = new byte[20];
+  private static final AttemptKey KEY = AttemptKey.of(FakeDag.ATTEMPT, 5, PASSWORD);
+
+  private final ScheduledExecutorService clock = Executors.newScheduledThreadPool(1);
+
+  /** What a listener does with a connection. */
+  private interface Behaviour {
+    void serve(DataInputStream in, OutputStream out) throws Exception;
+  }
+
+  /** A listener of one behaviour. */
+  private static final class Server implements AutoCloseable {
+    final ServerSocket socket;
+
+    Server(Behaviour behaviour) throws IOException {
+      socket = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.2"));
+      Thread thread = new Thread(() -> {
+        while (!socket.isClosed()) {
+          try (Socket connected = socket.accept()) {
+            behaviour.serve(new DataInputStream(connected.getInputStream()), connected.getOutputStream());
+          } catch (Exception ended) {
+            continue;
+          }
+        }
+      });
+      thread.setDaemon(true);
+      thread.start();
+    }
+
+    InetSocketAddress address() {
+      return InetSocketAddress.createUnresolved("127.0.0.2", socket.getLocalPort());
+    }
+
+    @Override
+    public void close() throws IOException {
+      socket.close();
+    }
+  }
+
+  @AfterEach
+  void stop() {
+    clock.shutdownNow();
+  }
+
+  private PlanListener client(InetSocketAddress... addresses) {
+    return new RemotePlanListener(Arrays.asList(addresses), () -> Collections.singletonList(KEY), clock);
+  }
+
+  private static byte[] challenge() {
+    return ByteBuffer.allocate(RemotePlanListener.CHALLENGE_BYTES).putInt(RemotePlanListener.CHALLENGE_MAGIC)
+        .put((byte) 1).array();
+  }
+
+  private static byte[] answer(AttemptKey key, byte[] challenge, int status, byte[] body, int length) throws Exception {
+    byte[] header = ByteBuffer.allocate(RemotePlanListener.ANSWER_BYTES).putInt(RemotePlanListener.ANSWER_MAGIC)
+        .put((byte) 1).put((byte) status).putShort((short) 0).putInt(length)
+        .put(MessageDigest.getInstance("SHA-256").digest(body)).array();
+    byte[] mac = key.mac(challenge, header);
+    return ByteBuffer.allocate(header.length + mac.length + body.length).put(header).put(mac).put(body).array();
+  }
+
+  /** Answers as it should, after checking what was said. */
+  private static void well(DataInputStream in, OutputStream out) throws Exception {
+    byte[] challenge = challenge();
+    out.write(challenge);
+    byte[] header = new byte[RemotePlanListener.REQUEST_BYTES];
+    byte[] mac = new byte[AttemptKey.MAC_BYTES];
+    in.readFully(header);
+    in.readFully(mac);
+    assertArrayEquals(KEY.mac(challenge, header), mac);
+    byte[] body = new byte[ByteBuffer.wrap(header).getInt(8)];
+    in.readFully(body);
+    out.write(answer(KEY, challenge, 0, body, body.length));
+  }
+
+  @Test
+  void anAnswerComesBack() throws Exception {
+    try (Server server = new Server(RemotePlanListenerTest::well)) {
+      byte[] body = {1, 2, 3};
+      PlanListener.Reply reply = client(server.address()).plan(body, 10_000);
+      assertEquals(PlanListener.Answer.OK, reply.answer());
+      assertArrayEquals(body, reply.body());
+    }
+  }
+
+  @Test
+  void theListenerOfTheOtherResourceManagerIsAskedWhereOneDoesNotAnswer() throws Exception {
+    try (Server gone = new Server((in, out) -> { });
+        Server server = new Server(RemotePlanListenerTest::well)) {
+      PlanListener client = client(gone.address(), server.address());
+      assertEquals(PlanListener.Answer.OK, client.report(new byte[] {1}).answer());
+      gone.socket.close();
+      assertEquals(PlanListener.Answer.OK, client.report(new byte[] {1}).answer());
+    }
+  }
+
+  @Test
+  void whateverIsNoAnswerIsNotTaken() throws Exception {
+    AttemptKey other = AttemptKey.of(FakeDag.ATTEMPT, 5, new byte[] {1});
+    byte[] none = new byte[0];
+    List<Behaviour> wrong = Arrays.asList(
+        (in, out) -> out.write("HTTP/1.1 400 Bad Request, and so on and so forth".getBytes("US-ASCII")),
+        (in, out) -> out.write(new byte[] {'T', 'R', 'D', 'C'}),
+        (in, out) -> {
+          out.write(challenge());
+          out.write(answer(other, challenge(), 0, none, 0));
+        },
+        (in, out) -> {
+          out.write(challenge());
+          out.write(answer(KEY, challenge(), 99, none, 0));
+        },
+        (in, out) -> {
+          out.write(challenge());
+          out.write(answer(KEY, challenge(), 0, none, Integer.MAX_VALUE));
+        },
+        (in, out) -> {
+          out.write(challenge());
+          byte[] damaged = answer(KEY, challenge(), 0, new byte[] {1}, 1);
+          damaged[damaged.length - 1] = 2;
+          out.write(damaged);
+        });
+    for (Behaviour behaviour : wrong) {
+      try (Server server = new Server((in, out) -> {
+        behaviour.serve(in, out);
+        in.skipBytes(1 << 20);
+      })) {
+        assertThrows(IOException.class, () -> client(server.address()).report(new byte[] {1}));
+      }
+    }
+  }
+
+  @Test
+  void aListenerThatSaysNothingIsNotWaitedForForLong() throws Exception {
+    try (Server server = new Server((in, out) -> in.read())) {
+      assertThrows(IOException.class, () -> client(server.address()).plan(new byte[] {1}, 200));
+    }
+  }
+
+  @Test
+  void aListenerThatNeverEndsIsNotListenedToForLong() throws Exception {
+    try (Server server = new Server((in, out) -> {
+      while (true) {
+        out.write(challenge());
+      }
+    })) {
+      assertThrows(IOException.class, () -> client(server.address()).plan(new byte[] {1}, 200));
+    }
+  }
+
+  @Test
+  void aBodyThatIsTooLongIsNotSent() {
+    byte[] body = new byte[RemotePlanListener.BODY_MAX + 1];
+    assertThrows(IOException.class, () -> client(InetSocketAddress.createUnresolved("127.0.0.2", 1)).report(body));
+  }
+
+  /** The shim in the ResourceManager makes the same of the same password. */
+  @Test
+  void theKeyOfAPassword() throws Exception {
+    byte[] password = new byte[20];
+    for (int i = 0; i < password.length; i++) {
+      password[i] = (byte) i;
+    }
+    javax.crypto.Mac mac = javax.crypto.Mac.getInstance("HmacSHA256");
+    byte[] key = new byte[32];
+    String hex = "d1999eeec1fa2fc261a10f046e7c735b1d0d0cb0a14705085030752e8d2d5f8a";
+    for (int i = 0; i < key.length; i++) {
+      key[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
+    }
+    mac.init(new javax.crypto.spec.SecretKeySpec(key, "HmacSHA256"));
+    assertArrayEquals(mac.doFinal(password), AttemptKey.of(FakeDag.ATTEMPT, 5, password).mac(password));
+  }
+
+  @Test
+  void keysComeFromTheTokensOfTheAttempt() throws Exception {
+    UserGroupInformation user = UserGroupInformation.createRemoteUser("ann");
+    AMRMTokenIdentifier mine = new AMRMTokenIdentifier(FakeDag.ATTEMPT, 5);
+    user.addToken(new Text("mine"), new Token<>(mine.getBytes(), PASSWORD, mine.getKind(), new Text("mine")));
+    user.addToken(new Text("else"), new Token<>(new byte[] {1}, PASSWORD, new Text("ELSE"), new Text("else")));
+    UserGroupInformation renewed = UserGroupInformation.createRemoteUser("ann");
+    AMRMTokenIdentifier next = new AMRMTokenIdentifier(FakeDag.ATTEMPT, 6);
+    renewed.addToken(new Text("mine"), new Token<>(next.getBytes(), PASSWORD, next.getKind(), new Text("mine")));
+    List<AttemptKey> keys = AttemptKey.of(FakeDag.ATTEMPT, Arrays.asList(renewed, user, user));
+    assertEquals(2, keys.size());
+    assertEquals(6, keys.get(0).number());
+    assertEquals(5, keys.get(1).number());
+    assertArrayEquals(KEY.mac(PASSWORD), keys.get(1).mac(PASSWORD));
+  }
+}

@@ -1,0 +1,1 @@
+"""Plans for application masters: a listener that serves plans and takes reports (docs/tez-plugin.md)."""

@@ -1,0 +1,260 @@
+"""What application masters asked and reported: plans go out, and what is known of each DAG is kept for the engine.
+
+Called on the listener's threads and on the thread that decides; no socket or file of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final, NamedTuple
+
+from treadle.config.settings import Plans
+from treadle.dag.dag import Dag, DagError, Stage, ordered
+from treadle.planner.online import Group, Machines, machines_of, plan_online
+from treadle.plans.history import History, run_of
+from treadle.plans.keys import Attempt
+from treadle.plans.protocol import (
+    TASKS_MAX,
+    Header,
+    Kind,
+    Outcome,
+    PlanRequest,
+    Report,
+    Status,
+    plan_body,
+    read_plan_request,
+    read_report,
+)
+from treadle.profiles.prediction import Prediction
+from treadle.profiles.recurrence import RecurrenceKey, recurrence_key
+from treadle.profiles.sketch import DurationSketch
+
+_log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX: Final = 10_000
+"""Attempts whose DAG is kept; the one that asked least recently is forgotten first."""
+
+PLAN_TASKS_MAX: Final = 2_000_000
+"""A DAG with more tasks than this is not planned."""
+
+BUSY_S: Final = 1.5
+"""One plan is made at a time; who would wait longer is told `BUSY`."""
+
+DURATION_MS: Final = 10_000
+"""How long tasks are taken to run of vertices of which nothing is known: all alike."""
+
+SEEN_MIN: Final = 3
+"""So many ended tasks of a vertex say more than its earlier runs; all of them, if it has fewer."""
+
+Amounts = tuple[tuple[str, float], ...]
+
+
+class VertexView(NamedTuple):
+    """What the engine should know of a vertex."""
+
+    low: int
+    """The largest of its three request priorities."""
+    score: float
+    """tpriScore: 1 first, 0 last; -1 if there is no plan."""
+    duration_ms: int
+    """-1 if not known; so are the next two."""
+    deviation_ms: int
+    tasks_left: int
+
+
+class DagView(NamedTuple):
+    """What the engine should know of the DAG that an attempt runs."""
+
+    version: int
+    """Another one whenever anything has changed."""
+    vertices: tuple[VertexView, ...]
+    """Those whose priorities are known."""
+
+
+@dataclass(eq=False)
+class _Record:
+    key: RecurrenceKey
+    request: PlanRequest
+    predictions: dict[int, Prediction]
+    scores: dict[int, float]
+    version: int
+    low: dict[int, int] = field(default_factory=dict)
+    tasks: dict[int, int] = field(default_factory=dict)
+    durations: dict[int, DurationSketch] = field(default_factory=dict)
+    first_ms: int = -1
+    last_ms: int = -1
+    done: bool = False
+
+
+class PlanDesk:
+    """Serves requests, and tells what it learns by them. For several threads."""
+
+    def __init__(self, plans: Plans, history: History) -> None:
+        self._plans = plans
+        self._history = history
+        self._applications: dict[Attempt, RecurrenceKey] = {}
+        self._records: dict[Attempt, _Record] = {}
+        self._nodes: Mapping[int, Amounts] = {}
+        self._versions = 0
+        self._lock = Lock()
+        self._planning = Lock()
+
+    def meet(self, attempt: Attempt, key: RecurrenceKey) -> None:
+        """Take who runs an attempt, and in which queue; the name in the key is replaced by that of each DAG."""
+        with self._lock:
+            self._applications[attempt] = key
+
+    def part(self, attempt: Attempt) -> None:
+        """Forget an attempt, which has ended."""
+        with self._lock:
+            self._applications.pop(attempt, None)
+            self._records.pop(attempt, None)
+
+    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+        """Take what each usable node has of each resource that counts; not changed afterwards."""
+        self._nodes = nodes
+
+    def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
+        """Answer an authenticated request.
+
+        Raises:
+            MessageError: its body is damaged.
+        """
+        if header.kind is Kind.PLAN:
+            return self._plan(header.attempt, read_plan_request(body))
+        return self._report(header.attempt, read_report(body)), b""
+
+    def view(self, attempt: Attempt) -> DagView | None:
+        """Return what is known of the DAG that an attempt runs; None if it runs none."""
+        with self._lock:
+            record = self._records.get(attempt)
+            return None if record is None or record.done else _view(record)
+
+    def version(self, attempt: Attempt) -> int:
+        """Return `DagView.version`; 0 if the attempt runs no DAG."""
+        record = self._records.get(attempt)
+        return 0 if record is None or record.done else record.version
+
+    def _plan(self, attempt: Attempt, request: PlanRequest) -> tuple[Status, bytes]:
+        with self._lock:
+            application = self._applications.get(attempt)
+        if application is None:
+            return Status.BUSY, b""
+        key = recurrence_key(application.user, application.queue, application.type, request.name)
+        predictions = self._history.predict(key, request)
+        plan = None
+        try:
+            dag = _dag(request, predictions, self._history.widths(key))
+            if self._plans.schedules and dag.tasks <= PLAN_TASKS_MAX and dag.stages:
+                if not self._planning.acquire(timeout=BUSY_S):
+                    return Status.BUSY, b""
+                try:
+                    plan = plan_online(dag, self._machines(request), self._plans.schedules)
+                finally:
+                    self._planning.release()
+        except DagError as error:
+            _log.info("%s is not planned: %s", attempt, error)
+        scores = {} if plan is None else {stage.id: plan.stage_score(stage.id) for stage in plan.dag.stages}
+        with self._lock:
+            self._records.pop(attempt, None)
+            self._versions += 1
+            self._records[attempt] = _Record(key, request, predictions, scores, self._versions)
+            while len(self._records) > ATTEMPTS_MAX:
+                del self._records[next(iter(self._records))]
+        return (Status.NO_PLAN, b"") if plan is None else (Status.OK, plan_body(plan.stage_order()))
+
+    def _machines(self, request: PlanRequest) -> Machines:
+        """Return what to plan on: the cluster as far as it is known, else one machine for each task at a time."""
+        groups = [Group(dict(has), count) for has, count in sorted(Counter(self._nodes.values()).items())]
+        if groups:
+            return machines_of(groups, self._plans.cluster_share)
+        largest: dict[str, float] = {}
+        for vertex in request.vertices:
+            for name, amount in vertex.demand.items():
+                largest[name] = max(largest.get(name, 0.0), float(amount))
+        return Machines(largest, 1)
+
+    def _report(self, attempt: Attempt, report: Report) -> Status:
+        run = None
+        with self._lock:
+            record = self._records.get(attempt)
+            if record is None or record.request.dag != report.dag:
+                return Status.UNKNOWN_DAG
+            _take(record, report)
+            self._versions += 1
+            record.version = self._versions
+            if report.state == 1 and not record.done and record.first_ms >= 0:
+                ids = (vertex.id for vertex in record.request.vertices)
+                durations = {vertex: record.durations.get(vertex, DurationSketch()) for vertex in ids}
+                times_ms = (record.first_ms, record.last_ms)
+                run = run_of(record.key, attempt, record.request, record.tasks, durations, times_ms)
+            record.done = record.done or report.state != 0
+        if run is not None:
+            self._history.put(run)
+        return Status.OK
+
+
+def _dag(request: PlanRequest, predictions: Mapping[int, Prediction], widths: Mapping[str, int]) -> Dag:
+    """Return a DAG as the planner takes it: a vertex whose width is not known has its usual one, or one task.
+
+    Raises:
+        DagError: it contradicts itself.
+    """
+    tasks = {
+        vertex.id: max(vertex.tasks if vertex.tasks >= 0 else widths.get(vertex.name, 1), 1)
+        for vertex in request.vertices
+    }
+    return ordered(
+        request.name,
+        tuple(
+            Stage(
+                vertex.id,
+                tasks[vertex.id],
+                predictions[vertex.id].duration_ms if vertex.id in predictions else DURATION_MS,
+                {name: float(amount) for name, amount in vertex.demand.items()},
+                tuple(vertex.parents),
+                frozenset(
+                    parent
+                    for parent, single in vertex.parents.items()
+                    if single and tasks.get(parent) == tasks[vertex.id]
+                ),
+                name=vertex.name,
+            )
+            for vertex in request.vertices
+        ),
+    )
+
+
+def _take(record: _Record, report: Report) -> None:
+    ids = {vertex.id for vertex in record.request.vertices}
+    for now in report.vertices:
+        if now.id in ids and now.low >= 3:
+            record.low[now.id], record.tasks[now.id] = now.low, now.tasks
+    for ended in report.ended:
+        if ended.vertex in ids and ended.outcome is Outcome.SUCCEEDED and 0 <= ended.took_ms <= ended.ended_ms:
+            record.durations.setdefault(ended.vertex, DurationSketch()).add(ended.took_ms)
+            start_ms = ended.ended_ms - ended.took_ms
+            record.first_ms = start_ms if record.first_ms < 0 else min(record.first_ms, start_ms)
+            record.last_ms = max(record.last_ms, ended.ended_ms)
+
+
+def _view(record: _Record) -> DagView:
+    views = []
+    for vertex in record.request.vertices:
+        if vertex.id not in record.low:
+            continue
+        tasks, seen = record.tasks[vertex.id], record.durations.get(vertex.id)
+        ended = 0 if seen is None else seen.count
+        left = max(tasks - ended, 0) if 0 <= tasks <= TASKS_MAX else -1
+        duration_ms = deviation_ms = -1
+        if seen is not None and ended >= min(SEEN_MIN, max(tasks, 1)):
+            duration_ms, deviation_ms = round(seen.mean_ms), round(seen.deviation_ms)
+        elif vertex.id in record.predictions:
+            duration_ms, deviation_ms = record.predictions[vertex.id][:2]
+        score = record.scores.get(vertex.id, -1.0)
+        views.append(VertexView(record.low[vertex.id], score, duration_ms, deviation_ms, left))
+    return DagView(record.version, tuple(views))

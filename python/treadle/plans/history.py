@@ -1,0 +1,96 @@
+"""How long tasks of recurring DAGs took: those that were reported, and those that the store of profiles remembers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Final
+
+from treadle.plans.keys import Attempt
+from treadle.plans.protocol import PlanRequest
+from treadle.profiles.prediction import Prediction, predicted
+from treadle.profiles.profile import JobProfile, with_run
+from treadle.profiles.recurrence import RecurrenceKey
+from treadle.profiles.run import JobRun, Measured, StageRun
+from treadle.profiles.sketch import DurationSketch
+
+JOBS_MAX: Final = 1_000
+"""Recurring DAGs that are remembered without a store; the one used least recently is forgotten first."""
+
+FindProfile = Callable[[RecurrenceKey], JobProfile | None]
+
+
+class History:
+    """Profiles of DAGs by user, queue and name. For several threads."""
+
+    def __init__(self, find: FindProfile = lambda _: None, remember: Callable[[JobRun], None] = lambda _: None) -> None:
+        """Begin with what is in a store.
+
+        Args:
+            find: a profile of the store; None if there is none
+            remember: is given each DAG that has succeeded, for the store
+        """
+        self._find = find
+        self._remember = remember
+        self._profiles: OrderedDict[RecurrenceKey, JobProfile] = OrderedDict()
+        self._lock = Lock()
+
+    def predict(self, key: RecurrenceKey, request: PlanRequest) -> dict[int, Prediction]:
+        """Return how long tasks of each vertex will take, by its id; those alone of which something is known."""
+        with self._lock:
+            profile = self._profiles.get(key)
+        profile = profile or self._find(key)
+        if profile is None:
+            return {}
+        stages = {stage.name: stage for stage in profile.stages if stage.measured is Measured.TASKS}
+        said = {
+            vertex.id: predicted(stages[vertex.name], vertex.demand)
+            for vertex in request.vertices
+            if vertex.name in stages
+        }
+        return {vertex: prediction for vertex, prediction in said.items() if prediction is not None}
+
+    def widths(self, key: RecurrenceKey) -> dict[str, int]:
+        """Return how many tasks each vertex usually has, by its name."""
+        with self._lock:
+            profile = self._profiles.get(key)
+        profile = profile or self._find(key)
+        return {} if profile is None else {stage.name: stage.width for stage in profile.stages}
+
+    def put(self, run: JobRun) -> None:
+        """Take a DAG that has succeeded."""
+        with self._lock:
+            before = self._profiles.pop(run.key, None)
+            after = with_run(before, run) or before
+            if after is not None:
+                self._profiles[run.key] = after
+            while len(self._profiles) > JOBS_MAX:
+                self._profiles.popitem(last=False)
+        self._remember(run)
+
+
+def run_of(
+    key: RecurrenceKey,
+    attempt: Attempt,
+    request: PlanRequest,
+    widths: Mapping[int, int],
+    durations: Mapping[int, DurationSketch],
+    times_ms: tuple[int, int],
+) -> JobRun:
+    """Return a DAG that has succeeded, as the store of profiles takes it; ``times_ms`` are its start and end."""
+    names = {vertex.id: vertex.name for vertex in request.vertices}
+    stages = tuple(
+        StageRun(
+            vertex.name,
+            max(widths.get(vertex.id, vertex.tasks), 0),
+            durations[vertex.id],
+            vertex.demand,
+            tuple(names[parent] for parent in vertex.parents),
+            one_to_one=tuple(names[parent] for parent, single in vertex.parents.items() if single),
+        )
+        for vertex in request.vertices
+    )
+    # As Tez names it, so that an import of Tez's own history counts it once.
+    name = f"dag_{attempt.cluster_timestamp}_{attempt.application:04d}_{request.dag}"
+    return JobRun(key, name, *times_ms, stages)

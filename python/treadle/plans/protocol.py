@@ -1,0 +1,285 @@
+"""What an application master and the plan listener say to each other, as bytes (docs/tez-plugin.md).
+
+Everything is big-endian, as Java's DataOutputStream writes it. Nothing here trusts a byte: what is not a message raises
+`MessageError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from struct import Struct, error
+from typing import Any, Final, NamedTuple, TypeVar
+
+from treadle.plans.keys import Attempt
+
+VERSION: Final = 1
+BODY_MAX: Final = 1 << 20
+"""No body is longer."""
+
+CHALLENGE_BYTES: Final = 40
+MAC_BYTES: Final = 32
+
+VERTICES_MAX: Final = 10_000
+EDGES_MAX: Final = 100_000
+RESOURCES_MAX: Final = 64
+TASKS_MAX: Final = 10_000_000
+
+_CHALLENGE: Final = Struct(">4sB3x32s")
+REQUEST: Final = Struct(">4sBBHiqiii32s")
+ANSWER: Final = Struct(">4sBBHi32s")
+
+T = TypeVar("T")
+
+
+class MessageError(Exception):
+    """Bytes that are no message."""
+
+
+class Kind(IntEnum):
+    """What a request is for."""
+
+    PLAN = 1
+    REPORT = 2
+
+
+class Status(IntEnum):
+    """What became of a request."""
+
+    OK = 0
+    BUSY = 1
+    NO_PLAN = 2
+    UNKNOWN_DAG = 3
+    REFUSED = 4
+
+
+class Outcome(IntEnum):
+    """How a task attempt ended."""
+
+    SUCCEEDED = 0
+    FAILED = 1
+    OTHER = 2
+
+
+class Header(NamedTuple):
+    """Who wants what, and what its body must be."""
+
+    kind: Kind
+    length: int
+    attempt: Attempt
+    key_number: int
+    digest: bytes
+
+
+class VertexAsk(NamedTuple):
+    """A vertex of a DAG that is to be planned."""
+
+    id: int
+    name: str
+    tasks: int
+    """-1 as long as nobody knows."""
+    demand: dict[str, int]
+    parents: dict[int, bool]
+    """By the parent's id: whether task i waits for that parent's task i alone."""
+
+
+class PlanRequest(NamedTuple):
+    """A DAG that is to be planned."""
+
+    dag: int
+    """Its number within the application."""
+    name: str
+    vertices: tuple[VertexAsk, ...]
+
+
+class VertexNow(NamedTuple):
+    """What a vertex's priorities and width are."""
+
+    id: int
+    low: int
+    """The largest of its three priorities."""
+    tasks: int
+
+
+class Ended(NamedTuple):
+    """A task attempt that has ended."""
+
+    vertex: int
+    task: int
+    attempt: int
+    outcome: Outcome
+    ended_ms: int
+    took_ms: int
+    """-1 if not known; so are the next two."""
+    input_bytes: int
+    cpu_ms: int
+
+
+class Report(NamedTuple):
+    """What has become of a DAG since the last report."""
+
+    dag: int
+    state: int
+    """0 running, 1 succeeded, 2 ended otherwise."""
+    planned: bool
+    """Does it follow its plan?"""
+    vertices: tuple[VertexNow, ...]
+    """All of them; none if nothing has changed."""
+    ended: tuple[Ended, ...]
+
+
+def challenge(random: bytes) -> bytes:
+    """Return what the listener says first, with 32 random bytes."""
+    return _CHALLENGE.pack(b"TRDC", VERSION, random)
+
+
+def code(key: bytes, *parts: bytes) -> bytes:
+    """Return the message authentication code of some bytes."""
+    return hmac.digest(key, b"".join(parts), "sha256")
+
+
+def read_header(content: bytes) -> Header:
+    """Return what the header of a request says.
+
+    Raises:
+        MessageError: it is none of this version, or its body would be too long.
+    """
+    magic, version, kind, reserved, length, timestamp, application, attempt, number, digest = REQUEST.unpack(content)
+    if magic != b"TRDQ" or version != VERSION or reserved != 0 or kind not in set(Kind):
+        raise MessageError(f"no request of version {VERSION}")
+    if not 0 <= length <= BODY_MAX:
+        raise MessageError(f"a body of {length} bytes; at most {BODY_MAX} are taken")
+    return Header(Kind(kind), length, Attempt(timestamp, application, attempt), number, digest)
+
+
+def check_body(header: Header, body: bytes) -> None:
+    """Check that a body is the one that the header was made for.
+
+    Raises:
+        MessageError: it is not.
+    """
+    if not hmac.compare_digest(hashlib.sha256(body).digest(), header.digest):
+        raise MessageError("a body that is not what its header says")
+
+
+def answer(key: bytes, said: bytes, status: Status, body: bytes = b"") -> bytes:
+    """Return an answer to the request that followed the challenge ``said``."""
+    header = ANSWER.pack(b"TRDA", VERSION, status, 0, len(body), hashlib.sha256(body).digest())
+    return header + code(key, said, header) + body
+
+
+def request(key: bytes, said: bytes, kind: Kind, attempt: Attempt, number: int, body: bytes) -> bytes:
+    """Return a request, as an application master makes it."""
+    digest = hashlib.sha256(body).digest()
+    header = REQUEST.pack(b"TRDQ", VERSION, kind, 0, len(body), *attempt, number, digest)
+    return header + code(key, said, header) + body
+
+
+def read_plan_request(body: bytes) -> PlanRequest:
+    """Return what the body of a request for a plan says.
+
+    Raises:
+        MessageError: it is none.
+    """
+    return _whole(body, _plan_request)
+
+
+def read_report(body: bytes) -> Report:
+    """Return what the body of a report says.
+
+    Raises:
+        MessageError: it is none.
+    """
+    return _whole(body, _report)
+
+
+def plan_body(order: Sequence[int]) -> bytes:
+    """Return the body of an answer with a plan: the ids of all vertices, the one to be served first in front."""
+    return Struct(f">i{len(order)}i").pack(len(order), *order)
+
+
+class _Reader:
+    """Reads values one after another."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.at = 0
+
+    def take(self, struct: Struct) -> tuple[Any, ...]:
+        values = struct.unpack_from(self.body, self.at)
+        self.at += struct.size
+        return values
+
+    def count(self, most: int) -> int:
+        (count,) = self.take(_INT)
+        if not 0 <= count <= most:
+            raise MessageError(f"{count} of something of which at most {most} are taken")
+        return int(count)
+
+    def text(self) -> str:
+        (length,) = self.take(_SHORT)
+        content = self.body[self.at : self.at + length]
+        if len(content) < length:
+            raise MessageError("a text that is cut off")
+        self.at += length
+        return content.decode("utf-8")
+
+
+_INT: Final = Struct(">i")
+_SHORT: Final = Struct(">H")
+_VERTEX_TASKS: Final = Struct(">i")
+_AMOUNT: Final = Struct(">q")
+_PARENT: Final = Struct(">iB")
+_REPORT: Final = Struct(">iBB")
+_NOW: Final = Struct(">iii")
+_ENDED: Final = Struct(">iiiBqqqq")
+
+
+def _whole(body: bytes, read: Callable[[_Reader], T]) -> T:
+    reader = _Reader(body)
+    try:
+        found = read(reader)
+    except (error, UnicodeDecodeError, ValueError) as problem:
+        raise MessageError(f"a damaged body: {problem}") from problem
+    if reader.at != len(body):
+        raise MessageError(f"{len(body) - reader.at} bytes too many")
+    return found
+
+
+def _plan_request(reader: _Reader) -> PlanRequest:
+    (dag,) = reader.take(_INT)
+    name = reader.text()
+    count, edges, vertices = reader.count(VERTICES_MAX), 0, []
+    for _ in range(count):
+        (number,) = reader.take(_INT)
+        vertex_name = reader.text()
+        (tasks,) = reader.take(_VERTEX_TASKS)
+        if not -1 <= tasks <= TASKS_MAX:
+            raise MessageError(f"a vertex of {tasks} tasks")
+        demand = {}
+        for _ in range(reader.count(RESOURCES_MAX)):
+            resource = reader.text()
+            (demand[resource],) = reader.take(_AMOUNT)
+            if demand[resource] < 0:
+                raise MessageError("an amount below 0")
+        parents = {}
+        for _ in range(reader.count(VERTICES_MAX)):
+            parent, single = reader.take(_PARENT)
+            parents[parent] = bool(single)
+        edges += len(parents)
+        if edges > EDGES_MAX:
+            raise MessageError(f"more than {EDGES_MAX} edges")
+        vertices.append(VertexAsk(number, vertex_name, tasks, demand, parents))
+    return PlanRequest(dag, name, tuple(vertices))
+
+
+def _report(reader: _Reader) -> Report:
+    dag, state, planned = reader.take(_REPORT)
+    vertices = tuple(VertexNow(*reader.take(_NOW)) for _ in range(reader.count(VERTICES_MAX)))
+    ended = []
+    for _ in range(reader.count(BODY_MAX // _ENDED.size)):
+        vertex, task, attempt, outcome, *numbers = reader.take(_ENDED)
+        ended.append(Ended(vertex, task, attempt, Outcome(outcome), *numbers))
+    return Report(dag, state, bool(planned), vertices, tuple(ended))

@@ -1,0 +1,275 @@
+"""What the plan listener answers, and what it does not: each attempt hears of itself alone."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Event
+
+import pytest
+
+from treadle.config.settings import Plans
+from treadle.errors import UserError
+from treadle.plans import listener as module
+from treadle.plans.desk import PlanDesk
+from treadle.plans.history import History
+from treadle.plans.keys import ATTEMPTS_MAX, Attempt, KeyRing
+from treadle.plans.listener import BURST, CONNECTIONS_MAX, PlanListener, Rates
+from treadle.plans.protocol import (
+    ANSWER,
+    BODY_MAX,
+    CHALLENGE_BYTES,
+    MAC_BYTES,
+    REQUEST,
+    Header,
+    Kind,
+    Status,
+    code,
+    request,
+)
+from treadle.profiles.recurrence import recurrence_key
+
+ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)
+KEY, OTHER_KEY = bytes(range(32)), bytes(range(1, 33))
+
+
+def text(content: str) -> bytes:
+    return struct.pack(">H", len(content)) + content.encode()
+
+
+def vertex(number: int, tasks: int, *parents: int) -> bytes:
+    edges = b"".join(struct.pack(">iB", parent, 0) for parent in parents)
+    demand = struct.pack(">i", 1) + text("memory-mb") + struct.pack(">q", 1024)
+    return (
+        struct.pack(">i", number)
+        + text(f"v{number}")
+        + struct.pack(">i", tasks)
+        + demand
+        + struct.pack(">i", len(parents))
+        + edges
+    )
+
+
+def dag(*vertices: bytes, number: int = 1) -> bytes:
+    return struct.pack(">i", number) + text("report") + struct.pack(">i", len(vertices)) + b"".join(vertices)
+
+
+def report(number: int, low: dict[int, int], ended: int = 0, state: int = 0) -> bytes:
+    table = b"".join(struct.pack(">iii", vertex, at, 2) for vertex, at in low.items())
+    rows = b"".join(struct.pack(">iiiBqqqq", 0, task, 0, 0, 5_000 + task, 1_000, -1, -1) for task in range(ended))
+    head = struct.pack(">iBB", number, state, 1)
+    return head + struct.pack(">i", len(low)) + table + struct.pack(">i", ended) + rows
+
+
+DAG = dag(vertex(0, 2), vertex(1, 3, 0))
+
+
+class Served:
+    """A listener with a desk behind it, and a client that may misbehave."""
+
+    def __init__(self) -> None:
+        self.keys = KeyRing()
+        self.keys.tell(ONE, 5, KEY)
+        self.keys.tell(OTHER, 5, OTHER_KEY)
+        self.desk = PlanDesk(Plans(schedules=20), History())
+        for attempt in (ONE, OTHER):
+            self.desk.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
+        self.now_s = 0.0
+        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.desk.serve, Rates(lambda: self.now_s))
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.2", self.listener.port), timeout=30)
+
+    def say(self, content: bytes, *, challenge: bytes | None = None) -> bytes:
+        """Send bytes, after the challenge; return what comes until the connection ends."""
+        with closing(self.connect()) as connected:
+            if challenge is None:
+                read(connected, CHALLENGE_BYTES)
+            return heard(connected, content)
+
+    def ask(
+        self, kind: Kind, body: bytes, attempt: Attempt = ONE, key: bytes = KEY, number: int = 5
+    ) -> tuple[Status, bytes] | None:
+        """Make a request as it should be; None: it was not answered."""
+        with closing(self.connect()) as connected:
+            said = read(connected, CHALLENGE_BYTES)
+            content = heard(connected, request(key, said, kind, attempt, number, body))
+        if not content:
+            return None
+        header, mac, rest = (
+            content[: ANSWER.size],
+            content[ANSWER.size :][:MAC_BYTES],
+            content[ANSWER.size + MAC_BYTES :],
+        )
+        assert mac == code(key, said, header)
+        _, _, status, _, length, _ = ANSWER.unpack(header)
+        assert length == len(rest)
+        return Status(status), rest
+
+
+def read(connected: socket.socket, length: int) -> bytes:
+    content = b""
+    while len(content) < length and (part := connected.recv(length - len(content))):
+        content += part
+    return content
+
+
+def heard(connected: socket.socket, content: bytes) -> bytes:
+    answer = b""
+    try:
+        connected.sendall(content)
+        while part := connected.recv(1 << 16):
+            answer += part
+    except ConnectionError:
+        return answer
+    return answer
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    made = Served()
+    yield made
+    made.listener.close()
+
+
+def test_a_plan_comes_back_parents_first(served: Served) -> None:
+    assert served.ask(Kind.PLAN, DAG) == (Status.OK, struct.pack(">iii", 2, 0, 1))
+
+
+def test_without_the_key_nothing_is_answered(served: Served) -> None:
+    assert served.ask(Kind.PLAN, DAG, key=OTHER_KEY) is None
+    assert served.ask(Kind.PLAN, DAG, number=6) is None
+    assert served.ask(Kind.PLAN, DAG, attempt=ONE._replace(attempt=3)) is None
+    assert served.ask(Kind.PLAN, DAG, key=bytes(32), attempt=ONE._replace(application=9)) is None
+    assert served.say(b"GET / HTTP/1.1\r\n" + bytes(200)) == b""
+
+
+def test_one_application_cannot_speak_for_another(served: Served) -> None:
+    assert served.ask(Kind.PLAN, DAG, attempt=OTHER, key=KEY) is None
+    assert served.ask(Kind.PLAN, DAG) is not None
+    assert served.ask(Kind.REPORT, report(1, {0: 6, 1: 9}), OTHER, OTHER_KEY) == (Status.UNKNOWN_DAG, b"")
+    assert served.desk.view(OTHER) is None
+
+
+def test_what_was_said_once_is_worth_nothing_on_another_connection(served: Served) -> None:
+    with closing(served.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG)
+        assert heard(connected, whole)
+    assert served.say(whole) == b""
+
+
+def test_a_changed_body_is_refused(served: Served) -> None:
+    with closing(served.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        whole = bytearray(request(KEY, said, Kind.PLAN, ONE, 5, DAG))
+        whole[-1] ^= 1
+        assert heard(connected, bytes(whole))[5] == Status.REFUSED
+
+
+def test_a_body_of_100_mb_is_not_read(served: Served) -> None:
+    with closing(served.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        header = REQUEST.pack(b"TRDQ", 1, Kind.PLAN, 0, 100 << 20, *ONE, 5, bytes(32))
+        assert heard(connected, header + code(KEY, said, header) + bytes(BODY_MAX)) == b""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        DAG[:-1],
+        DAG + b"\0",
+        struct.pack(">i", 1) + b"\xff\xff",
+        struct.pack(">iH", 1, 1) + b"\xff" + struct.pack(">i", 0),
+        struct.pack(">iHi", 1, 0, -1),
+        struct.pack(">iHi", 1, 0, 1 << 30),
+        dag(vertex(0, -2)),
+        dag(vertex(0, 1 << 30)),
+    ],
+)
+def test_a_damaged_body_is_refused(served: Served, body: bytes) -> None:
+    assert served.ask(Kind.PLAN, body) == (Status.REFUSED, b"")
+
+
+@pytest.mark.parametrize("body", [dag(), dag(vertex(0, 1, 1), vertex(1, 1, 0)), dag(vertex(0, 1, 9))])
+def test_a_dag_that_cannot_be_planned_has_no_plan(served: Served, body: bytes) -> None:
+    assert served.ask(Kind.PLAN, body) == (Status.NO_PLAN, b"")
+
+
+def test_an_attempt_that_asks_too_often_is_told_so_and_others_are_not(served: Served) -> None:
+    answers = [served.ask(Kind.REPORT, report(9, {})) for _ in range(int(BURST) + 1)]
+    assert answers == [(Status.UNKNOWN_DAG, b"")] * int(BURST) + [(Status.BUSY, b"")]
+    assert served.ask(Kind.REPORT, report(9, {}), OTHER, OTHER_KEY) == (Status.UNKNOWN_DAG, b"")
+    served.now_s += 1.0
+    assert served.ask(Kind.REPORT, report(9, {})) == (Status.UNKNOWN_DAG, b"")
+
+
+def test_a_connection_that_says_nothing_is_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AUTHENTICATION_S", 0.05)
+    with closing(served.connect()) as connected:
+        read(connected, CHALLENGE_BYTES)
+        connected.sendall(b"TRDQ")
+        assert connected.recv(1) == b""
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REQUEST_S", 0.05)
+    with closing(served.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG)[:-1])
+        assert connected.recv(1) == b""
+
+
+def test_too_many_connections_are_closed_and_room_comes_back() -> None:
+    keys, go_on = KeyRing(), Event()
+    attempts = [Attempt(0, number, 1) for number in range(CONNECTIONS_MAX)]
+    for attempt in attempts:
+        keys.tell(attempt, 5, KEY)
+
+    def serve(_header: Header, _body: bytes) -> tuple[Status, bytes]:
+        go_on.wait()
+        return Status.OK, b""
+
+    listener = PlanListener("127.0.0.1", 0, keys, serve, Rates(lambda: 0.0))
+    open_ = []
+    try:
+        for attempt in attempts:
+            connected = socket.create_connection(("127.0.0.1", listener.port), timeout=30)
+            said = read(connected, CHALLENGE_BYTES)
+            connected.sendall(request(KEY, said, Kind.PLAN, attempt, 5, b""))
+            open_.append(connected)
+        with closing(socket.create_connection(("127.0.0.1", listener.port), timeout=30)) as more:
+            assert heard(more, b"") == b""
+        go_on.set()
+        assert all(read(connected, ANSWER.size)[:4] == b"TRDA" for connected in open_)
+    finally:
+        go_on.set()
+        for connected in open_:
+            connected.close()
+        listener.close()
+
+
+def test_a_port_that_is_taken_is_named(served: Served) -> None:
+    with pytest.raises(UserError, match=rf"listener: 127.0.0.2 port {served.listener.port}"):
+        PlanListener("127.0.0.2", served.listener.port, served.keys, served.desk.serve)
+
+
+def test_the_key_before_a_roll_over_is_good_and_the_one_before_that_is_not(served: Served) -> None:
+    served.keys.tell(ONE, 6, OTHER_KEY)
+    assert served.ask(Kind.PLAN, DAG) is not None
+    assert served.ask(Kind.PLAN, DAG, key=OTHER_KEY, number=6) is not None
+    served.keys.tell(ONE, 7, bytes(32))
+    assert served.ask(Kind.PLAN, DAG) is None
+    served.keys.forget(ONE)
+    assert served.ask(Kind.PLAN, DAG, key=bytes(32), number=7) is None
+
+
+def test_keys_are_bounded() -> None:
+    keys = KeyRing()
+    for number in range(ATTEMPTS_MAX + 1):
+        keys.tell(Attempt(0, number, 1), 1, KEY)
+    assert len(keys) == ATTEMPTS_MAX
+    assert keys.find(Attempt(0, 0, 1), 1) is None

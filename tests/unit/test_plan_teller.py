@@ -1,0 +1,182 @@
+"""From an application master's plan and reports to what the engine is told, and to the store of profiles."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from tests.unit.test_plan_listener import DAG, KEY, ONE, dag, report, vertex
+
+from treadle import events
+from treadle.config.settings import Plans
+from treadle.plans.desk import PlanDesk
+from treadle.plans.history import History
+from treadle.plans.keys import Attempt, KeyRing
+from treadle.plans.protocol import Header, Kind, Status
+from treadle.profiles.run import JobRun
+from treadle.sidecar.plan_teller import PlanTeller
+from treadle.wire.decoder import Frame, FrameDecoder, without_keys
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.header import FrameHeader
+
+TEXTS = ("", "memory-mb", "vcores", "Mi", "root", "root.default", "n1", "rack", "session", "TEZ", "ann", "MAPREDUCE")
+
+
+def i32(*values: int) -> events.I32:
+    return np.array(values, np.int32)
+
+
+def i64(*values: int) -> events.I64:
+    return np.array(values, np.int64)
+
+
+def u8(*values: int) -> events.U8:
+    return np.array(values, np.uint8)
+
+
+def application(type_: str = "TEZ", state: int = 1) -> events.Applications:
+    names = [i32(TEXTS.index(text)) for text in ("session", type_, "ann")]
+    numbers = (i32(1), i32(0), i32(0), i64(0), i64(0))
+    return events.Applications(i32(4), i64(ONE[0]), i32(ONE[1]), i32(ONE[2]), *names, *numbers, u8(state), u8(0), u8(0))
+
+
+def asks(**priorities: int) -> events.Requests:
+    keys = i32(*(int(name[1:]) for name in priorities))
+    many = len(keys)
+    ones = np.ones(many, np.uint8)
+    return events.Requests(
+        np.full(many, 4, np.int32),
+        keys,
+        i32(*priorities.values()),
+        np.full(many, -1, np.int64),
+        i32(*[1] * many),
+        ones,
+        0 * ones,
+        0 * keys,
+        np.ones((many, 2), np.int64),
+    )
+
+
+def attempt_keys(key: bytes) -> events.AttemptKeys:
+    words = np.frombuffer(key, "<i8")
+    return events.AttemptKeys(i32(4), i32(5), *(i64(int(word)) for word in words))
+
+
+class Cluster:
+    """A ResourceManager of one node and one application, and what the engine is told."""
+
+    def __init__(self, schedules: int = 20) -> None:
+        self.runs: list[JobRun] = []
+        self.keys = KeyRing()
+        self.desk = PlanDesk(Plans(schedules=schedules), History(remember=self.runs.append))
+        self.teller = PlanTeller(self.desk, self.keys)
+        self.now_ms = 0
+        types = events.ResourceTypes(TEXTS[1:3], ("Mi", ""), u8(1, 1), i64(0, 0), i64(1 << 20, 64))
+        queues = events.Queues(i32(0, 1), i32(-1, 0), i32(4, 5), u8(1, 1), u8(0, 1), i32(0, 0), u8(0, 0), i32(0, 0))
+        amounts = np.array([[8192, 8]], np.int64)
+        nodes = events.Nodes(i32(0), i32(6), i32(7), i32(0), u8(1), amounts, amounts)
+        self.tell(events.Snapshot(1), events.Names(TEXTS), types, queues, nodes, application())
+
+    def tell(self, *found: events.Event) -> dict[int, tuple[float, int, int]]:
+        """A frame; returns score, duration and tasks left of each request key that the engine is told of."""
+        self.now_ms += 1_000
+        header = FrameHeader(0, 1, self.now_ms, self.now_ms, 0, 16, 2)
+        said: Any = self.teller.tell(Frame(header, list(found)))
+        if not said:
+            return {}
+        ranks, estimates = said
+        columns = (ranks.key, ranks.score, estimates.duration_ms, estimates.tasks)
+        return {key: (score, *rest) for key, score, *rest in zip(*(column.tolist() for column in columns), strict=True)}
+
+    def ask(self, body: bytes, kind: Kind = Kind.PLAN) -> Status:
+        return self.desk.serve(Header(kind, len(body), ONE, 5, hashlib.sha256(body).digest()), body)[0]
+
+
+def test_the_request_keys_of_a_planned_dag_get_its_scores() -> None:
+    cluster = Cluster()
+    assert cluster.ask(DAG) is Status.OK
+    assert cluster.tell(asks(k0=5, k1=8)) == {}, "nobody has said which priority is which vertex"
+    assert cluster.ask(report(1, {0: 6, 1: 9}), Kind.REPORT) is Status.OK
+    told = cluster.tell()
+    assert told[0][0] > told[1][0] >= 0.0
+    assert told[0][1:] == (-1, 2)
+    assert cluster.tell() == {}
+    assert cluster.tell(asks(k2=4)) == {2: told[0]}, "what is asked for again"
+
+
+def test_ended_tasks_say_how_long_the_rest_takes() -> None:
+    cluster = Cluster()
+    cluster.ask(DAG)
+    cluster.tell(asks(k0=5))
+    cluster.ask(report(1, {0: 6, 1: 9}, ended=1), Kind.REPORT)
+    assert cluster.tell()[0][1:] == (-1, 1)
+    cluster.ask(report(1, {}, ended=1), Kind.REPORT)
+    assert cluster.tell()[0][1:] == (1_000, 0)
+
+
+def test_what_a_key_meant_in_the_dag_before_is_taken_back() -> None:
+    cluster = Cluster()
+    cluster.ask(DAG)
+    cluster.ask(report(1, {0: 6, 1: 9}), Kind.REPORT)
+    assert set(cluster.tell(asks(k0=5, k1=8))) == {0, 1}
+    cluster.ask(report(1, {}, state=1), Kind.REPORT)
+    assert cluster.tell() == {0: (-1.0, -1, -1), 1: (-1.0, -1, -1)}
+    cluster.ask(dag(vertex(0, 5), number=2))
+    cluster.ask(report(2, {0: 9}), Kind.REPORT)
+    assert cluster.tell()[1] == (0.5, -1, 2), "the mean of its tasks"
+    assert cluster.ask(report(1, {0: 9}), Kind.REPORT) is Status.UNKNOWN_DAG
+
+
+def test_a_dag_that_succeeded_is_remembered_and_its_durations_plan_the_next_one() -> None:
+    cluster = Cluster()
+    cluster.ask(DAG)
+    cluster.ask(report(1, {0: 6, 1: 9}, ended=2, state=1), Kind.REPORT)
+    (run,) = cluster.runs
+    assert (run.id, run.key.user, run.key.queue, run.key.name) == (
+        "dag_1700000000000_0007_1",
+        "ann",
+        "default",
+        "report",
+    )
+    assert (run.started_ms, run.ended_ms) == (4_000, 5_001)
+    assert [(stage.name, stage.durations.count, stage.parents) for stage in run.stages] == [
+        ("v0", 2, ()),
+        ("v1", 0, ("v0",)),
+    ]
+    cluster.ask(dag(vertex(0, 2), number=2))
+    cluster.ask(report(2, {0: 6}), Kind.REPORT)
+    assert cluster.tell(asks(k0=5))[0][1] == 1_000
+
+
+def test_without_a_budget_nothing_is_planned_and_reports_count() -> None:
+    cluster = Cluster(schedules=0)
+    assert cluster.ask(DAG) is Status.NO_PLAN
+    cluster.ask(report(1, {0: 6, 1: 9}, ended=2), Kind.REPORT)
+    assert cluster.tell(asks(k0=5)) == {0: (-1.0, 1_000, 0)}
+
+
+def test_keys_are_for_the_listener_until_the_attempt_ends() -> None:
+    cluster = Cluster()
+    cluster.tell(attempt_keys(KEY))
+    assert cluster.keys.find(ONE, 5) == KEY
+    cluster.tell(application(state=0))
+    assert cluster.keys.find(ONE, 5) is None
+    assert cluster.ask(DAG) is Status.BUSY, "of an attempt that is not known (yet)"
+
+
+def test_applications_of_other_types_are_left_alone() -> None:
+    cluster = Cluster()
+    cluster.tell(application(state=0))
+    cluster.tell(application("MAPREDUCE"), attempt_keys(KEY))
+    assert cluster.keys.find(Attempt(*ONE), 5) is None
+
+
+def test_whoever_keeps_frames_gets_no_keys() -> None:
+    header = FrameHeader(1, 1, 1, 0, 0, 16, 2)
+    rest = [events.Snapshot(1), events.Names(TEXTS)]
+    frame = FrameEncoder().encode(header, [*rest, attempt_keys(KEY)])
+    assert KEY in frame
+    assert without_keys(frame) == FrameEncoder().encode(header, rest)
+    assert len(FrameDecoder().decode(without_keys(frame)).events) == 2
+    assert KEY.hex() not in repr(attempt_keys(KEY))
