@@ -29,8 +29,8 @@ build/.venv: pyproject.toml | prerequisites
 	@mkdir -p build && touch $@
 
 build/.jar: $(JAVA_SOURCES) | prerequisites
-	@echo "Building the shim"
-	@$(MVN) -pl shim -am package -DskipTests
+	@echo "Building the shim and the plug-in for Tez"
+	@$(MVN) -pl shim,tez-plugin -am package -DskipTests
 	@mkdir -p build && touch $@
 
 # So that no first start of a sidecar has to wait for the compiler.
@@ -40,7 +40,7 @@ build/.kernels: $(KERNEL_SOURCES) build/.venv
 	@touch $@
 
 .PHONY: build
-build: build/.venv build/.jar build/.kernels ## set up .venv, build the shim's jar, compile the engine's kernels
+build: build/.venv build/.jar build/.kernels ## set up .venv, build the jars, compile the engine's kernels
 
 .PHONY: demo
 demo: build ## unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python

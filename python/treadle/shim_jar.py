@@ -1,4 +1,4 @@
-"""Where the shim's jar is."""
+"""Where the jars are: the shim's, and that of the plug-in for Tez."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
     Raises:
         UserError: there is none, or not of this version.
     """
-    carried = sorted((package / "java").glob("*.jar"))
+    return _jar("shim", "treadle-shim", package, version)
+
+
+def tez_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the jar for Tez application masters; see `shim_jar`."""
+    return _jar("tez-plugin", "treadle-tez", package, version)
+
+
+def _jar(module: str, name: str, package: Path, version: str) -> Path:
+    carried = sorted((package / "java").glob(f"{name}-*.jar"))
     if len(carried) == 1:
         return carried[0]
     if carried:
@@ -29,7 +38,7 @@ def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
     checkout = package.parent.parent
     if not (checkout / "java-shim" / "pom.xml").is_file():
         raise UserError(f"this installation carries no jar; install the wheel of treadle {version}, not its source")
-    built = checkout / "java-shim" / "shim" / "target" / f"treadle-shim-{version}.jar"
+    built = checkout / "java-shim" / module / "target" / f"{name}-{version}.jar"
     if not built.is_file():
         raise UserError(f"{built} is not there; build it with `make build`")
     return built

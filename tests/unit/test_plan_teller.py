@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,18 @@ def u8(*values: int) -> events.U8:
 
 
 def application(type_: str = "TEZ", state: int = 1) -> events.Applications:
-    names = [i32(TEXTS.index(text)) for text in ("session", type_, "ann")]
-    numbers = (i32(1), i32(0), i32(0), i64(0), i64(0))
-    return events.Applications(i32(4), i64(ONE[0]), i32(ONE[1]), i32(ONE[2]), *names, *numbers, u8(state), u8(0), u8(0))
+    columns: dict[str, Any] = {field.name: i32(0) for field in fields(events.Applications)} | {
+        "application": i32(4),
+        "cluster_timestamp": i64(ONE[0]),
+        "id": i32(ONE[1]),
+        "attempt": i32(ONE[2]),
+        "name_name": i32(TEXTS.index("session")),
+        "type_name": i32(TEXTS.index(type_)),
+        "user_name": i32(TEXTS.index("ann")),
+        "queue": i32(1),
+        "state": u8(state),
+    }
+    return events.Applications(**columns)
 
 
 def asks(**priorities: int) -> events.Requests:
@@ -174,7 +184,7 @@ def test_applications_of_other_types_are_left_alone() -> None:
 
 def test_whoever_keeps_frames_gets_no_keys() -> None:
     header = FrameHeader(1, 1, 1, 0, 0, 16, 2)
-    rest = [events.Snapshot(1), events.Names(TEXTS)]
+    rest: list[events.Event] = [events.Snapshot(1), events.Names(TEXTS)]
     frame = FrameEncoder().encode(header, [*rest, attempt_keys(KEY)])
     assert KEY in frame
     assert without_keys(frame) == FrameEncoder().encode(header, rest)
