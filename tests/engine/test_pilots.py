@@ -106,7 +106,25 @@ def test_no_reduce_runs_while_maps_are_held_back() -> None:
     bench.ask(app, 1, 5, REDUCE)
     assert bench.begun() == []
     bench.end(3)
-    assert sorted(bench.begun()) == [(app, REDUCE)] * 5 + [(app, MAP)] * 36
+    assert bench.begun() == [(app, MAP)] * 36
+    assert bench.begun() == [(app, REDUCE)] * 5
+
+
+def test_no_reduce_takes_the_room_of_maps_that_wait() -> None:
+    bench = Bench(slots=20)
+    app = bench.job(40)
+    bench.begun()
+    bench.end(4)
+    assert bench.begun() == [(app, MAP)] * 20
+    bench.ask(app, 1, 5, REDUCE)
+    bench.end(12)
+    assert bench.begun() == [(app, MAP)] * 12
+    bench.end(12)
+    assert bench.begun() == [(app, MAP)] * 4, "the last ones"
+    assert bench.begun() == [(app, REDUCE)] * 5
+    thin = bench.job(2, 1)
+    assert bench.begun() == [(thin, MAP)] * 2
+    assert bench.begun() == [(thin, REDUCE)]
 
 
 def test_failed_maps_are_served_at_once() -> None:
@@ -118,6 +136,35 @@ def test_failed_maps_are_served_at_once() -> None:
     assert bench.begun() == [(app, FAILED_MAP)]
     bench.end(4)
     assert len(bench.begun()) == 36, "the attempt that was made again is a pilot"
+
+
+def test_pilots_that_fail_in_peace_are_told_by_the_asks_that_follow() -> None:
+    bench = Bench(slots=8)
+    app = bench.job(40)
+    for turn in range(3):
+        begun = bench.begun()
+        assert begun == ([(app, FAILED_MAP)] * 4 if turn else [(app, MAP)] * 4), "the same four tasks, and no others"
+        bench.now_ms += 2000
+        bench.end(4)  # with status 0, as a map ends that reports its failure
+        bench.ask(app, 2, 4, FAILED_MAP)
+    assert bench.begun() == [(app, FAILED_MAP)] * 4
+    bench.now_ms += 60_000
+    bench.end(4)
+    assert bench.begun() == [(app, MAP)] * 8
+    assert bench.engine._cluster is not None
+    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == 60_000, "what failed had taken two seconds"
+
+
+def test_pilots_that_turn_out_to_have_failed_when_the_gate_is_open_say_nothing() -> None:
+    bench = Bench(slots=8)
+    app = bench.job(40)
+    bench.begun()
+    bench.end(4)
+    assert bench.begun() == [(app, MAP)] * 8
+    bench.ask(app, 2, 4, FAILED_MAP)
+    bench.begun()
+    assert bench.engine._cluster is not None
+    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == -1
 
 
 @pytest.mark.parametrize("status", [FAILED, LOST])

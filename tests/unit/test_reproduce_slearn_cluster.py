@@ -91,7 +91,7 @@ def test_what_is_missed_is_said() -> None:
     failed = replace(found[0], jobs=(job(1, 10, status="FAILED"), job(8, 20, again=True), *found[0].jobs[2:]))
     said = shortfalls([failed, *found[1:]])
     assert "seed 1, slearn: j1 of user0 ended as FAILED" in said
-    assert "seed 1: the master of j8 took back reduces" in said
+    assert "seed 1: the master of j8 killed reduces of its own" in said
     assert "jobs take 0.80 times as long under stock, FIFO; the goal is 1.5" in said
     assert "thin jobs take 1.25 times as long as under stock, FIFO" in said
 

@@ -18,6 +18,7 @@ from treadle.engine import Engine
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
 from treadle.model.scripted import resource_types
 from treadle.profiles.errors import StoreError, Unusable
+from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.retention import Retention
 from treadle.profiles.run import JobRun, StageRun
@@ -414,3 +415,62 @@ def test_splits_that_cannot_be_read_cost_nothing(store: str, tmp_path: Path) -> 
     assert len(live.tick().proposals) == 4
     assert live.told() == []
     assert live.recorder.warnings() == ()
+
+
+class Failing(ProfileStore):
+    """A store that fails at everything once it is open, as when its disk fills or its file is damaged."""
+
+    reason: Unusable
+
+    def get(self, key: RecurrenceKey) -> JobProfile | None:
+        raise StoreError(self.name, self.reason)
+
+    def put(self, run: JobRun, now_ms: int) -> bool:
+        raise StoreError(self.name, self.reason)
+
+    def keep_samples(self, changed: Mapping[str, Sample | None], now_ms: int) -> None:
+        raise StoreError(self.name, self.reason)
+
+
+@pytest.mark.parametrize("reason", [Unusable.FULL, Unusable.READ_ONLY, Unusable.CORRUPTED])
+def test_a_store_that_fails_while_jobs_run_is_said_and_tried_again(store: str, reason: Unusable) -> None:
+    opened = 0
+
+    def open_(location: str, retention: Retention) -> ProfileStore:
+        nonlocal opened
+        opened += 1
+        if opened > 1:
+            return open_store(location, retention)
+        made = open_store(location, retention)
+        made.__class__ = Failing
+        made.reason = reason  # type: ignore[attr-defined]
+        return made
+
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"), ProfileRecorder(open_))
+    live.job(40)
+    assert len(live.tick().proposals) == 4
+    live.tick()
+    assert live.told() == []
+    assert reason.value in live.recorder.warnings()[0]
+    live.now_ms += 60_000
+    later = live.job(30)
+    live.tick()
+    live.tick()
+    assert [event.application.tolist() for event in live.told() if isinstance(event, TaskEstimates)] == [[later]]
+    assert live.recorder.warnings() == ()
+    with open_store(store) as again:
+        assert set(again.samples()) == {"application_0_0001", "application_0_0002"}, "what had waited was written"
+
+
+def test_a_clock_that_steps_back_keeps_nothing_from_being_told_or_kept(store: str) -> None:
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
+    live.job(40, name="another")
+    live.tick()
+    live.now_ms -= 3_600_000
+    known = live.job(40)
+    live.tick()
+    live.tick()
+    told = [event for event in live.told() if isinstance(event, TaskEstimates)]
+    assert [event.application.tolist() for event in told] == [[known]]
+    with open_store(store) as opened:
+        assert set(opened.samples()) == {"application_0_0001", "application_0_0002"}

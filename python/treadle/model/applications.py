@@ -59,6 +59,8 @@ APPLICATION: Final = np.dtype(
         ("replacements", "i4"),  # how many more, for pilots that hang
         ("pilots_running", "i4"),
         ("pilots_ended", "i4"),  # well
+        ("failures", "i4"),  # how many of its maps are made again that had ended as if they were done
+        ("ended_badly", "i4"),  # containers of its maps, those that are made again left out
         ("sized", "i4"),  # of these, how many whose input is known
         ("state", "u1"),
         ("awaiting_am", "u1"),

@@ -91,6 +91,8 @@ def restore_samples(event: events.Samples, apps: ApplicationTable, requests: Req
         stage = int(event.stage[at])
         running = _running_of(apps, tasks, app, stage)
         _mark_pilots(event, at, apps, tasks, running)
+        # what is made again was told with the samples
+        apps.at["failures"][app] = _made_again(apps, requests, tasks, app)
         ended = int(event.width[at]) - len(running) - _pending_of(apps, requests, app, stage)
         if ended > 0:
             _add_ended(event, at, apps, tasks, ended)
@@ -125,6 +127,16 @@ def _pending_of(apps: ApplicationTable, requests: RequestTable, app: int, stage:
             pending += int(requests.at["count"][row])
         row = int(requests.at["next"][row])
     return pending
+
+
+def _made_again(apps: ApplicationTable, requests: RequestTable, tasks: TaskTable, app: int) -> int:
+    """Return how many maps that have failed are asked for again or run again."""
+    count, row = 0, int(apps.at["first_row"][app])
+    while row >= 0:
+        count += int(requests.at["count"][row]) if requests.at["priority"][row] == FAILED_MAP else 0
+        row = int(requests.at["next"][row])
+    group = tasks.index.find(app, FAILED_MAP)
+    return count + (int(tasks.at["running"][group]) if group >= 0 else 0)
 
 
 def _mark_pilots(event: events.Samples, at: int, apps: ApplicationTable, tasks: TaskTable, running: list[int]) -> None:

@@ -79,7 +79,7 @@ def _cells(rounds: Sequence[Round], kind: str) -> list[str]:
 
 
 def shortfalls(rounds: Sequence[Round]) -> list[str]:
-    """Say what is not as it should be: jobs that failed, goals that are missed, reduces that were taken back."""
+    """Say what is not as it should be: jobs that failed, goals that are missed, reduces that their masters killed."""
     found = [
         f"seed {one.seed}, {one.scheme}: {job.name} of {job.user} ended as {job.status}"
         for one in rounds
@@ -87,7 +87,7 @@ def shortfalls(rounds: Sequence[Round]) -> list[str]:
         if job.status != "SUCCEEDED"
     ]
     found += [
-        f"seed {one.seed}: the master of {job.name} took back reduces"
+        f"seed {one.seed}: the master of {job.name} killed reduces of its own"
         for one in rounds
         if one.scheme == OURS
         for job in one.jobs

@@ -185,6 +185,8 @@ def apply_containers(
                     note_input(apps, app, duration_ms, tasks[task].input_bytes)
             end_task(groups, amounts, tasks, task)
             give_back(free_tasks, task)
+        if task >= 0 and not well and priority[i] in (MAP, OPPORTUNISTIC_MAP):
+            apps[app].ended_badly += 1
         if well:
             groups[group].ended += 1
             groups[group].ended_ms += duration_ms

@@ -51,7 +51,7 @@ def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised:
         apps[app].width = apps[app].pilots = apps[app].replacements = 0
         apps[app].pilots_running = apps[app].pilots_ended = 0
         apps[app].pilots_ms = apps[app].pilots_squares = apps[app].pilot_percent = 0.0
-        apps[app].sized = 0
+        apps[app].sized = apps[app].failures = apps[app].ended_badly = 0
         apps[app].sized_ms = apps[app].sized_bytes = apps[app].sized_squares = 0.0
         apps[app].sized_products = apps[app].sized_duration_squares = apps[app].input_bytes = 0.0
         apps[app].pilot_mean_ms = -1.0
@@ -59,8 +59,10 @@ def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised:
 
 
 @inner
-def first_stage(view: View, app: int) -> int:
-    """Return the stage of Tez's with the lowest priorities that is asked for."""
+def first_stage(view: View, app: int, mapreduce: int) -> int:
+    """Return the stage to be sampled: MapReduce's maps, of Tez's the stage with the lowest priorities asked for."""
+    if view.apps[app].type == mapreduce:
+        return MAPS
     stage, row = 1 << 30, view.apps[app].first_row
     while row >= 0:
         if view.rows[row].count > 0:
@@ -93,7 +95,9 @@ def pending_of(view: View, app: int) -> int:
 
 @inner
 def is_trusted(view: View, app: int, deviation_max: float) -> bool:
-    """Say whether a task's duration was told well enough: with a deviation of at most so large a part of it."""
+    """Say whether a task's duration was told well enough: with a deviation of at most so large a part of it; 0: no."""
+    if deviation_max <= 0.0:
+        return False
     row = view.apps[app].first_row
     while row >= 0:
         if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority) and view.rows[row].told >= 0:
@@ -102,6 +106,57 @@ def is_trusted(view: View, app: int, deviation_max: float) -> bool:
                 return view.told[at].deviation_ms <= deviation_max * view.told[at].duration_ms
         row = view.rows[row].next
     return False
+
+
+@inner
+def asked_again(view: View, app: int) -> int:
+    """Return how many maps are made again that ended as if they were done: by what is asked for, runs or has run."""
+    count, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == FAILED_MAP:
+            count += view.rows[row].count
+        row = view.rows[row].next
+    group = find(view.group_index, group_key(app, FAILED_MAP))
+    count += view.groups[group].running + view.groups[group].ended if group >= 0 else 0
+    return count - view.apps[app].ended_badly
+
+
+@inner
+def take_back_failed(view: View, app: int) -> None:
+    """Take back what as many pilots have said as maps are asked for again.
+
+    A map that fails may end as one that is done does, with status 0: only the ask that follows tells. Which pilot it
+    was is not known, so the others' mean stays; if all have failed, nothing has been said.
+    """
+    failures = asked_again(view, app)
+    more = min(failures - view.apps[app].failures, view.apps[app].pilots_ended)
+    view.apps[app].failures = max(failures, view.apps[app].failures)
+    if more <= 0:
+        return
+    left = (view.apps[app].pilots_ended - more) / view.apps[app].pilots_ended
+    view.apps[app].pilots_ended -= more
+    view.apps[app].pilots_ms *= left
+    view.apps[app].pilots_squares *= left
+    if view.apps[app].pilots_ended == 0:
+        view.apps[app].pilot_mean_ms = -1.0
+        view.apps[app].sized = 0
+        view.apps[app].sized_ms = view.apps[app].sized_bytes = view.apps[app].sized_squares = 0.0
+        view.apps[app].sized_products = view.apps[app].sized_duration_squares = 0.0
+
+
+@inner
+def may_be_sampled(view: View, app: int, mapreduce: int, tez: int) -> bool:
+    """Say whether it is to be looked at an application, and note its stage; failed maps are taken back of any."""
+    known = view.apps[app].type == mapreduce or view.apps[app].type == tez
+    if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am:
+        return False
+    if view.apps[app].sampling == UNKNOWN:
+        if view.apps[app].pending == 0:
+            return False
+        view.apps[app].sampled_stage = first_stage(view, app, mapreduce)
+    elif view.apps[app].type == mapreduce:
+        take_back_failed(view, app)
+    return bool(view.apps[app].sampling != OPEN)
 
 
 @kernel
@@ -113,21 +168,16 @@ def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, d
     """
     count = 0
     for app in range(size):
-        phase = view.apps[app].sampling
-        known = view.apps[app].type == mapreduce or view.apps[app].type == tez
-        if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am or phase == OPEN:
+        if not may_be_sampled(view, app, mapreduce, tez):
             continue
-        if phase == UNKNOWN:
-            if view.apps[app].pending == 0:
-                continue
-            view.apps[app].sampled_stage = MAPS if view.apps[app].type == mapreduce else first_stage(view, app)
+        phase = view.apps[app].sampling
         pending, begun = pending_of(view, app), begun_of(view, app)
-        view.apps[app].width = max(view.apps[app].width, pending + begun)
+        view.apps[app].width = max(view.apps[app].width, pending + begun - max(view.apps[app].failures, 0))
         if pending == 0:
             continue
         if phase == RUNS_PILOTS:
             # A live history is looked up beside the decisions and comes a tick after the first asks.
-            if deviation_max > 0.0 and is_trusted(view, app, deviation_max):
+            if is_trusted(view, app, deviation_max):
                 view.apps[app].sampling = OPEN
                 view.apps[app].pilot_percent = 0.0
             continue
@@ -135,7 +185,7 @@ def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, d
             view.apps[app].sampling = THIN
         elif begun > 1 and phase == THIN:
             continue
-        elif deviation_max > 0.0 and is_trusted(view, app, deviation_max):
+        elif is_trusted(view, app, deviation_max):
             view.apps[app].sampling = OPEN
         else:
             new[count] = app
@@ -280,6 +330,20 @@ def hold_rows(view: View, rows: Records, app: int, mapreduce: bool) -> None:
         row = view.rows[row].next
 
 
+@inner
+def hold_reduces(view: View, rows: Records, app: int) -> None:
+    """Let no reduce through: maps of the application wait.
+
+    Reduces have the better request priority, and those that run take the room of maps. An application master that has
+    maps waiting and none running kills its own reduces to make room (``preemptReducesIfNeeded``).
+    """
+    row = view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == REDUCE:
+            rows[row].may = 0
+        row = view.rows[row].next
+
+
 @kernel
 def hold_back(
     view: View, rows: Records, size: int, now_ms: int, mapreduce: int, pilot_timeout_ms: int, hold_timeout_ms: int
@@ -290,7 +354,11 @@ def hold_back(
     """
     due_ms = NEVER
     for app in range(size):
-        if view.apps[app].sampling != RUNS_PILOTS or view.apps[app].state != ACTIVE:
+        if view.apps[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
+            continue
+        if view.apps[app].type == mapreduce and pending_of(view, app) > 0:
+            hold_reduces(view, rows, app)
+        if view.apps[app].sampling != RUNS_PILOTS:
             continue
         wanted = pilots_of(view.apps[app].width, view.apps[app].pilot_percent)
         view.apps[app].pilots = max(view.apps[app].pilots, wanted)
