@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from treadle.reproduce.interval import Interval
 
 SEEDS = 5
+"""Without --quick, if none are asked for."""
 DAGS = 40
 QUICK_DAGS = 6
 
@@ -30,12 +31,10 @@ def graphene(
         Path | None,
         typer.Option(help="The folder of TPC-H's measured DAGs: edges.csv and profiles.csv; else only generated ones."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One seed, fewer jobs, no range of parameters online.")
-    ] = False,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, no range of parameters online.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick.")] = None,
     first_seed: Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's; the next ones follow.")] = 1,
-    jobs: Annotated[int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 16 with --quick.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick.")] = None,
     load: Annotated[
         float, typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do.")
     ] = 0.6,
@@ -52,11 +51,11 @@ def graphene(
     if plot is not None:
         plot_folder(plot)
     if quick:
-        sizes = Sizes(jobs or 16, load, alone=6)
+        sizes = Sizes(jobs or 12, load, alone=5)
     else:
         sizes = Sizes(jobs or 40, load, alone=20, sweep_jobs=max(2, (jobs or 40) // 2))
     outcomes, offline, swept = _run(
-        tpch, sizes, range(first_seed, first_seed + (1 if quick else seeds)), quick, console
+        tpch, sizes, range(first_seed, first_seed + (seeds or (1 if quick else SEEDS))), quick, console
     )
     report = report_of(outcomes, offline, swept)
     _print(report, console)

@@ -94,6 +94,11 @@ class Plans(Parameters):
         default=True,
         description="Tell the engine how early plans want tasks; else only who orders a job's stages goes by them.",
     )
+    relative_scores: bool = Field(
+        default=True,
+        description="The next task of a job has the score 1, however far the job is; false: as in the paper, where "
+        "jobs fall behind others towards their end.",
+    )
     cluster_share: float = Field(
         default=1.0, gt=0.0, le=1.0, description="A job is planned as if it had this part of the machines to itself."
     )

@@ -60,7 +60,9 @@ class PlannedJob:
         self._replans_max = replans_max
         self._tasks = {stage.id: stage.tasks for stage in dag.stages}
         self._ended_before = dict.fromkeys(self._tasks, 0)
-        self.plan: Plan | None = source.plan(dag)
+        self._scores: dict[int, list[float]] = {}
+        self.plan: Plan | None = None
+        self._follow(source.plan(dag))
 
     def update(self, progress: Mapping[int, Progress]) -> bool:
         """Take what is known of stages, by id; return whether the plan was made anew or dropped.
@@ -78,7 +80,7 @@ class PlannedJob:
             if each.tasks >= 0:
                 self._tasks[stage] = each.tasks
         self.replans += 1
-        self.plan = self._source.plan(self._left(progress)) if self.replans <= self._replans_max else None
+        self._follow(self._source.plan(self._left(progress)) if self.replans <= self._replans_max else None)
         self._ended_before = {stage: each.ended for stage, each in progress.items()}
         return True
 
@@ -86,12 +88,30 @@ class PlannedJob:
         """Return tpriScore of the next task of a stage to start; `NO_PLAN` if the job has no plan."""
         if self.plan is None:
             return NO_PLAN
-        scores = self.plan.scores(stage) if stage in self.plan.ranks else ()
-        if not len(scores):
+        scores = self._scores.get(stage)
+        if not scores:
             return 0.0  # all of it ended before the plan was made
         at = progress.started - self._ended_before[stage]
         tasks = self._tasks[stage] - self._ended_before[stage]
-        return float(scores[min(max(at * len(scores) // max(tasks, 1), 0), len(scores) - 1)])
+        return scores[min(max(at * len(scores) // max(tasks, 1), 0), len(scores) - 1)]
+
+    def scores(self, progress: Mapping[int, Progress], *, relative: bool = False) -> dict[int, float]:
+        """Return the scores of all stages by id (`score`).
+
+        Args:
+            progress: of every stage of the DAG
+            relative: divide by the score of the job's next task, which has 1 then however far the job is
+        """
+        found = {stage: self.score(stage, each) for stage, each in progress.items()}
+        if not relative or self.plan is None:
+            return found
+        waiting = [found[stage] for stage, each in progress.items() if each.started < self._tasks[stage]]
+        lead = max(waiting, default=0.0)
+        return {stage: min(score / lead, 1.0) if lead > 0.0 else 1.0 for stage, score in found.items()}
+
+    def _follow(self, plan: Plan | None) -> None:
+        self.plan = plan
+        self._scores = {} if plan is None else {stage: plan.scores(stage).tolist() for stage in plan.ranks}
 
     def _ratio(self, stage: int, progress: Progress) -> float | None:
         """Return how many times as long as believed a stage's tasks take, or None as long as it does not show."""

@@ -13,7 +13,7 @@ from treadle.config.settings import Plans
 from treadle.dag.dag import Dag
 from treadle.events import Event
 from treadle.model.types import I64
-from treadle.planner.following import PlannedJob, Progress
+from treadle.planner.following import NO_PLAN, PlannedJob, Progress
 from treadle.planner.online import Group, Machines, PlanSource, critical_path_order, machines_of
 from treadle.simulator import state as tables
 from treadle.simulator.flatten import StageOrder
@@ -57,6 +57,8 @@ class _Followed:
     """Their rows."""
     retries: list[int]
     """For each the row that asks for its failed tasks; the stage's own row if there is none."""
+    seen: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By stage, how many tasks it had, had started and had ended when it was looked at last."""
     told: dict[int, float] = field(default_factory=dict)
     """The score told last, by row."""
     silent: bool = False
@@ -141,16 +143,20 @@ class FollowedPlans:
             return []
         job = followed.job
         progress = followed.progress(state)
+        seen: dict[int, tuple[int, ...]] = {stage: each[:3] for stage, each in progress.items()}
+        if seen == followed.seen:
+            return []
+        followed.seen = seen
         if job.update(progress) and self._known_ms is not None:
-            stages = [round(job.duration_ms[stage]) for stage in followed.stages]
-            self._known_ms[followed.rows] = stages
+            self._known_ms[followed.rows] = [round(job.duration_ms[stage]) for stage in followed.stages]
         followed.silent = job.plan is None
         found = []
+        scores = job.scores(progress, relative=self._settings.relative_scores)
         for stage, row, retries in zip(followed.stages, followed.rows.tolist(), followed.retries, strict=True):
-            scores = [(row, job.score(stage, progress[stage]))]
-            if retries != row:
-                scores.append((retries, job.score(stage, NOTHING)))
-            for each, score in scores:
+            told = [(row, scores[stage])]
+            if retries != row:  # failed tasks, wanted at once
+                told.append((retries, 1.0 if job.plan is not None else NO_PLAN))
+            for each, score in told:
                 if followed.told.get(each) != score:
                     followed.told[each] = score
                     found.append((app, int(state.rows["key"][each]), score))

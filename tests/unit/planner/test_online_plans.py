@@ -140,3 +140,16 @@ def test_a_plan_wrong_again_and_again_is_dropped() -> None:
     assert planned.plan is None
     assert planned.score(2, Progress(40, 4, 3, 3000, 1000)) == NO_PLAN
     assert not planned.update({**right, 2: Progress(400, 4, 3, 3000, 1000)})
+
+
+def test_relative_scores_give_the_next_task_of_a_job_one_however_far_the_job_is() -> None:
+    planned = PlannedJob(source(), MOTIVATING, 3.0, 3)
+    ended = Progress(1, 1, 1, 20, 0)
+    late = {stage: ended if stage != 6 else IDLE for stage in range(7)}
+    assert planned.scores(late)[6] == 0.0
+    assert planned.scores(late, relative=True)[6] == 1.0
+    middle = {stage: ended if stage in (1, 3, 4) else IDLE for stage in range(7)}
+    absolute, relative = planned.scores(middle), planned.scores(middle, relative=True)
+    waiting = [0, 2, 5, 6]
+    assert max(relative[stage] for stage in waiting) == 1.0
+    assert sorted(waiting, key=lambda stage: absolute[stage]) == sorted(waiting, key=lambda stage: relative[stage])
