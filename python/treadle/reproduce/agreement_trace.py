@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+import numpy as np
+
 from treadle.config.settings import Settings
 from treadle.reproduce.agreement_workload import JOBS, duration_s, scenario, workload
 from treadle.simulator.simulation import Simulation
@@ -33,23 +35,20 @@ class JobTrace:
 
     Attributes:
         begin_s: its application master registered.
-        end_s: it unregistered.
+        end_s: its application ended.
+        all_given_s: it had been given its last container.
         changes: when how many of its tasks' containers more or fewer there were, in order of time.
     """
 
     begin_s: float
     end_s: float
+    all_given_s: float
     changes: tuple[tuple[float, int], ...]
 
     @property
     def completion_s(self) -> float:
         """From its application master's registration to its end."""
         return self.end_s - self.begin_s
-
-    @property
-    def all_given_s(self) -> float:
-        """When its last container was allocated."""
-        return max((second for second, change in self.changes if change > 0), default=self.end_s)
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ class Trace:
 
     def containers(self, leaf: str, seconds: Sequence[float]) -> list[int]:
         """Return how many containers the tasks of a leaf had at each of these instants."""
-        mine = [change for job in JOBS if job.leaf == leaf for change in self.jobs[job.name].changes]
+        names = [job.name for job in JOBS if job.leaf == leaf and job.name in self.jobs]
+        mine = [change for name in names for change in self.jobs[name].changes]
         times, counts, count = [], [0], 0
         for second, change in sorted(mine):
             count += change
@@ -125,7 +125,8 @@ def real_trace(applications: Mapping[str, AuditedApplication], ended: Mapping[st
         gained = [(at - zero, 1) for number, at in application.allocated.items() if number != MASTER_NUMBER]
         lost = [(at - zero, -1) for number, at in application.released.items() if number != MASTER_NUMBER]
         changes = tuple(sorted(gained + lost))
-        jobs[name] = JobTrace(application.registered - zero, ended[name] - zero, changes)
+        given_s = max(application.allocated.values()) - zero
+        jobs[name] = JobTrace(application.registered - zero, ended[name] - zero, given_s, changes)
     return Trace(jobs)
 
 
@@ -144,14 +145,19 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
     names = [job.name for job in told.jobs]
     had = [0] * len(names)
     began: dict[str, float] = {}
+    given: dict[str, float] = {}
     changes: dict[str, list[tuple[float, int]]] = {name: [] for name in names}
 
     def look() -> None:
         now_s = simulation.rm.now_ms / 1000
+        rows = simulation.rm.state.rows
+        waiting = np.bincount(rows["app"], rows["waiting"] + rows["count"], minlength=len(names))
         for at, app in enumerate(simulation.rm.state.apps):
             count = int(app["containers"]) - int(app["master"] >= 0)
             if app["state"] >= AppState.RUNNING and names[at] not in began:
                 began[names[at]] = now_s
+            elif names[at] in began and waiting[at] == 0:
+                given.setdefault(names[at], now_s)
             if count != had[at]:
                 changes[names[at]].append((now_s, count - had[at]))
                 had[at] = count
@@ -165,6 +171,7 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
             name: JobTrace(
                 began[name] - zero,
                 float(apps[at]["finish_ms"]) / 1000 - zero,
+                given[name] - zero,
                 tuple((second - zero, change) for second, change in changes[name]),
             )
             for at, name in enumerate(names)

@@ -1,0 +1,20 @@
+"""The same jobs on a real ResourceManager and in the simulator: the same shares, and jobs take as long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.reproduce.agreement import run_both
+from treadle.reproduce.agreement_report import misses
+from treadle.reproduce.agreement_workload import JOBS, POLICIES
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_shares_to_one_container_and_completion_times_within_the_bound(policy: str, tmp_path: Path) -> None:
+    both = run_both(policy, tmp_path / "cluster", print)
+    assert misses(both) == []
+    assert both.placed["treadle"] >= sum(job.tasks for job in JOBS)
