@@ -46,7 +46,7 @@ ALLOWED = {
     "sidecar": SIDECAR | {"planner", "plans"},
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
-    "bench": TOOLS | SIDECAR | {"minicluster"},
+    "bench": JOBS | {"estimate", "simulator"} | TOOLS | SIDECAR | {"minicluster"},
     "cli": JOBS
     | {"estimate"}
     | SIDECAR

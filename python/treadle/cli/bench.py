@@ -1,4 +1,4 @@
-"""`treadle bench`: how fast a simulated cluster is scheduled, and how fast the engine alone decides."""
+"""`treadle bench`: how fast a simulated cluster is scheduled, the engine decides, and the simulator runs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from treadle.bench.simulation import Setting
 from treadle.bench.table import results_table
 from treadle.bench.workload import Workload
 from treadle.cli._bench_engine import engine_command
+from treadle.cli._bench_simulator import simulator_command
 
 app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 
@@ -33,6 +34,7 @@ def bench() -> None:
 
 
 app.command("engine")(engine_command)
+app.command("simulator")(simulator_command)
 
 
 @app.command("cluster")

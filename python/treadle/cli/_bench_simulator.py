@@ -1,0 +1,49 @@
+"""`treadle bench simulator`: its options, and what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from treadle.cli._results import plot_folder, write_json
+
+
+def simulator_command(
+    policy: Annotated[list[Path] | None, typer.Option(help="A treadle.yaml; the default policy if not given.")] = None,
+    load: Annotated[list[str] | None, typer.Option(help="containers, reuse or jobs; all if not given.")] = None,
+    nodes: Annotated[list[int] | None, typer.Option(help="Nodes of 40 slots; 20, 200 and 2,000 if not given.")] = None,
+    quick: Annotated[bool, typer.Option(help="Only 20 and 200 nodes.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+) -> None:
+    """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
+    from treadle.bench import engine_run, simulator_run
+    from treadle.bench.errors import BenchError
+    from treadle.bench.simulator_report import figures_table, write_plot
+    from treadle.config.settings import default_settings
+
+    if min(nodes or [1]) <= 0:
+        raise BenchError("--nodes must be above 0")
+    if plot is not None:
+        plot_folder(plot)
+    policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
+    sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
+        task = shown.add_task("starting", total=None)
+        results = simulator_run.run_grid(
+            policies, load or list(simulator_run.LOADS), sizes, lambda text: shown.update(task, description=text)
+        )
+    out = Console()
+    if not out.is_terminal:
+        out.width = max(out.width, 160)  # a table in a file is not cut
+    out.print(figures_table(results))
+    if json_file is not None:
+        write_json(json_file, simulator_run.report(results))
+        console.print(f"Results: {json_file}")
+    if plot is not None:
+        console.print(f"Plot: {write_plot(plot, results)}")
