@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.engine.fake_rm import FakeRM, none_assumed
 from tests.engine.parts import engine_with
 
+from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate, NodeState
@@ -140,10 +141,13 @@ def test_equal_events_give_equal_bytes_in_chunks_of_any_size(rm: FakeRM, chunk: 
 class Course(RuleBasedStateMachine):
     """Any course of events, with proposals rejected at random: the fake RM fails on one that breaks a rule."""
 
-    @initialize(rm=clusters({"node-locality-delay": "2"}))
-    def start(self, rm: FakeRM) -> None:
+    @initialize(rm=clusters({"node-locality-delay": "2"}), share=st.sampled_from(["capacity", "hdrf", "drf", "none"]))
+    def start(self, rm: FakeRM, share: str) -> None:
         self.rm = rm
-        self.engine = Engine(default_settings())
+        chosen = default_settings()
+        kind = PARTS.kinds("share")[share]
+        policy = replace(chosen.policy, share=Part(kind, kind.parameters()))
+        self.engine = Engine(replace(chosen, policy=policy))
         self.now_ms = 0
 
     @rule(data=st.data(), reasons=st.lists(st.sampled_from(REJECTIONS), max_size=4), limit=st.integers(0, 20))
