@@ -80,7 +80,7 @@ def test_ten_levels(share: str) -> None:
 
 
 def test_ten_thousand_leaves() -> None:
-    queues = {f"q{at}": {} for at in range(10_000)}
+    queues: dict[str, Any] = {f"q{at}": {} for at in range(10_000)}
     done = run(queues, [job(f"q{at}", tasks=1) for at in range(0, 10_000, 50)], "hdrf", nodes=20)
     assert done.unfinished == 0
 
