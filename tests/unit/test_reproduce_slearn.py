@@ -132,6 +132,7 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
         "las",
         "fifo",
         "oracle",
+        "exact",
     }
     assert figures["seeds"] == [1]
     assert {file.name for file in (tmp_path / "plots").iterdir()} == {

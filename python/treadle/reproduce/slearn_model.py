@@ -62,6 +62,7 @@ class Model:
         fixed = settings.get("ratio") == "fixed"
         self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
         self._told = trace.told[scheme.told] if scheme.told else None
+        self._goes_by_told = scheme.parts.get("estimate") == "told"
         self._jobs = [
             _Job(number, float(job.arrival_ms), job.dag.stages[0].durations().astype(float).tolist())
             for number, job in enumerate(trace.workload.jobs)
@@ -134,6 +135,8 @@ class Model:
         job.held = False
         del self._held[job.number]
         mean_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
+        if self._goes_by_told and self._told is not None:
+            mean_ms = float(self._told.duration_ms[job.number])
         self._move(job, bisect_left(_THRESHOLDS_MS, mean_ms * len(job.durations_ms)))
 
     def _move(self, job: _Job, level: int) -> None:

@@ -87,5 +87,11 @@ SCHEMES: Final = (
     Scheme("las", "LAS", {"order": ("mlfq", {"size": "attained"}), "fit": "first_fit"}),
     Scheme("fifo", "FIFO", {"order": "fifo", "fit": "first_fit"}),
     _from_history("oracle", "Oracle", "oracle"),
+    Scheme(
+        "exact",
+        "SLearn with pilots that tell the truth",
+        {"gate": ("pilots", SAMPLED), "order": LEVELS, "estimate": "told", "fit": "first_fit"},
+        "oracle",
+    ),
 )
-"""SLearn, ours, the paper's baselines, and one of them as wrong as in the paper."""
+"""SLearn, ours, the paper's baselines, one of them as wrong as in the paper, and SLearn without errors."""
