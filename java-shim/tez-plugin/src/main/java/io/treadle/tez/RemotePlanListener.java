@@ -158,18 +158,19 @@ final class RemotePlanListener implements PlanListener {
     if (said.getInt() != CHALLENGE_MAGIC || said.get() != VERSION) {
       throw new IOException("is no plan listener of version " + VERSION);
     }
-    byte[] header = header(key, kind, body);
-    ByteBuffer whole = ByteBuffer.allocate(header.length + AttemptKey.MAC_BYTES + body.length);
-    out.write(whole.put(header).put(key.mac(challenge, header)).put(body).array());
+    out.write(request(key, challenge, kind, body));
     out.flush();
     return answer(in, key, challenge);
   }
 
-  private static byte[] header(AttemptKey key, int kind, byte[] body) {
-    return ByteBuffer.allocate(REQUEST_BYTES).putInt(REQUEST_MAGIC).put((byte) VERSION).put((byte) kind)
+  /** The bytes of a request that follows a challenge. */
+  static byte[] request(AttemptKey key, byte[] challenge, int kind, byte[] body) {
+    byte[] header = ByteBuffer.allocate(REQUEST_BYTES).putInt(REQUEST_MAGIC).put((byte) VERSION).put((byte) kind)
         .putShort((short) 0).putInt(body.length).putLong(key.attempt().getApplicationId().getClusterTimestamp())
         .putInt(key.attempt().getApplicationId().getId()).putInt(key.attempt().getAttemptId()).putInt(key.number())
         .put(digest(body)).array();
+    ByteBuffer whole = ByteBuffer.allocate(header.length + AttemptKey.MAC_BYTES + body.length);
+    return whole.put(header).put(key.mac(challenge, header)).put(body).array();
   }
 
   private static Reply answer(DataInputStream in, AttemptKey key, byte[] challenge) throws IOException {

@@ -12,6 +12,8 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.Collections;
@@ -181,6 +183,15 @@ class RemotePlanListenerTest {
   void aBodyThatIsTooLongIsNotSent() {
     byte[] body = new byte[RemotePlanListener.BODY_MAX + 1];
     assertThrows(IOException.class, () -> client(InetSocketAddress.createUnresolved("127.0.0.2", 1)).report(body));
+  }
+
+  /** The engine reads the same file. */
+  @Test
+  void theGoldenRequest() throws Exception {
+    byte[] challenge = new byte[RemotePlanListener.CHALLENGE_BYTES];
+    byte[] body = DagDescription.of(FakeDag.diamond().dag).encode();
+    byte[] request = RemotePlanListener.request(KEY, challenge, RemotePlanListener.KIND_PLAN, body);
+    assertArrayEquals(Files.readAllBytes(Paths.get("../../tests/golden/plan-request.bin")), request);
   }
 
   /** The shim in the ResourceManager makes the same of the same password. */

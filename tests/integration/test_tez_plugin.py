@@ -1,0 +1,134 @@
+"""Unmodified Tez jobs with the plug-in: they follow plans, and where there is none they run in natural order."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.accounts import wait_settled
+from tests.support.jobs import Job
+
+from treadle.minicluster.cluster import MiniCluster
+from treadle.minicluster.ports import free_ports
+from treadle.minicluster.settings import ClusterSettings
+from treadle.profiles.store import open_store
+from treadle.shim_jar import tez_jar
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+JOIN = "org.apache.tez.examples.HashJoinExample"
+SESSION = "org.apache.tez.examples.SimpleSessionExample"
+SLEEP = "org.apache.tez.mapreduce.examples.MRRSleepJob"
+
+WORDS = "the quick brown fox jumps over the lazy dog\n"
+
+
+class TezCluster:
+    """A mini cluster whose sidecar serves plans on another address than the ResourceManager's."""
+
+    def __init__(self, cluster: MiniCluster, folder: Path, port: int) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.address = f"127.0.0.2:{port}"
+
+    def start(
+        self, tag: str, main: str, *arguments: str, jar: Path | None = None, address: str = "", wait_ms: str = "20000"
+    ) -> Job:
+        """Start a job with the plug-in and wait until the ResourceManager knows it."""
+        settings = {
+            "tez.application.tags": tag,
+            "tez.am.dag.scheduler.class": "io.treadle.tez.TreadleDagScheduler",
+            "tez.aux.uris": f"file://{jar or tez_jar()}",
+            "treadle.plan.addresses": address or self.address,
+            # machines that run tests are slow
+            "treadle.plan.wait-ms": wait_ms,
+        }
+        options = [f"-D{key}={value}" for key, value in settings.items()]
+        log = self.cluster.layout.logs / f"client-{tag}.log"
+        client = self.cluster.submit(self.cluster.java(main, *options, *arguments), log)
+
+        def known() -> str:
+            assert client.poll() in (None, 0), log.read_text()[-2000:]
+            return next((str(app["id"]) for app in self.cluster.rm.applications(applicationTags=tag)), "")
+
+        return Job(self.cluster, tag, client, log, str(self.cluster.wait_for(f"application of {tag}", known, 120)))
+
+    def join(self, tag: str, jar: Path | None = None, address: str = "") -> Job:
+        """Start a job of two vertices that feed a third."""
+        large, small = self.folder / "large", self.folder / "small"
+        return self.start(
+            tag,
+            JOIN,
+            str(large),
+            str(small),
+            "2",
+            str(self.folder / tag),
+            jar=jar,
+            address=address,
+            wait_ms="1000" if address else "20000",
+        )
+
+    def master_log(self, job: Job) -> str:
+        """What the application master of a job has logged."""
+        files = self.cluster.folder.glob(f"**/containers/{job.application_id}/*_000001/*")
+        return "".join(file.read_text("utf-8", "replace") for file in sorted(files) if file.is_file())
+
+
+@pytest.fixture(scope="module")
+def tez(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TezCluster]:
+    """One cluster for all tests of this file."""
+    folder = tmp_path_factory.mktemp("tez")
+    (port,) = free_ports(1)
+    (folder / "treadle.yaml").write_text(
+        "plans: {schedules: 50}\n"
+        f"listener: {{address: 127.0.0.2, port: {port}}}\n"
+        f"profiles: {{store: {folder}/profiles.db}}\n"
+        "policy: {fit: {kind: tetris}, order: {kind: srpt}, estimate: {kind: told}}\n"
+    )
+    for name in ("large", "small"):
+        (folder / name).write_text(WORDS)
+    settings = ClusterSettings(nodes=2, memory_mb=4096, policy=folder / "treadle.yaml")
+    with MiniCluster(settings, folder / "cluster") as cluster:
+        wait_settled(cluster)
+        yield TezCluster(cluster, folder, port)
+
+
+def test_two_dags_of_one_name_at_once_follow_their_plans(tez: TezCluster) -> None:
+    jobs = [tez.join("joined"), tez.join("joined-too")]
+    assert [job.wait() for job in jobs] == ["SUCCEEDED", "SUCCEEDED"]
+    for job in jobs:
+        log = tez.master_log(job)
+        assert "has a plan: {" in log
+        # the vertex that both feed has the last place of three, not the depth of one
+        assert "2=33" in log
+        assert "follows its plan" in log
+    # the next job's frames bring what was reported into the store
+    assert tez.start("sleep", SLEEP, "-m", "2", "-r", "1", "-mt", "100", "-rt", "100").wait() == "SUCCEEDED"
+    with open_store(str(tez.folder / "profiles.db"), read_only=True) as store:
+        found = [profile for profile in store.profiles() if any(run.startswith("dag_") for _, run, _ in profile.recent)]
+    joined = next(profile for profile in found if len(profile.stages) == 3)
+    assert all(stage.durations.count for stage in joined.stages)
+    assert tez.cluster.rm.treadle()["Escapes"] == 0
+
+
+def test_a_session_runs_dag_after_dag_by_plan(tez: TezCluster) -> None:
+    inputs = f"{tez.folder}/large,{tez.folder}/small"
+    job = tez.start("session", SESSION, inputs, f"{tez.folder}/session-1,{tez.folder}/session-2", "1")
+    assert job.wait() == "SUCCEEDED"
+    log = tez.master_log(job)
+    assert log.count("follows its plan") == 2
+    assert "natural order" not in log
+
+
+def test_without_a_listener_or_with_half_a_jar_a_dag_runs_in_natural_order(tez: TezCluster) -> None:
+    half = tez.folder / "half.jar"
+    with zipfile.ZipFile(tez_jar()) as whole, zipfile.ZipFile(half, "w") as cut:
+        for name in whole.namelist():
+            if not name.endswith("/DagAgent.class"):
+                cut.writestr(name, whole.read(name))
+    jobs = [tez.join("cut-off", address="127.0.0.2:1"), tez.join("half", jar=half)]
+    assert [job.wait() for job in jobs] == ["SUCCEEDED", "SUCCEEDED"]
+    assert "runs in natural order" in tez.master_log(jobs[0])
+    assert "NoClassDefFoundError" in tez.master_log(jobs[1])

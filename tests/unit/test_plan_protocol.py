@@ -1,0 +1,59 @@
+"""The bytes that the plug-in in Java and the listener agree on."""
+
+from __future__ import annotations
+
+import hmac
+from pathlib import Path
+
+from treadle.plans.keys import Attempt
+from treadle.plans.protocol import (
+    CHALLENGE_BYTES,
+    MAC_BYTES,
+    REQUEST,
+    Ended,
+    Kind,
+    Outcome,
+    PlanRequest,
+    VertexAsk,
+    VertexNow,
+    check_body,
+    read_header,
+    read_plan_request,
+    read_report,
+    request,
+)
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "plan-request.bin"
+ATTEMPT = Attempt(1_700_000_000_000, 7, 2)
+KEY = hmac.digest(bytes(20), b"treadle-plans-1", "sha256")
+
+
+def vertex(number: int, name: str, tasks: int, parents: dict[int, bool]) -> VertexAsk:
+    return VertexAsk(number, name, tasks, {"memory-mb": 1024 * (number + 1), "vcores": 1}, parents)
+
+
+def test_the_golden_request_says_what_the_dag_is() -> None:
+    content = GOLDEN.read_bytes()
+    header, body = read_header(content[: REQUEST.size]), content[REQUEST.size + MAC_BYTES :]
+    check_body(header, body)
+    assert (header.kind, header.attempt, header.key_number, header.length) == (Kind.PLAN, ATTEMPT, 5, len(body))
+    assert read_plan_request(body) == PlanRequest(
+        3,
+        "daily report",
+        (
+            vertex(0, "small", 4, {}),
+            vertex(1, "large", 2, {}),
+            vertex(2, "middle", 2, {1: True}),
+            vertex(3, "last", 1, {0: False, 2: False}),
+        ),
+    )
+    assert request(KEY, bytes(CHALLENGE_BYTES), Kind.PLAN, ATTEMPT, 5, body) == content
+
+
+def test_a_report_as_the_plug_in_writes_it() -> None:
+    head, table = "00000003 01 01", "00000001 00000002 0000001e 00000004"
+    ended = "00000001 00000002 00000009 00000000 00 00000000000004e2 00000000000000fa ffffffffffffffff 0000000000000007"
+    found = read_report(bytes.fromhex(head + table + ended))
+    assert (found.dag, found.state, found.planned) == (3, 1, True)
+    assert found.vertices == (VertexNow(2, 30, 4),)
+    assert found.ended == (Ended(2, 9, 0, Outcome.SUCCEEDED, 1_250, 250, -1, 7),)
