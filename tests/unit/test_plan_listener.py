@@ -56,8 +56,8 @@ def dag(*vertices: bytes, number: int = 1) -> bytes:
     return struct.pack(">i", number) + text("report") + struct.pack(">i", len(vertices)) + b"".join(vertices)
 
 
-def report(number: int, low: dict[int, int], ended: int = 0, state: int = 0) -> bytes:
-    table = b"".join(struct.pack(">iii", vertex, at, 2) for vertex, at in low.items())
+def report(number: int, low: dict[int, int], ended: int = 0, state: int = 0, tasks: int = 2) -> bytes:
+    table = b"".join(struct.pack(">iii", vertex, at, tasks) for vertex, at in low.items())
     rows = b"".join(struct.pack(">iiiBqqqq", 0, task, 0, 0, 5_000 + task, 1_000, -1, -1) for task in range(ended))
     head = struct.pack(">iBB", number, state, 1)
     return head + struct.pack(">i", len(low)) + table + struct.pack(">i", ended) + rows

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
+from dataclasses import fields, replace
+from struct import pack
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.unit.test_plan_listener import DAG, KEY, ONE, dag, report, vertex
 
 from treadle import events
@@ -123,6 +125,33 @@ def test_ended_tasks_say_how_long_the_rest_takes() -> None:
     assert cluster.tell()[0][1:] == (-1, 1)
     cluster.ask(report(1, {}, ended=1), Kind.REPORT)
     assert cluster.tell()[0][1:] == (1_000, 0)
+
+
+def test_one_ended_task_of_one_says_how_long_and_not_how_far_off() -> None:
+    cluster = Cluster()
+    cluster.ask(dag(vertex(0, 1)))
+    cluster.tell(asks(k0=5))
+    cluster.ask(report(1, {0: 6}, ended=1, tasks=1), Kind.REPORT)
+    assert cluster.tell()[0][1:] == (1_000, 0)
+
+
+def test_times_that_cannot_be_are_left_out() -> None:
+    cluster = Cluster()
+    cluster.ask(DAG)
+    cluster.tell(asks(k0=5))
+    for ended_ms, took_ms in ((5_000, -5), (-1, 1), (5_000, 6_000), (2**62, 2**62), (2**62, 1)):
+        body = report(1, {0: 6})[:-4] + pack(">iiiiBqqqq", 1, 0, 0, 0, 0, ended_ms, took_ms, -1, -1)
+        assert cluster.ask(body, Kind.REPORT) is Status.OK
+    assert cluster.tell()[0][1:] == (-1, 2)
+
+
+def test_whatever_goes_wrong_with_plans_the_engine_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    cluster.ask(DAG)
+    cluster.ask(report(1, {0: 6}), Kind.REPORT)
+    assert cluster.tell(replace(application(), type_name=i32(99))) == {}
+    assert "nothing of plans" in caplog.text
+    assert cluster.tell(asks(k0=5)) == {}
 
 
 def test_what_a_key_meant_in_the_dag_before_is_taken_back() -> None:

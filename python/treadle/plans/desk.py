@@ -31,6 +31,7 @@ from treadle.plans.protocol import (
 )
 from treadle.profiles.prediction import Prediction
 from treadle.profiles.recurrence import RecurrenceKey, recurrence_key
+from treadle.profiles.run import NUMBER_MAX
 from treadle.profiles.sketch import DurationSketch
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,9 @@ BUSY_S: Final = 1.5
 
 DURATION_MS: Final = 10_000
 """How long tasks are taken to run of vertices of which nothing is known: all alike."""
+
+DURATION_MAX_MS: Final = 2**40
+"""No task is believed to have taken longer."""
 
 SEEN_MIN: Final = 3
 """So many ended tasks of a vertex say more than its earlier runs; all of them, if it has fewer."""
@@ -235,7 +239,8 @@ def _take(record: _Record, report: Report) -> None:
         if now.id in ids and now.low >= 3:
             record.low[now.id], record.tasks[now.id] = now.low, now.tasks
     for ended in report.ended:
-        if ended.vertex in ids and ended.outcome is Outcome.SUCCEEDED and 0 <= ended.took_ms <= ended.ended_ms:
+        timed = 0 <= ended.took_ms <= min(ended.ended_ms, DURATION_MAX_MS) and ended.ended_ms <= NUMBER_MAX
+        if ended.vertex in ids and ended.outcome is Outcome.SUCCEEDED and timed:
             record.durations.setdefault(ended.vertex, DurationSketch()).add(ended.took_ms)
             start_ms = ended.ended_ms - ended.took_ms
             record.first_ms = start_ms if record.first_ms < 0 else min(record.first_ms, start_ms)
@@ -252,7 +257,8 @@ def _view(record: _Record) -> DagView:
         left = max(tasks - ended, 0) if 0 <= tasks <= TASKS_MAX else -1
         duration_ms = deviation_ms = -1
         if seen is not None and ended >= min(SEEN_MIN, max(tasks, 1)):
-            duration_ms, deviation_ms = round(seen.mean_ms), round(seen.deviation_ms)
+            duration_ms = round(seen.mean_ms)
+            deviation_ms = round(seen.deviation_ms) if ended > 1 else -1
         elif vertex.id in record.predictions:
             duration_ms, deviation_ms = record.predictions[vertex.id][:2]
         score = record.scores.get(vertex.id, -1.0)

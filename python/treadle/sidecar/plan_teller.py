@@ -5,6 +5,7 @@ On the thread that decides: it only looks at what is there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,6 +18,8 @@ from treadle.plans.desk import Amounts, PlanDesk, VertexView
 from treadle.plans.keys import Attempt, KeyRing
 from treadle.profiles.recurrence import recurrence_key
 from treadle.wire.decoder import Frame
+
+_log = logging.getLogger(__name__)
 
 TYPES: Final = ("TEZ",)
 """The application types whose masters may ask for plans."""
@@ -51,9 +54,22 @@ class PlanTeller:
         self._queues: dict[int, str] = {}
         self._nodes: dict[int, Amounts] = {}
         self._applications: dict[int, _Application] = {}
+        self._broken = False
+        """Something went wrong; until the next snapshot nothing is told."""
 
     def tell(self, frame: Frame) -> Sequence[Event]:
         """Return what the engine is to be told after this frame, and before it decides."""
+        self._broken = self._broken and not frame.header.snapshot
+        if self._broken:
+            return ()
+        try:
+            return self._tell(frame)
+        except Exception:  # plans are worth less than decisions
+            _log.exception("the engine is told nothing of plans until the next snapshot")
+            self._broken = True
+            return ()
+
+    def _tell(self, frame: Frame) -> Sequence[Event]:
         for event in frame.events:
             self._follow(event)
         if frame.header.more:

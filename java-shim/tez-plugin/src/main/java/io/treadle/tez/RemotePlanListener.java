@@ -107,11 +107,15 @@ final class RemotePlanListener implements PlanListener {
           last = at;
           return reply;
         } catch (IOException refused) {
-          problem = new IOException(addresses.get(at) + ": " + refused.getMessage(), refused);
+          problem = new IOException(text(addresses.get(at)) + ": " + refused.getMessage(), refused);
         }
       }
     }
     throw problem;
+  }
+
+  private static String text(InetSocketAddress address) {
+    return address.getHostString() + ":" + address.getPort();
   }
 
   private List<AttemptKey> currentKeys() throws IOException {
