@@ -73,6 +73,8 @@ class SplitFollower:
         self._nodes: dict[int, tuple[str, str]] = {}
         self._orders: dict[int, SplitOrder] = {}
         self._new: list[int] = []
+        self._known = np.zeros(0, bool)
+        """By index: is it among the nodes?"""
 
     def know(self, application: int, splits: Sequence[Split]) -> None:
         """Take the splits of an application none of whose maps has a container yet."""
@@ -88,17 +90,27 @@ class SplitFollower:
             if isinstance(event, events.Snapshot):
                 # Which splits the containers before it had is known no more.
                 self._names, self._nodes, self._orders, self._new = [], {}, {}, []
+                self._known = np.zeros(0, bool)
             elif isinstance(event, events.Names):
                 self._names += event.texts
             elif isinstance(event, events.Nodes):
-                for node, name, rack in zip(event.node, event.name_name, event.rack_name, strict=True):
-                    self._nodes[int(node)] = self._names[name], self._names[rack]
+                self._take_nodes(event)
             elif isinstance(event, events.Applications):
                 for gone in event.application[event.state == ApplicationState.GONE].tolist():
                     self._orders.pop(gone, None)
             elif isinstance(event, events.Containers) and self._orders:
                 inputs += self._containers(event)
         return [*self._means(), *_inputs(inputs)]
+
+    def _take_nodes(self, event: events.Nodes) -> None:
+        """Remember the nodes that are new; most events tell again of those that are known."""
+        size = int(event.node.max(initial=-1)) + 1
+        if size > len(self._known):
+            self._known = np.concatenate([self._known, np.zeros(2 * size - len(self._known), bool)])
+        for row in np.flatnonzero(~self._known[event.node]).tolist():
+            names = self._names[int(event.name_name[row])], self._names[int(event.rack_name[row])]
+            self._nodes[int(event.node[row])] = names
+        self._known[event.node] = True
 
     def _containers(self, event: events.Containers) -> list[tuple[int, int, int]]:
         wanted = (event.event == ContainerEvent.ALLOCATED) & (event.priority == MAP) & (event.am == 0)
