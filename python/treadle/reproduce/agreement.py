@@ -78,10 +78,10 @@ def run_both(policy: str, folder: Path, say: Say) -> Both:
     settings = read_settings(file)
     with MiniCluster(_cluster_settings(folder, file), folder, say) as cluster:
         try:
-            applications, ended, placed = _run_jobs(cluster, policy, say)
+            applications, placed = _run_jobs(cluster, policy, say)
         except requests.RequestException as error:
             raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
-    real = real_trace(applications, ended)
+    real = real_trace(applications)
     overheads = [overhead for application in applications.values() for overhead in application.overheads_s]
     # On average half of each period passes until a heartbeat.
     measured = launch_ms(overheads, (NODE_HEARTBEAT_MS + MASTER_HEARTBEAT_MS) / 2)
@@ -113,10 +113,8 @@ def _cluster_settings(folder: Path, policy: Path) -> ClusterSettings:
     )
 
 
-def _run_jobs(
-    cluster: MiniCluster, policy: str, say: Say
-) -> tuple[dict[str, AuditedApplication], dict[str, float], dict[str, int]]:
-    """Submit all jobs and wait for their ends; return the applications, when they ended, and who placed containers."""
+def _run_jobs(cluster: MiniCluster, policy: str, say: Say) -> tuple[dict[str, AuditedApplication], dict[str, int]]:
+    """Submit all jobs and wait for their ends; return the applications and who placed containers."""
     running: dict[str, Sleeper] = {}
     for late in (False, True):
         coming = {job.name: _submit(cluster, job) for job in JOBS if job.late is late}
@@ -126,21 +124,22 @@ def _run_jobs(
         say(f"{policy}: {', '.join(coming)} run")
         if not late:
             time.sleep(SECOND_PHASE_S)
-    ended = {name: _wait_end(cluster, name, sleeper) for name, sleeper in running.items()}
+    for name, sleeper in running.items():
+        _wait_end(cluster, name, sleeper)
     audited = read_audit_log(cluster.layout.audit_log)
     placed = {"treadle": 0, "native": 0}
     for counts in cluster.rm.placements().values():
         for who in placed:
             placed[who] += counts.get(who, 0)
-    return {name: audited[sleeper.application_id] for name, sleeper in running.items()}, ended, placed
+    return {name: audited[sleeper.application_id] for name, sleeper in running.items()}, placed
 
 
 def _submit(cluster: MiniCluster, job: SleepingJob) -> Sleeper:
     return sleepers.submit(cluster, job.leaf, job.name, job.demand, job.tasks, command())
 
 
-def _wait_end(cluster: MiniCluster, name: str, sleeper: Sleeper) -> float:
-    """Wait until a job has ended well; return when that was, in seconds since the epoch."""
+def _wait_end(cluster: MiniCluster, name: str, sleeper: Sleeper) -> None:
+    """Wait until a job has ended well."""
 
     def over() -> bool:
         return int(cluster.rm.application(sleeper.application_id)["finishedTime"]) > 0
@@ -149,4 +148,3 @@ def _wait_end(cluster: MiniCluster, name: str, sleeper: Sleeper) -> float:
     application = cluster.rm.application(sleeper.application_id)
     if application["finalStatus"] != "SUCCEEDED":
         raise ClusterError(f"{name} ended as {application['finalStatus']}: {application['diagnostics'].strip()}")
-    return float(application["finishedTime"]) / 1000

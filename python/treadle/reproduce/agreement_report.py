@@ -12,7 +12,7 @@ from rich.table import Table
 
 from treadle.reproduce.agreement import Both
 from treadle.reproduce.agreement_trace import Trace
-from treadle.reproduce.agreement_workload import JOBS, LEAVES, LENGTHS, SHORTEST_S
+from treadle.reproduce.agreement_workload import JOBS, LEAVES, LONGEST_S
 
 __all__ = ["COMPLETION_BOUND", "TOLERANCE", "Phase", "completion_errors", "document", "misses", "phases", "table"]
 
@@ -20,7 +20,7 @@ TOLERANCE: Final = 1.0
 """How many containers a leaf's shares may differ by."""
 COMPLETION_BOUND: Final = 0.1
 """By what part of a job's completion time on the cluster the simulator's may differ."""
-SETTLING_S: Final = SHORTEST_S + LENGTHS + 1.0
+SETTLING_S: Final = LONGEST_S + 4.0
 """After so long every task that ran when a job came has ended, and its container was given to whoever it is owed."""
 GRID_S: Final = 0.1
 

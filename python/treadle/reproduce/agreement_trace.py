@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import Final
 
 import numpy as np
 
 from treadle.config.settings import Settings
-from treadle.reproduce.agreement_workload import JOBS, duration_s, scenario, workload
+from treadle.reproduce.agreement_workload import JOBS, MASTER_HEARTBEAT_MS, duration_s, scenario, workload
 from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState
 
@@ -35,7 +35,7 @@ class JobTrace:
 
     Attributes:
         begin_s: its application master registered.
-        end_s: its application ended.
+        end_s: the container of its last task was over.
         all_given_s: it had been given its last container.
         changes: when how many of its tasks' containers more or fewer there were, in order of time.
     """
@@ -47,7 +47,7 @@ class JobTrace:
 
     @property
     def completion_s(self) -> float:
-        """From its application master's registration to its end."""
+        """From its application master's registration to its last task's end: how long its JVM ends is left out."""
         return self.end_s - self.begin_s
 
 
@@ -112,13 +112,8 @@ def read_audit_log(file: Path) -> dict[str, AuditedApplication]:
     return found
 
 
-def real_trace(applications: Mapping[str, AuditedApplication], ended: Mapping[str, float]) -> Trace:
-    """Return what became of the jobs on a cluster.
-
-    Args:
-        applications: each job's by its name, as the audit log has it.
-        ended: when each ended, in seconds since the epoch.
-    """
+def real_trace(applications: Mapping[str, AuditedApplication]) -> Trace:
+    """Return what became of the jobs on a cluster, by the applications that each was by its name."""
     zero = min(application.registered for application in applications.values())
     jobs = {}
     for name, application in applications.items():
@@ -126,7 +121,7 @@ def real_trace(applications: Mapping[str, AuditedApplication], ended: Mapping[st
         lost = [(at - zero, -1) for number, at in application.released.items() if number != MASTER_NUMBER]
         changes = tuple(sorted(gained + lost))
         given_s = max(application.allocated.values()) - zero
-        jobs[name] = JobTrace(application.registered - zero, ended[name] - zero, given_s, changes)
+        jobs[name] = JobTrace(application.registered - zero, changes[-1][0], given_s, changes)
     return Trace(jobs)
 
 
@@ -134,13 +129,13 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
     """Run the jobs in the simulator, each application master registered when it did on the cluster.
 
     Args:
-        begins_s: when each job's AM registers, in seconds.
+        begins_s: when each job's AM registers, in seconds. It asks a heartbeat later, as the distributed shell's does.
         settings: the policy.
         launch_ms: from when an AM hears of a container until its task's first instant.
         tick_ms: between two decisions.
     """
     # Masters take no time to start, so that jobs begin where they arrive.
-    told = workload({name: round(1000 * second) for name, second in begins_s.items()})
+    told = workload({name: round(1000 * second) + MASTER_HEARTBEAT_MS for name, second in begins_s.items()})
     simulation = Simulation(scenario(0, launch_ms, tick_ms), told, settings, seed=1)
     names = [job.name for job in told.jobs]
     had = [0] * len(names)
@@ -155,7 +150,7 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
         for at, app in enumerate(simulation.rm.state.apps):
             count = int(app["containers"]) - int(app["master"] >= 0)
             if app["state"] >= AppState.RUNNING and names[at] not in began:
-                began[names[at]] = now_s
+                began[names[at]] = now_s - MASTER_HEARTBEAT_MS / 1000
             elif names[at] in began and waiting[at] == 0:
                 given.setdefault(names[at], now_s)
             if count != had[at]:
@@ -164,21 +159,20 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
 
     simulation.run(after_step=look)
     look()
-    apps = simulation.rm.state.apps
     zero = min(began.values())
     return Trace(
         {
             name: JobTrace(
                 began[name] - zero,
-                float(apps[at]["finish_ms"]) / 1000 - zero,
+                changes[name][-1][0] - zero,
                 given[name] - zero,
                 tuple((second - zero, change) for second, change in changes[name]),
             )
-            for at, name in enumerate(names)
+            for name in names
         }
     )
 
 
 def launch_ms(overheads_s: Sequence[float], heartbeats_ms: float) -> int:
-    """Return how long a task takes to begin: the median overhead of tasks but what waiting for heartbeats is of it."""
-    return max(round(1000 * median(overheads_s) - heartbeats_ms), 0)
+    """Return how long a task takes to begin: the mean overhead of tasks but what waiting for heartbeats is of it."""
+    return max(round(1000 * mean(overheads_s) - heartbeats_ms), 0)

@@ -29,8 +29,9 @@ MASTER_HEARTBEAT_MS: Final = 1000
 """The distributed shell's."""
 MASTER: Final = MappingProxyType({"memory-mb": 256, "vcores": 1})
 SHORTEST_S: Final = 4
-LENGTHS: Final = 5
-"""Tasks sleep `SHORTEST_S` seconds or 1, 2, ... more, by turns."""
+LONGEST_S: Final = 8
+STRIDE: Final = 37
+"""Tasks sleep between these, by hundredths of a second: so they do not end in step with heartbeats."""
 SECOND_PHASE_S: Final = 18
 """So long after a1's AM has registered the others are submitted."""
 
@@ -69,14 +70,15 @@ JOBS: Final = (
 LEAVES: Final = ("a", "b", "c")
 
 
-def duration_s(container: int) -> int:
+def duration_s(container: int) -> float:
     """Return how long a task sleeps by its container's number in the application; the AM's is 1, the first task's 2."""
-    return SHORTEST_S + container % LENGTHS
+    return SHORTEST_S + STRIDE * container % (100 * (LONGEST_S - SHORTEST_S) + 1) / 100
 
 
 def command() -> str:
     """Return the shell command of a task: to sleep for `duration_s`."""
-    return f"sleep $(({SHORTEST_S} + 10#${{CONTAINER_ID##*_}} % {LENGTHS}))"
+    span = 100 * (LONGEST_S - SHORTEST_S) + 1
+    return f"sleep $(({100 * SHORTEST_S} + {STRIDE} * 10#${{CONTAINER_ID##*_}} % {span}))e-2"
 
 
 def queue_entries() -> Entries:
@@ -133,7 +135,7 @@ def workload(arrivals_ms: Mapping[str, int]) -> Workload:
     """Return the jobs for the simulator, each with when it comes; a task runs in a container of its own."""
     jobs = []
     for job in sorted(JOBS, key=lambda job: arrivals_ms[job.name]):
-        lasts_ms = np.array([1000 * duration_s(container) for container in range(2, job.tasks + 2)], np.int64)
+        lasts_ms = np.array([round(1000 * duration_s(container)) for container in range(2, job.tasks + 2)])
         demand = {"memory-mb": 128.0, "vcores": 1.0, **job.demand}
         stage = Stage(0, job.tasks, int(lasts_ms.mean()), demand, durations_ms=lasts_ms)
         dag = Dag(job.name, (stage,))
