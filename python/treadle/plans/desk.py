@@ -42,6 +42,9 @@ ATTEMPTS_MAX: Final = 10_000
 PLAN_TASKS_MAX: Final = 2_000_000
 """A DAG with more tasks than this is not planned."""
 
+PLAN_STAGES_MAX: Final = 200_000
+"""Candidate schedules times stages of a plan: a large DAG has fewer candidates, so that others are not kept waiting."""
+
 BUSY_S: Final = 1.5
 """One plan is made at a time; who would wait longer is told `BUSY`."""
 
@@ -157,7 +160,7 @@ class PlanDesk:
                 if not self._planning.acquire(timeout=BUSY_S):
                     return Status.BUSY, b""
                 try:
-                    plan = plan_online(dag, self._machines(request), self._plans.schedules)
+                    plan = plan_online(dag, self._machines(request), self._schedules(dag))
                 finally:
                     self._planning.release()
         except DagError as error:
@@ -170,6 +173,9 @@ class PlanDesk:
             while len(self._records) > ATTEMPTS_MAX:
                 del self._records[next(iter(self._records))]
         return (Status.NO_PLAN, b"") if plan is None else (Status.OK, plan_body(plan.stage_order()))
+
+    def _schedules(self, dag: Dag) -> int:
+        return max(1, min(self._plans.schedules, PLAN_STAGES_MAX // len(dag.stages)))
 
     def _machines(self, request: PlanRequest) -> Machines:
         """Return what to plan on: the cluster as far as it is known, else one machine for each task at a time."""
