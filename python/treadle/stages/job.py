@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,8 @@ from treadle.profiles.run import JobRun
 from treadle.stages.attempts import WELL, Attempt, ContainerKey, outcome_of
 from treadle.stages.frameworks import Framework, StageId, stage_of
 from treadle.stages.stage import Stage, StageState
+
+_log = logging.getLogger(__name__)
 
 STAGES_MAX: Final = 1000
 TAGS_MAX: Final = 100
@@ -64,6 +67,20 @@ class JobState:
         if len(self._told_ms) < STAGES_MAX:
             self._told_ms.setdefault(stage, duration_ms)
 
+    def _why_not(self) -> str:
+        """Return why no run is made of the job, empty if one is."""
+        if not self._whole:
+            return "it was not seen from its start to its end"
+        if not self._states:
+            return "it asked for nothing"
+        if outcome_of(self.framework, self.am_exit_status) not in WELL:
+            return f"its master ended with status {self.am_exit_status}"
+        for first, state in self._states.items():
+            if state.pending or (self.framework is Framework.MAPREDUCE and not state.done):
+                done = f"{state.well} of {state.width} tasks done, {state.pending} asked for"
+                return f"stage {self.stage(first).name}: {done} when it ended"
+        return ""
+
     def stage(self, priority: int) -> StageId:
         """Return the stage that containers of a priority belong to."""
         return stage_of(self.framework, priority, self._vertices)
@@ -96,7 +113,8 @@ class JobState:
 
     def ask(self, key: int, priority: int, count: int, capability: Sequence[int], now_ms: int) -> None:
         """Take the outstanding count of a request key, absolute."""
-        if priority == 0 and self.awaiting_am:
+        of_masters = self.framework in (Framework.MAPREDUCE, Framework.TEZ)
+        if priority == 0 and (self.awaiting_am or of_masters):
             return  # the AM's own, whose priority Spark's executors have too
         if count and key not in self._counts and len(self._counts) >= KEYS_MAX:
             self._whole = False
@@ -160,17 +178,17 @@ class JobState:
 
     def run(self) -> JobRun | None:
         """Return the finished job; None if it was not seen as a whole, or as far as can be told did not end well."""
-        if not self._whole or not self._states or self.gone_ms is None:
-            return None
-        if outcome_of(self.framework, self.am_exit_status) not in WELL:
+        if self.gone_ms is None:
             return None
         failed = any(state.failed for state in self._states.values())
         for state in self._states.values():
             state.settle(self.gone_ms, all_=True)
             if not failed:
                 state.finish(self.gone_ms)
-            if state.pending or (self.framework is Framework.MAPREDUCE and not state.done):
-                return None
+        reason = self._why_not()
+        if reason:
+            _log.info("%s is not remembered: %s", self.id, reason)
+            return None
         stages = sorted((self.stage(first), state) for first, state in self._states.items() if state.width)
         names = [at.name for at, _ in stages]
         parents = (("map",) if name == "reduce" and "map" in names else () for name in names)

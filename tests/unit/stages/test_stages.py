@@ -453,3 +453,33 @@ def test_reduces_killed_long_before_the_end_or_with_a_failed_job_have_not() -> N
     failed.frame(LINGER_MS)
     failed.frame()
     assert failed.tracker.finished() == []
+
+
+def test_the_ask_for_a_master_may_be_told_late() -> None:
+    shown = Shown()
+    shown.application()
+    shown.ask(0, 1)
+    shown.ask(MAP, 1)
+    shown.frame()
+    shown.ask(0, 0)
+    shown.allocate(2)
+    shown.frame(8_000)
+    shown.end(2)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [stage.name for stage in run.stages] == ["map"]
+
+
+def test_it_is_said_why_a_job_is_not_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    shown = _map_job(5)
+    shown.allocate(1, 2)
+    shown.frame()
+    shown.end(1, 2)
+    shown.gone()
+    with caplog.at_level("INFO"):
+        shown.frame(LINGER_MS)
+        shown.frame()
+    assert shown.tracker.finished() == []
+    assert "0001 is not remembered: stage map: 2 of 5 tasks done, 3 asked for when it ended" in caplog.text
