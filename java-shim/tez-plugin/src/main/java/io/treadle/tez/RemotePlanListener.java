@@ -4,6 +4,7 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.EOFException;
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -72,6 +73,8 @@ final class RemotePlanListener implements PlanListener {
         if (reply.answer() != Answer.BUSY || leftMs <= PAUSE_MS) {
           return reply;
         }
+      } catch (ConnectException nobody) {
+        throw nobody;
       } catch (IOException unreachable) {
         // The ResourceManager may not have told its engine of this attempt yet, or may be failing over.
         if (leftMs <= PAUSE_MS) {
@@ -88,13 +91,18 @@ final class RemotePlanListener implements PlanListener {
     return request(KIND_REPORT, report, ATTEMPT_MS);
   }
 
-  /** Tries each address with each key, beginning with the address that answered last. */
+  /**
+   * Tries each address with each key, beginning with the address that answered last.
+   *
+   * @throws ConnectException if nobody listens at any of them
+   */
   private Reply request(int kind, byte[] body, long timeMs) throws IOException {
     if (body.length > BODY_MAX) {
       throw new IOException("a request of " + body.length + " bytes; " + BODY_MAX + " are allowed");
     }
     long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeMs);
     IOException problem = new IOException("no AMRM token was found");
+    boolean nobody = true;
     for (int i = 0; i < addresses.size(); i++) {
       int at = (last + i) % addresses.size();
       for (AttemptKey key : currentKeys()) {
@@ -107,9 +115,13 @@ final class RemotePlanListener implements PlanListener {
           last = at;
           return reply;
         } catch (IOException refused) {
+          nobody &= refused instanceof ConnectException;
           problem = new IOException(text(addresses.get(at)) + ": " + refused.getMessage(), refused);
         }
       }
+    }
+    if (nobody && problem.getCause() != null) {
+      throw new ConnectException(problem.getMessage());
     }
     throw problem;
   }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.OutputStream;
+import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -166,6 +167,16 @@ class RemotePlanListenerTest {
     try (Server server = new Server((in, out) -> in.read())) {
       assertThrows(IOException.class, () -> client(server.address()).plan(new byte[] {1}, 200));
     }
+  }
+
+  @Test
+  void whereNobodyListensNobodyIsWaitedFor() throws Exception {
+    InetSocketAddress gone;
+    try (Server server = new Server((in, out) -> { })) {
+      gone = server.address();
+    }
+    // longer than this test may take
+    assertThrows(ConnectException.class, () -> client(gone, gone).plan(new byte[] {1}, 3_600_000));
   }
 
   @Test
