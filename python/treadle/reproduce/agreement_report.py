@@ -18,7 +18,7 @@ __all__ = ["COMPLETION_BOUND", "TOLERANCE", "Phase", "completion_errors", "docum
 
 TOLERANCE: Final = 1.0
 """How many containers a leaf's shares may differ by."""
-COMPLETION_BOUND: Final = 0.1
+COMPLETION_BOUND: Final = 0.15
 """By what part of a job's completion time on the cluster the simulator's may differ."""
 SETTLING_S: Final = LONGEST_S + 4.0
 """After so long every task that ran when a job came has ended, and its container was given to whoever it is owed."""
