@@ -67,6 +67,11 @@ class JobState:
         if len(self._told_ms) < STAGES_MAX:
             self._told_ms.setdefault(stage, duration_ms)
 
+    @property
+    def _only_masters_at_0(self) -> bool:
+        """Does the framework never ask for a task at priority 0?"""
+        return self.framework in (Framework.MAPREDUCE, Framework.TEZ)
+
     def _why_not(self) -> str:
         """Return why no run is made of the job, empty if one is."""
         if not self._whole:
@@ -113,8 +118,7 @@ class JobState:
 
     def ask(self, key: int, priority: int, count: int, capability: Sequence[int], now_ms: int) -> None:
         """Take the outstanding count of a request key, absolute."""
-        of_masters = self.framework in (Framework.MAPREDUCE, Framework.TEZ)
-        if priority == 0 and (self.awaiting_am or of_masters):
+        if priority == 0 and (self.awaiting_am or self._only_masters_at_0):
             return  # the AM's own, whose priority Spark's executors have too
         if count and key not in self._counts and len(self._counts) >= KEYS_MAX:
             self._whole = False
@@ -134,6 +138,8 @@ class JobState:
     def run_container(self, attempt: Attempt, capability: Sequence[int], *, allocated: bool) -> None:
         """Take a container that runs: one just allocated, or one of which another step is the first to be seen."""
         self._confirmed.add(attempt.key)
+        if attempt.priority == 0 and self._only_masters_at_0:
+            return  # told before the ResourceManager has marked it as the AM's
         state = self._state(attempt.priority, attempt.key.created_ms)
         if state is None or attempt.key in self._live:
             return

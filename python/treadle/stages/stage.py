@@ -96,9 +96,11 @@ class StageState:
         """Have as many attempts ended well as are known to be wanted, and is nothing asked for?
 
         Asks beyond the width that come when tasks have ended already may be for speculative attempts, of which only one
-        of two ends well.
+        of two ends well. And a master may ask again for what was allocated before it has heard of it, which makes the
+        stage look wider: where nothing ended otherwise than well, nothing can be missing.
         """
-        return self.pending == 0 and self.well >= self._width - self._late
+        ended = sum(self._outcomes.values())
+        return self.pending == 0 and (self.well >= self._width - self._late or 0 < self.well == ended)
 
     def ask(self, priority: int, count: int, now_ms: int) -> None:
         """Take the outstanding count at a priority, absolute, after the allocations that came with it."""

@@ -483,3 +483,23 @@ def test_it_is_said_why_a_job_is_not_remembered(caplog: pytest.LogCaptureFixture
         shown.frame()
     assert shown.tracker.finished() == []
     assert "0001 is not remembered: stage map: 2 of 5 tasks done, 3 asked for when it ended" in caplog.text
+
+
+def test_a_master_may_ask_again_for_what_was_allocated() -> None:
+    shown = _map_job(5)
+    shown.allocate(1, priority=0)  # the master's own, not yet marked as such
+    shown.allocate(2, 3)
+    shown.frame()
+    shown.ask(MAP, 5)
+    shown.frame()
+    shown.ask(MAP, 3)
+    shown.frame()
+    shown.allocate(4, 5, 6)
+    shown.frame(9_000)
+    shown.end(2, 3, 4, 5, 6)
+    shown.frame()
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [("map", 5, 5)]
