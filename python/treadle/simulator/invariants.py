@@ -134,8 +134,12 @@ class Invariants:
         rows = np.flatnonzero((count > 0) & (state.rows["places"] == 0))
         if not len(rows):
             return
-        active = np.isin(state.apps["state"][state.rows["app"][rows]], (AppState.STARTING, AppState.RUNNING))
-        rows = rows[active]
+        of = state.apps["state"][state.rows["app"][rows]]
+        master = state.rows["kind"][rows] == RowKind.MASTER
+        # Whose master was lost waits with its tasks until another runs.
+        rows = rows[(of == AppState.RUNNING) | ((of == AppState.STARTING) & master)]
+        if not len(rows):
+            return
         counted = state.counted == 1
         free = free[:, counted]
         free = free[(free >= 0).all(axis=1)]

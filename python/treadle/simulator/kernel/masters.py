@@ -144,8 +144,11 @@ def early_mapreduce(state: State, knobs: Knobs, app: int, row: int) -> int:
             maps += state.rows[other].held + state.rows[other].waiting
             map_memory = max(map_memory, state.capability[other, 0])
     reduce_memory = state.capability[row, 0]
-    if scheduled == 0 or reduce_memory <= 0:
+    if scheduled == 0:
         return state.rows[row].tasks
+    if reduce_memory <= 0:
+        # no memory to share: more of them would take what the maps wait for in other resources, again and again
+        return state.rows[row].held
     limit = headroom(state, app, 0) + (maps - scheduled) * map_memory + state.rows[row].held * reduce_memory
     for_reduces = limit * min(part, knobs.ramp_up_limit)
     unused = limit - for_reduces - maps * map_memory
