@@ -150,7 +150,7 @@ def test_strangers_do_not_keep_others_out(server: LoopbackServer) -> None:
 
 
 def listed(stack: ExitStack, server: LoopbackServer) -> Client:
-    """Return a client that the server has listed: the answer goes out before, so that the next one might overtake it."""
+    """Return a client once the server has listed it; its answer goes out before, and the next might overtake it."""
     most = min(len(server._authenticated) + 1, AUTHENTICATED_MAX)
     client = stack.enter_context(Client(server)).authenticate()
     assert until(lambda: len(server._authenticated) == most)
