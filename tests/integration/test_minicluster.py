@@ -64,6 +64,8 @@ def test_run_exits_as_its_command_does_and_leaves_nothing(cluster_folder: Path) 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(cluster_folder: Path, number: signal.Signals) -> None:
     """A command in the foreground is interrupted while it runs, as by Ctrl-C."""
+    # A shell has what it starts in the background ignore SIGINT, these tests too, and the command would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options = ["run", "--folder", str(cluster_folder), "--nodes", "1", "--scheduler", "capacity"]
     script = "echo running; exec cat"
     with subprocess.Popen(
