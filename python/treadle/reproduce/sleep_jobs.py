@@ -55,7 +55,7 @@ class SleepJobs:
         jar = find_jar_path()
         classpath = f"{jar}:{cluster.layout.conf}:{cluster.lib}/*"
         options = [f"-Xmx{HEAP_MB}m", *FRUGAL.split(), f"-Djdk.net.hosts.file={cluster.folder}/hosts"]
-        log = (cluster.layout.logs / "sleep-jobs.log").open("ab")
+        log = (cluster.layout.logs / "sleep-jobs.log").open("a", encoding="utf-8")  # py4j closes it
         port, token, self._process = launch_gateway(
             jarpath=jar,
             classpath=classpath,
@@ -82,6 +82,7 @@ class SleepJobs:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._process.stdin.close()
             self._process = None
 
     def submit(self, job: SleepJob) -> str:

@@ -1,0 +1,149 @@
+"""SLearn on a real cluster: what jobs teach is remembered, told to their next runs, and survives the sidecar."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.accounts import wait_settled
+from tests.support.clusters import FaultyCluster, faulty_cluster
+
+from treadle.cli.main import run as treadle
+from treadle.model.applications import Sampling
+from treadle.profiles.samples import Sample
+from treadle.profiles.store import open_store
+from treadle.reproduce.sleep_jobs import SleepJob, SleepJobs, master_logs
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+POLICY = """
+policy:
+  gate: {{kind: pilots, ratio: fixed, ratio_percent: 50, work_conserving: false}}
+  order: {{kind: mlfq, size: whole}}
+  estimate: {{kind: combined}}
+profiles:
+  store: {store}
+"""
+LETTERS = iter("abc")
+KNOWN = "2 of 2 jobs by earlier runs"
+PREEMPTED = re.compile("Preempting attempt_[0-9_a-z]+")
+
+
+class Learning:
+    """A cluster under slearn with a store, and a client."""
+
+    def __init__(self, cluster: FaultyCluster, jobs: SleepJobs, store: Path) -> None:
+        self.cluster = cluster
+        self.jobs = jobs
+        self.store = store
+        self.submitted: list[str] = []
+
+    def submit(self, job: SleepJob) -> str:
+        self.submitted.append(self.jobs.submit(job))
+        return self.submitted[-1]
+
+    def wait(self, application_id: str) -> str:
+        def ended() -> str:
+            status = str(self.cluster.rm.application(application_id)["finalStatus"])
+            return "" if status == "UNDEFINED" else status
+
+        return str(self.cluster.wait_for(f"end of {application_id}", ended, 240))
+
+    def sample(self, application_id: str) -> Sample | None:
+        with open_store(str(self.store), read_only=True) as store:
+            return store.samples().get(application_id)
+
+
+@pytest.fixture(scope="module")
+def learning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Learning]:
+    folder = tmp_path_factory.mktemp("learning")
+    store = folder / "profiles.db"
+    policy = folder / "treadle.yaml"
+    policy.write_text(POLICY.format(store=store))
+    with faulty_cluster(folder / "faulty", policy=policy, memory_mb=2048) as cluster, SleepJobs(cluster) as jobs:
+        yield Learning(cluster, jobs, store)
+
+
+def show(learning: Learning, capsys: pytest.CaptureFixture[str], user: str, name: str) -> dict[str, list[list[int]]]:
+    """Return the recent runs of the stages of the nightly job of a user, by `treadle profiles show`."""
+    arguments = ["profiles", "show", name, "--store", str(learning.store), "--user", user, "--json"]
+    capsys.readouterr()
+    if treadle(arguments) != 0:
+        return {}
+    (found,) = json.loads(capsys.readouterr().out)
+    return {stage["name"]: stage["recent"] for stage in found["stages"]}
+
+
+def wait_runs(learning: Learning, capsys: pytest.CaptureFixture[str], user: str, name: str, runs: int) -> None:
+    """Wait until so many runs of a user's nightly job are remembered."""
+
+    def remembered() -> bool:
+        return len(show(learning, capsys, user, name).get("map", ())) == runs
+
+    learning.cluster.wait_for(f"run {runs} of {user}", remembered)
+
+
+def assert_no_reduce_preempted(learning: Learning) -> None:
+    """No application master's log says that it killed reduces to make room for maps."""
+    for job in learning.submitted:
+        logs = master_logs(learning.cluster, job)
+        assert logs, f"{job} has a master's log"
+        for log in logs:
+            text = log.read_text(errors="replace")
+            assert "RMContainerAllocator" in text
+            assert not PREEMPTED.search(text), f"{log}: {PREEMPTED.search(text)}"
+
+
+def test_the_second_run_of_two_users_jobs_is_told_of_the_first(
+    learning: Learning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = learning.cluster
+    users = ("ann", "bob")
+    name = f"nightly load {next(LETTERS)}"  # not known to a test that is run again
+    for number in (1, 2):
+        jobs = [learning.submit(SleepJob(f"{name} 2026-11-2{number}", user, 5, 500, 1, 200)) for user in users]
+        if number == 2:
+            cluster.wait_for("both jobs to be known", lambda: cluster.rm.treadle()["tag.Learned"] == KNOWN, 120)
+        assert [learning.wait(job) for job in jobs] == ["SUCCEEDED"] * 2
+        for user in users:
+            wait_runs(learning, capsys, user, name, number)
+    for user in users:
+        (first, second) = show(learning, capsys, user, name)["map"]
+        assert (first[2], first[5]) == (5, -1), "five maps, of which nothing had been known"
+        assert second[5] == first[3] > 500, "the second was told the mean of the first"
+        assert treadle(["profiles", "show", name, "--store", str(learning.store), "--user", user]) == 0
+        assert "told before" in capsys.readouterr().out
+    wait_settled(cluster)
+    assert_no_reduce_preempted(learning)
+
+
+def test_a_sidecar_killed_while_pilots_run_loses_neither_samples_nor_jobs(learning: Learning) -> None:
+    cluster = learning.cluster
+    # six of twelve are pilots, and there is room for three beside the AM
+    job = learning.submit(SleepJob("sampled", "ann", 12, 3_000, 1, 200, settings={"mapreduce.map.memory.mb": "1024"}))
+    cluster.wait_for("pilots that have ended", lambda: (found := learning.sample(job)) and found.ended >= 1, 120)
+    before = learning.sample(job)
+    assert before is not None
+    assert (before.sampling, before.width, before.pilots) == (Sampling.RUNS_PILOTS, 12, 6)
+    first = cluster.sidecar_pid()
+
+    os.kill(first, signal.SIGKILL)
+
+    def opened() -> Sample | None:
+        found = learning.sample(job)
+        return found if found is not None and found.sampling == Sampling.OPEN else None
+
+    after = cluster.wait_for("the open gate", opened, 180)
+    assert cluster.sidecar_pid() != first
+    assert (after.width, after.pilots) == (12, 6), "as many as before, though fewer maps are left"
+    assert after.ended >= after.pilots, "those that had ended before count"
+    assert after.since_ms == before.since_ms
+    assert 3_000 < after.mean_ms < 30_000
+    assert learning.wait(job) == "SUCCEEDED"
+    wait_settled(cluster)
+    assert_no_reduce_preempted(learning)
