@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder, write_json
 
 
@@ -38,10 +39,7 @@ def simulator_command(
         results = simulator_run.run_grid(
             policies, load or list(simulator_run.LOADS), sizes, lambda text: shown.update(task, description=text)
         )
-    out = Console()
-    if not out.is_terminal:
-        out.width = max(out.width, 160)  # a table in a file is not cut
-    out.print(figures_table(results))
+    console_for_tables(160).print(figures_table(results))
     if json_file is not None:
         write_json(json_file, simulator_run.report(results))
         console.print(f"Results: {json_file}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._reproduce_hdrf import console_for_tables
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder, write_json
 from treadle.errors import UserError
 from treadle.minicluster.locations import build_folder
@@ -33,7 +33,7 @@ def agreement(
     if plot is not None:
         plot_folder(plot)
     place = (folder or build_folder() / "agreement").resolve()
-    console = console_for_tables()
+    console = console_for_tables(140)
     with terminable(), saying(console) as say:
         runs = [run_both(name, place, say) for name in names]
     console.print(table(runs))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import plot_folder, write_json, writing
 from treadle.reproduce import graphene_paper as paper
 
@@ -45,9 +45,7 @@ def graphene(
     from treadle.reproduce.graphene import Sizes  # only here: it imports numba
     from treadle.reproduce.graphene_report import report_of
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 120)  # a table in a file is not cut
+    console = console_for_tables()
     if plot is not None:
         plot_folder(plot)
     if quick:
@@ -79,7 +77,7 @@ def _run(
     from treadle.reproduce.graphene_schemes import GRAPHENE
     from treadle.simulator.simulation import warm_up
 
-    with _progress(console) as bar:
+    with counted_progress(console) as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)
         place = ""
 
@@ -99,11 +97,6 @@ def _run(
         offline = compare_offline(dags, schedules=100 if quick else 400, progress=show)
         swept = sweep_offline(range(first, first + (1 if quick else 5)), 50 if quick else 200, show)
     return outcomes, offline, swept
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
 
 
 def _print(report: Report, console: Console) -> None:

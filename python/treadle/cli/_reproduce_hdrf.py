@@ -6,20 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder, write_json
 from treadle.errors import UserError
 from treadle.minicluster.locations import build_folder
-
-# A log has no width of its own; no cell of the tables is cut at this one.
-WIDTH = 140
-
-
-def console_for_tables() -> Console:
-    """Return a console wide enough for the tables, in a log too."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def hdrf(
@@ -47,7 +38,7 @@ def hdrf(
     chosen = [TESTS[name] for name in dict.fromkeys(names)]
     settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
     place = (folder or build_folder() / "reproduce-hdrf").resolve()
-    console = console_for_tables()
+    console = console_for_tables(140)
     runs: list[Run] = []
     missed = []
     with terminable(), saying(console) as say:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_plotting, write_json, writing
 from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval
@@ -56,14 +56,12 @@ def slearn(
     from treadle.reproduce.slearn_trace import Choices, Source
     from treadle.simulator.simulation import warm_up
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 120)  # a table in a file is not cut
+    console = console_for_tables()
     schemes = SCHEMES if quick else (*SCHEMES, *variants().values())
     choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once)
     source = Source(trace, jobs, nodes, choices)
     outcomes = []
-    with _progress(console) as bar:
+    with counted_progress(console, "jobs") as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)
         if not model:
             warm_up(SCHEMES[0].settings(0))
@@ -80,11 +78,6 @@ def slearn(
         write_json(json_file, report.as_json())
     if plot is not None:
         _plot(outcomes, report, plot, console)
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"))
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
 
 
 def _print(report: Report, console: Console) -> None:

@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder, write_json
 from treadle.minicluster.locations import build_folder
-
-# A log has no width of its own; no cell of the tables is cut at this one.
-WIDTH = 140
 
 
 def slearn_cluster(
@@ -31,9 +28,7 @@ def slearn_cluster(
     from treadle.reproduce.slearn_cluster import SCHEMES, Round, Settings, arrivals, run_scheme
     from treadle.reproduce.slearn_cluster_report import document, shortfalls, table
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = console_for_tables(140)
     settings = Settings(jobs=jobs, load=load)
     draws = {one: arrivals(sample, one, settings) for one in range(seed, seed + rounds)}
     if plot is not None:

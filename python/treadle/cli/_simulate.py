@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import treadle.policy  # noqa: F401 (registers the parts that a policy may name)
+from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_plotting, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
@@ -33,9 +33,7 @@ def simulate(
     """Do what `treadle.cli.simulate.simulate` says."""
     read = read_scenario(scenario)
     policies = _policies(scenario.parent, read, policy)
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 120)  # a table in a file is not cut
+    console = console_for_tables()
     summaries: list[Summary] = []
     first_runs: list[tuple[str, Run]] = []
     with console.status("compiling, once a version"):
@@ -72,8 +70,7 @@ def _policies(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple
 
 
 def _with_progress(simulation: Simulation, title: str, console: Console) -> Run:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("jobs"))
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+    with counted_progress(console, "jobs") as bar:
         task = bar.add_task(title, total=len(simulation.built.workload.jobs))
         return simulation.run(lambda finished, jobs, _now: bar.update(task, completed=finished, total=jobs))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from treadle.cli._console import console_for_tables
 from treadle.demo.display import Display
 from treadle.demo.jobs import spark_home
 from treadle.demo.run import run_demo
@@ -15,8 +15,6 @@ from treadle.minicluster.locations import build_folder
 from treadle.minicluster.readiness import terminable
 
 app = typer.Typer()
-# A log has no width of its own; no cell of the tables is cut at this one.
-WIDTH = 120
 
 
 @app.command()
@@ -29,9 +27,7 @@ def demo(
     """Run unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
     spark_home()  # better missing now than in a minute
     target = json_file or build_folder() / "demo.json"
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH)
+    console = console_for_tables()
     with terminable(), Display(console) as display:
         report = run_demo((folder or build_folder() / "demo").resolve(), display.say, display.show)
     report.write(target)

@@ -1,0 +1,22 @@
+"""Where commands show tables and how far they are, on a screen and in a log."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+
+
+def console_for_tables(width: int = 120) -> Console:
+    """Return a console. A log has no width of its own: there no cell of a table is cut that has room in ``width``."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, width)
+    return console
+
+
+def counted_progress(console: Console, unit: str = "") -> Progress:
+    """Return bars that say how many of how many are done; they are gone when all is."""
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    if unit:
+        columns.append(TextColumn(unit))
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
