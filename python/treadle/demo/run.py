@@ -9,14 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-import requests
 
 from treadle.demo import watch
 from treadle.demo.jobs import DemoJob, during_kill, together
 from treadle.demo.report import Report
 from treadle.demo.watch import RunningJob
 from treadle.demo.words import read_counts, write_input
-from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster
+from treadle.minicluster import ClusterSettings, MiniCluster
 from treadle.minicluster.site import CS, Entries, write_site
 
 # Some twenty JVMs start beside the engine on two cores: it may be kept from the processor for seconds.
@@ -143,8 +142,5 @@ def run_demo(folder: Path, say: Callable[[str], None], show: Show, wanted: Clust
     Raises:
         ClusterError: the cluster does not start, or does not do what the demo waits for.
     """
-    with MiniCluster(wanted or settings(folder), folder, say) as cluster:
-        try:
-            return Demo(cluster, say, show).run()
-        except requests.RequestException as error:
-            raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
+    with MiniCluster(wanted or settings(folder), folder, say) as cluster, cluster.answering():
+        return Demo(cluster, say, show).run()

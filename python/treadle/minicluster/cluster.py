@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -258,6 +259,18 @@ class MiniCluster:
         if done.returncode != 0:
             raise ClusterError(f"rmadmin {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
         return done.stdout + done.stderr
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Turn an RM that does not answer inside into an error that names its log.
+
+        Raises:
+            ClusterError: it did not.
+        """
+        try:
+            yield
+        except requests.RequestException as error:
+            raise ClusterError(f"the RM does not answer: {error}; its log is {self.layout.logs}/rm.log") from error
 
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = 60.0, poll_s: float = 0.1) -> Any:
         """Wait until `condition` gives something true, and return that; an RM that does not answer counts as not yet.

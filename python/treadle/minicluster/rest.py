@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,13 @@ class ResourceManagerClient:
         """For each application the containers placed by `treadle` and by anyone else (`native`)."""
         text = self.bean(PLACEMENTS_BEAN).get("Placements", "{}")
         return dict(json.loads(text))
+
+    def placed(self) -> dict[str, int]:
+        """Count the containers of all applications by who placed them, as `placements`; empty if nobody was counted."""
+        total: Counter[str] = Counter()
+        for counts in self.placements().values():
+            total.update(counts)
+        return dict(total)
 
     def metrics(self) -> dict[str, Any]:
         """Return the cluster's metrics."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-import requests
-
 import treadle.policy  # noqa: F401 (registers the parts that a policy may name)
 from treadle.config.reader import read_settings
 from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster
@@ -38,7 +36,7 @@ from treadle.reproduce.agreement_workload import (
     command,
     queue_entries,
 )
-from treadle.reproduce.hdrf import LEASE_MS, START_TIMEOUT_S
+from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.sleepers import Sleeper
 
 __all__ = ["Both", "run_both"]
@@ -76,11 +74,8 @@ def run_both(policy: str, folder: Path, say: Say) -> Both:
     file = folder.with_name(f"{folder.name}-{policy}.yaml")
     file.write_text(POLICIES[policy])
     settings = read_settings(file)
-    with MiniCluster(_cluster_settings(folder, file), folder, say) as cluster:
-        try:
-            applications, placed = _run_jobs(cluster, policy, say)
-        except requests.RequestException as error:
-            raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
+    with MiniCluster(_cluster_settings(folder, file), folder, say) as cluster, cluster.answering():
+        applications, placed = _run_jobs(cluster, policy, say)
     real = real_trace(applications)
     overheads = [overhead for application in applications.values() for overhead in application.overheads_s]
     # On average half of each period passes until a heartbeat.
@@ -106,10 +101,9 @@ def _cluster_settings(folder: Path, policy: Path) -> ClusterSettings:
         overrides={
             "yarn.nodemanager.admin-env": sleepers.node_environment(str(folder.resolve())),
             "yarn.nodemanager.container-monitor.enabled": "false",
-            "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
-            "yarn.scheduler.treadle.sidecar.start-timeout-ms": str(START_TIMEOUT_S * 1000),
-        },
-        start_timeout_s=START_TIMEOUT_S + 60,
+        }
+        | PATIENCE,
+        start_timeout_s=START_TIMEOUT_S,
     )
 
 
@@ -127,10 +121,7 @@ def _run_jobs(cluster: MiniCluster, policy: str, say: Say) -> tuple[dict[str, Au
     for name, sleeper in running.items():
         _wait_end(cluster, name, sleeper)
     audited = read_audit_log(cluster.layout.audit_log)
-    placed = {"treadle": 0, "native": 0}
-    for counts in cluster.rm.placements().values():
-        for who in placed:
-            placed[who] += counts.get(who, 0)
+    placed = {"treadle": 0, "native": 0} | cluster.rm.placed()
     return {name: audited[sleeper.application_id] for name, sleeper in running.items()}, placed
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from treadle.config.installing import ready_made
-from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, Scheduler
+from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.minicluster.site import CS, Entries, write_site
 from treadle.reproduce import sleepers
 from treadle.reproduce.hdrf_tests import HdrfTest
+from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.sleepers import Sleeper, queue_of
 
 __all__ = ["POLICY", "Run", "Sample", "Settings", "StepResult", "run_test"]
@@ -25,9 +23,6 @@ POLICY = "hdrf"
 PLENTY_MB = 1 << 20
 PLENTY_VCORES = 4096
 POLL_S = 0.5
-# Kernels that were never compiled on this machine take minutes; AMs start beside the engine on a few cores.
-START_TIMEOUT_S = 300
-LEASE_MS = 6_000
 
 Say = Callable[[str], None]
 
@@ -118,8 +113,7 @@ def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> Clus
         "yarn.nodemanager.container-monitor.enabled": "false",
     }
     if scheduler is Scheduler.TREADLE:
-        overrides["yarn.scheduler.treadle.lease-ms"] = str(LEASE_MS)
-        overrides["yarn.scheduler.treadle.sidecar.start-timeout-ms"] = str(START_TIMEOUT_S * 1000)
+        overrides |= PATIENCE
     return ClusterSettings(
         nodes=test.nodes,
         memory_mb=PLENTY_MB,
@@ -129,7 +123,7 @@ def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> Clus
         queues=file,
         policy=ready_made()[POLICY],
         overrides=overrides,
-        start_timeout_s=START_TIMEOUT_S + 60,
+        start_timeout_s=START_TIMEOUT_S,
     )
 
 
@@ -139,11 +133,8 @@ def run_test(test: HdrfTest, scheduler: Scheduler, settings: Settings, folder: P
     Raises:
         ClusterError: the cluster or one of its jobs does not start, or the RM does not answer.
     """
-    with MiniCluster(cluster_settings(test, scheduler, folder), folder, say) as cluster:
-        try:
-            return _Experiment(cluster, test, scheduler, settings, say).run()
-        except requests.RequestException as error:
-            raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
+    with MiniCluster(cluster_settings(test, scheduler, folder), folder, say) as cluster, cluster.answering():
+        return _Experiment(cluster, test, scheduler, settings, say).run()
 
 
 class _Experiment:
@@ -165,11 +156,8 @@ class _Experiment:
     def run(self) -> Run:
         """Go through the steps."""
         steps = [self._step(number) for number in range(len(self._test.steps))]
-        placed: Counter[str] = Counter()
-        if self._scheduler is Scheduler.TREADLE:
-            for counts in self._cluster.rm.placements().values():
-                placed.update(counts)
-        return Run(self._test.name, self._scheduler.value, self._samples, steps, dict(placed))
+        placed = self._cluster.rm.placed() if self._scheduler is Scheduler.TREADLE else {}
+        return Run(self._test.name, self._scheduler.value, self._samples, steps, placed)
 
     def _step(self, number: int) -> StepResult:
         step = self._test.steps[number]

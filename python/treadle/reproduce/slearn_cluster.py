@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import requests
-
-from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, Scheduler
+from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.minicluster.site import CS, Entries, write_site
+from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.sleep_jobs import SleepJob, SleepJobs, master_logs
 from treadle.workload.swim import SwimModel, swim_small
 
 __all__ = ["SCHEMES", "Arrival", "Ended", "Round", "Scheme", "Settings", "arrivals", "run_scheme"]
 
-START_TIMEOUT_S: Final = 300
-LEASE_MS: Final = 6_000
 POLL_S: Final = 0.5
 OF_NODES: Final = 600
 """Machines of the cluster that FB-2009 was taken from."""
 TASK_MB: Final = 512
 MASTER_MB: Final = 128
 """That of an application master; its memory is not checked, and it must not take the room of tasks."""
+SIZES: Final = {
+    "mapreduce.map.memory.mb": str(TASK_MB),
+    "mapreduce.reduce.memory.mb": str(TASK_MB),
+    "yarn.app.mapreduce.am.resource.mb": str(MASTER_MB),
+}
 MAP_MS_MAX: Final = 20_000
 """Tasks that would sleep for longer sleep so long."""
 TASKS_MAX: Final = 24
@@ -182,10 +184,7 @@ def cluster_settings(scheme: Scheme, settings: Settings, folder: Path) -> Cluste
         store = folder.with_name(f"{folder.name}-profiles.db").resolve()
         store.unlink(missing_ok=True)  # nobody knows the sizes
         policy.write_text(POLICY.format(store=store, threshold_ms=settings.threshold_ms))
-        overrides = {
-            "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
-            "yarn.scheduler.treadle.sidecar.start-timeout-ms": str(START_TIMEOUT_S * 1000),
-        }
+        overrides = dict(PATIENCE)
     return ClusterSettings(
         nodes=settings.nodes,
         memory_mb=settings.slots * TASK_MB + 4 * MASTER_MB,
@@ -194,7 +193,7 @@ def cluster_settings(scheme: Scheme, settings: Settings, folder: Path) -> Cluste
         queues=queue_file,
         policy=policy,
         overrides=overrides,
-        start_timeout_s=START_TIMEOUT_S + 60,
+        start_timeout_s=START_TIMEOUT_S,
     )
 
 
@@ -205,11 +204,8 @@ def run_scheme(scheme: Scheme, jobs: list[Arrival], seed: int, settings: Setting
         ClusterError: the cluster does not start, a job is not submitted, or the ResourceManager does not answer.
     """
     cluster = MiniCluster(cluster_settings(scheme, settings, folder), folder, say)
-    with cluster, SleepJobs(cluster) as client:
-        try:
-            return _run(cluster, client, scheme, jobs, seed, say)
-        except requests.RequestException as error:
-            raise ClusterError(f"the RM does not answer: {error}; its log is {cluster.layout.logs}/rm.log") from error
+    with cluster, SleepJobs(cluster) as client, cluster.answering():
+        return _run(cluster, client, scheme, jobs, seed, say)
 
 
 def _run(cluster: MiniCluster, client: SleepJobs, scheme: Scheme, jobs: list[Arrival], seed: int, say: Say) -> Round:
@@ -217,20 +213,8 @@ def _run(cluster: MiniCluster, client: SleepJobs, scheme: Scheme, jobs: list[Arr
     started = time.monotonic()
     for arrival in jobs:
         time.sleep(max(0.0, started + arrival.at_ms / 1000 - time.monotonic()))
-        sized = {"mapreduce.map.memory.mb": str(TASK_MB), "mapreduce.reduce.memory.mb": str(TASK_MB)}
-        sized["yarn.app.mapreduce.am.resource.mb"] = str(MASTER_MB)
-        job = arrival.job
-        client_job = SleepJob(
-            job.name,
-            job.user,
-            job.maps,
-            job.map_ms,
-            job.reduces,
-            job.reduce_ms,
-            job.queue,
-            {**sized, **job.settings},
-        )
-        submitted[client.submit(client_job)] = arrival
+        job = replace(arrival.job, settings={**SIZES, **arrival.job.settings})
+        submitted[client.submit(job)] = arrival
         say(f"seed {seed}, {scheme.name}: {len(submitted)} of {len(jobs)} jobs submitted")
     found: dict[str, dict[str, Any]] = {}
     while len(found) < len(submitted):
@@ -240,10 +224,7 @@ def _run(cluster: MiniCluster, client: SleepJobs, scheme: Scheme, jobs: list[Arr
         say(f"seed {seed}, {scheme.name}: {len(found)} of {len(jobs)} jobs ended")
         time.sleep(POLL_S)
     ended = tuple(_ended(cluster, submitted[id_], found[id_]) for id_ in submitted)
-    placed: dict[str, int] = {}
-    if scheme.scheduler is Scheduler.TREADLE:
-        for counts in cluster.rm.placements().values():
-            placed = {by: placed.get(by, 0) + count for by, count in counts.items()}
+    placed = cluster.rm.placed() if scheme.scheduler is Scheduler.TREADLE else {}
     return Round(seed, scheme.name, ended, placed)
 
 
