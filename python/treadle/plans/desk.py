@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, DagError, Stage, ordered
 from treadle.planner.online import Group, Machines, machines_of, plan_online
-from treadle.plans.history import History, run_of
+from treadle.plans.history import History, predictions, run_of, widths
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import (
     TASKS_MAX,
@@ -152,10 +152,11 @@ class PlanDesk:
         if application is None:
             return Status.BUSY, b""
         key = recurrence_key(application.user, application.queue, application.type, request.name)
-        predictions = self._history.predict(key, request)
+        profile = self._history.find(key)
+        known = predictions(profile, request)
         plan = None
         try:
-            dag = _dag(request, predictions, self._history.widths(key))
+            dag = _dag(request, known, widths(profile))
             if self._plans.schedules and dag.tasks <= PLAN_TASKS_MAX and dag.stages:
                 if not self._planning.acquire(timeout=BUSY_S):
                     return Status.BUSY, b""
@@ -169,7 +170,7 @@ class PlanDesk:
         with self._lock:
             self._records.pop(attempt, None)
             self._versions += 1
-            self._records[attempt] = _Record(key, request, predictions, scores, self._versions)
+            self._records[attempt] = _Record(key, request, known, scores, self._versions)
             while len(self._records) > ATTEMPTS_MAX:
                 del self._records[next(iter(self._records))]
         return (Status.NO_PLAN, b"") if plan is None else (Status.OK, plan_body(plan.stage_order()))
@@ -208,14 +209,14 @@ class PlanDesk:
         return Status.OK
 
 
-def _dag(request: PlanRequest, predictions: Mapping[int, Prediction], widths: Mapping[str, int]) -> Dag:
+def _dag(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[str, int]) -> Dag:
     """Return a DAG as the planner takes it: a vertex whose width is not known has its usual one, or one task.
 
     Raises:
         DagError: it contradicts itself.
     """
     tasks = {
-        vertex.id: max(vertex.tasks if vertex.tasks >= 0 else widths.get(vertex.name, 1), 1)
+        vertex.id: max(vertex.tasks if vertex.tasks >= 0 else usual.get(vertex.name, 1), 1)
         for vertex in request.vertices
     }
     return ordered(
@@ -224,7 +225,7 @@ def _dag(request: PlanRequest, predictions: Mapping[int, Prediction], widths: Ma
             Stage(
                 vertex.id,
                 tasks[vertex.id],
-                predictions[vertex.id].duration_ms if vertex.id in predictions else DURATION_MS,
+                known[vertex.id].duration_ms if vertex.id in known else DURATION_MS,
                 {name: float(amount) for name, amount in vertex.demand.items()},
                 tuple(vertex.parents),
                 frozenset(

@@ -36,27 +36,11 @@ class History:
         self._profiles: OrderedDict[RecurrenceKey, JobProfile] = OrderedDict()
         self._lock = Lock()
 
-    def predict(self, key: RecurrenceKey, request: PlanRequest) -> dict[int, Prediction]:
-        """Return how long tasks of each vertex will take, by its id; those alone of which something is known."""
+    def find(self, key: RecurrenceKey) -> JobProfile | None:
+        """Return what is remembered of a DAG; None if it is nothing."""
         with self._lock:
             profile = self._profiles.get(key)
-        profile = profile or self._find(key)
-        if profile is None:
-            return {}
-        stages = {stage.name: stage for stage in profile.stages if stage.measured is Measured.TASKS}
-        said = {
-            vertex.id: predicted(stages[vertex.name], vertex.demand)
-            for vertex in request.vertices
-            if vertex.name in stages
-        }
-        return {vertex: prediction for vertex, prediction in said.items() if prediction is not None}
-
-    def widths(self, key: RecurrenceKey) -> dict[str, int]:
-        """Return how many tasks each vertex usually has, by its name."""
-        with self._lock:
-            profile = self._profiles.get(key)
-        profile = profile or self._find(key)
-        return {} if profile is None else {stage.name: stage.width for stage in profile.stages}
+        return profile or self._find(key)
 
     def put(self, run: JobRun) -> None:
         """Take a DAG that has succeeded."""
@@ -68,6 +52,22 @@ class History:
             while len(self._profiles) > JOBS_MAX:
                 self._profiles.popitem(last=False)
         self._remember(run)
+
+
+def predictions(profile: JobProfile | None, request: PlanRequest) -> dict[int, Prediction]:
+    """Return how long tasks of each vertex will take, by its id; those alone of which something is known."""
+    if profile is None:
+        return {}
+    stages = {stage.name: stage for stage in profile.stages if stage.measured is Measured.TASKS}
+    said = {
+        vertex.id: predicted(stages[vertex.name], vertex.demand) for vertex in request.vertices if vertex.name in stages
+    }
+    return {vertex: prediction for vertex, prediction in said.items() if prediction is not None}
+
+
+def widths(profile: JobProfile | None) -> dict[str, int]:
+    """Return how many tasks each vertex usually has, by its name."""
+    return {} if profile is None else {stage.name: stage.width for stage in profile.stages}
 
 
 def run_of(

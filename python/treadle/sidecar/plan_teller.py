@@ -121,15 +121,16 @@ class PlanTeller:
                 return
 
     def _follow_nodes(self, event: events.Nodes) -> None:
-        nodes = dict(self._nodes)
+        changed: dict[int, Amounts | None] = {}
         for node, state, total in zip(event.node.tolist(), event.state.tolist(), event.total.tolist(), strict=True):
-            if state == NodeState.GONE:
-                nodes.pop(node, None)
-            else:
-                nodes[node] = tuple((name, float(total[at])) for at, name in self._resources)
-        if nodes != self._nodes:
-            self._nodes = nodes
-            self._desk.machines(nodes)
+            gone = state == NodeState.GONE
+            has = None if gone else tuple((name, float(total[at])) for at, name in self._resources)
+            if has != changed.get(node, self._nodes.get(node)):
+                changed[node] = has
+        # Nearly all frames tell of what is free alone.
+        if changed:
+            self._nodes = {node: has for node, has in (self._nodes | changed).items() if has is not None}
+            self._desk.machines(self._nodes)
 
     def _follow_applications(self, event: events.Applications) -> None:
         for row, index in enumerate(event.application.tolist()):
