@@ -19,7 +19,8 @@ from treadle.profiles.retention import Retention
 from treadle.profiles.store import ProfileStore, open_store
 from treadle.sidecar import recorder as recording
 from treadle.sidecar.live import read_live_settings
-from treadle.sidecar.recorder import RETRY_MS, ProfileRecorder
+from treadle.sidecar.patient_store import RETRY_MS
+from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.wire.encoder import FrameEncoder
 from treadle.wire.header import FrameHeader

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Condition, Thread
 from typing import Final
 
 from treadle.config.settings import Profiles, Settings
-from treadle.profiles.errors import StoreError
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.retention import Retention
 from treadle.profiles.run import JobRun
 from treadle.profiles.samples import Sample
 from treadle.profiles.store import SAMPLES_MAX, ProfileStore, open_store
 from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
+from treadle.sidecar.patient_store import OpenStore, PatientStore
 from treadle.sidecar.staging import StagedSplits, ToldSplits
 from treadle.stages.tracker import StageTracker
 from treadle.wire.decoder import Frame, FrameDecoder
@@ -35,9 +34,6 @@ WAITING_BYTES_MAX: Final = 64 << 20
 WAITING_RUNS_MAX: Final = 1_000
 """Finished jobs that wait for a store that cannot be used; the oldest go first."""
 
-RETRY_MS: Final = 60_000
-"""How long a store that could not be used is left alone."""
-
 SAMPLES_EVERY_MS: Final = 500
 """How often what pilots have said is written."""
 
@@ -47,8 +43,6 @@ TOLD_MAX: Final = 10_000
 SPLITS_WAITING_MAX: Final = 100
 """Jobs whose splits nobody has taken yet; the oldest go first."""
 
-OpenStore = Callable[[str, Retention], ProfileStore]
-
 
 class ProfileRecorder:
     """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings.
@@ -57,7 +51,6 @@ class ProfileRecorder:
     """
 
     def __init__(self, open_: OpenStore = open_store) -> None:
-        self._open = open_
         self._changed = Condition()
         self._waiting: deque[bytes | Profiles] = deque()
         self._told: deque[tuple[Moment, ToldKey]] = deque(maxlen=TOLD_MAX)
@@ -74,13 +67,11 @@ class ProfileRecorder:
         self._settings = Profiles()
         self._decoder = FrameDecoder()
         self._tracker = StageTracker()
-        self._store: ProfileStore | None = None
+        self._store = PatientStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
         self._runs: deque[JobRun] = deque(maxlen=WAITING_RUNS_MAX)
         self._now_ms = 0
-        self._refused_ms: int | None = None
         self._samples_ms: int | None = None
-        self._problem = ""
 
     def start(self) -> None:
         """Begin to work, until the end of the process."""
@@ -161,7 +152,7 @@ class ProfileRecorder:
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why nothing is remembered now."""
-        problem = self._problem
+        problem = self._store.problem
         return (f"jobs are not remembered: {problem}",) if problem else ()
 
     def wait_idle(self) -> None:
@@ -195,8 +186,7 @@ class ProfileRecorder:
         if settings == self._settings:
             return
         self._settings = settings
-        self._close("")
-        self._refused_ms = None
+        self._store.follow(settings)
         if not settings.store:
             self._start_over()
             self._runs.clear()
@@ -204,7 +194,7 @@ class ProfileRecorder:
                 self._samples.clear()
                 self._told.clear()
             return
-        self._opened()
+        self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
 
     def _start_over(self) -> None:
         self._tracker, self._decoder = StageTracker(), FrameDecoder()
@@ -217,16 +207,11 @@ class ProfileRecorder:
         now_ms = self._now_ms = frame.header.rm_time_ms
         self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
         self._runs.extend(self._tracker.finished())
-        if self._runs and self._may_try():
+        if self._runs and self._store.may_try(now_ms):
             self._put(now_ms)
         self._tell(frame)
-        if self._samples and self._may_try():
+        if self._samples and self._store.may_try(now_ms):
             self._put_samples(now_ms)
-
-    def _may_try(self) -> bool:
-        """Say whether the store may be asked now: one that could not be used is left alone for a while."""
-        # a clock that stepped back must not keep it closed
-        return self._refused_ms is None or abs(self._now_ms - self._refused_ms) >= RETRY_MS
 
     def _tell(self, frame: Frame) -> None:
         """Look up what earlier runs say of what is asked for the first time."""
@@ -239,62 +224,32 @@ class ProfileRecorder:
 
     def _profile(self, key: RecurrenceKey) -> JobProfile | None:
         """Return the profile of a job; None if there is none, or it cannot be read now."""
-        if not self._may_try():
-            return None
-        store = self._opened()
-        if store is None:
-            self._refused_ms = self._now_ms
-            return None
-        try:
-            return store.get(key)
-        except StoreError as error:
-            self._refused_ms = self._now_ms
-            self._close(str(error))
-            return None
+        return self._store.use(self._now_ms, lambda store: store.get(key))
 
     def _put_samples(self, now_ms: int) -> None:
         """Write what pilots have said, as far as the store takes it; not with every frame."""
         if self._samples_ms is not None and abs(now_ms - self._samples_ms) < SAMPLES_EVERY_MS:
             return
         self._samples_ms = now_ms
-        store = self._opened()
-        if store is None:
-            self._refused_ms = now_ms
-            return
         with self._changed:
             changed, self._samples = self._samples, {}
-        try:
+
+        def write(store: ProfileStore) -> bool:
             store.keep_samples(changed, now_ms)
-        except StoreError as error:
-            self._refused_ms = now_ms
-            self._close(str(error))
+            return True
+
+        if not self._store.use(now_ms, write):
             self.keep({id_: sample for id_, sample in changed.items() if id_ not in self._samples})
 
     def _put(self, now_ms: int) -> None:
         """Put the runs that wait into the store, as far as it takes them."""
-        self._refused_ms = now_ms
-        store = self._opened()
-        if store is None:
-            return
-        try:
+
+        def put_all(store: ProfileStore) -> None:
             while self._runs:
                 store.put(self._runs[0], now_ms)
                 self._runs.popleft()
-            self._refused_ms = None
-        except StoreError as error:
-            self._close(str(error))
 
-    def _opened(self) -> ProfileStore | None:
-        if self._store is None:
-            kept = self._settings
-            try:
-                self._store = self._open(kept.store, Retention(kept.age_days, kept.rows_per_user, kept.size_mb))
-                self._problem = ""
-                self._restore(self._store)
-                _log.info("jobs are remembered in %s", self._store.name)
-            except StoreError as error:
-                self._close(str(error))
-        return self._store
+        self._store.use(now_ms, put_all)
 
     def _restore(self, store: ProfileStore) -> None:
         """Read what the sidecar before this one kept of pilots."""
@@ -304,11 +259,3 @@ class ProfileRecorder:
         self._was_restored = True
         with self._changed:
             self._restored = found
-
-    def _close(self, problem: str) -> None:
-        if problem and problem != self._problem:
-            _log.warning("jobs are not remembered: %s", problem)
-        self._problem = problem
-        if self._store is not None:
-            self._store.close()
-            self._store = None
