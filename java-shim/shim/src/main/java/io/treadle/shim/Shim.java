@@ -176,7 +176,7 @@ public class Shim {
   }
 
   private boolean mayCommit() {
-    return enforcing && lease.held() && stage.mayEnforce();
+    return enforcing && lease.schedules() && stage.mayEnforce();
   }
 
   /** What the scheduler's overrides tell. */

@@ -8,7 +8,7 @@ import java.util.function.LongSupplier;
 /**
  * The right of an engine to schedule: held for some time after each of its answers. It runs out by itself, since
  * whoever asks looks at the clock; no thread and no message is needed for the stock scheduler to take over.
- * Thread-safe.
+ * An engine that is only observed holds it too, but then it keeps nobody from scheduling. Thread-safe.
  */
 public final class Lease {
   private final LongSupplier nanoClock;
@@ -18,6 +18,8 @@ public final class Lease {
   /** When it ends, by the clock; only while {@link #taken}. */
   private volatile long endNanos;
   private volatile boolean taken;
+  /** Whether the last answer was one to commit. */
+  private volatile boolean enforced;
 
   /**
    * A lease that nobody holds.
@@ -35,8 +37,13 @@ public final class Lease {
     durationNanos = TimeUnit.MILLISECONDS.toNanos(durationMs);
   }
 
-  /** The engine answered just now. */
-  public void renew() {
+  /**
+   * The engine answered just now.
+   *
+   * @param committed whether its answer is committed rather than observed
+   */
+  public void renew(boolean committed) {
+    enforced = committed;
     endNanos = nanoClock.getAsLong() + durationNanos;
     taken = true;
     held();
@@ -55,6 +62,14 @@ public final class Lease {
       flips.increment();
     }
     return held;
+  }
+
+  /**
+   * Whether an engine holds it now and its last answer was one to commit. Until the first of these the stock scheduler
+   * goes on, however long the engine has been observed before.
+   */
+  public boolean schedules() {
+    return held() && enforced;
   }
 
   /** How often it was taken or lost; a loss by time counts when somebody first asks after it. */

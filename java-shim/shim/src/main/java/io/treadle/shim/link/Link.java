@@ -216,8 +216,9 @@ public final class Link implements Runnable {
     if (!lease.held()) {
       entered = false;
     }
-    lease.renew();
-    if (enforce && stage.refusal() == null) {
+    boolean schedules = enforce && stage.refusal() == null;
+    lease.renew(schedules);
+    if (schedules) {
       commit(answer, limit);
     } else {
       entered = false;

@@ -26,7 +26,7 @@ class LeaseTest {
 
   @Test
   void runsOutByItself() {
-    lease.renew();
+    lease.renew(true);
     assertTrue(lease.held());
     pass(1999);
     assertTrue(lease.held());
@@ -38,7 +38,7 @@ class LeaseTest {
   @Test
   void goesOnWithEachAnswer() {
     for (int i = 0; i < 10; i++) {
-      lease.renew();
+      lease.renew(true);
       pass(1500);
       assertTrue(lease.held());
     }
@@ -47,22 +47,36 @@ class LeaseTest {
 
   @Test
   void isGivenUpAtOnce() {
-    lease.renew();
+    lease.renew(true);
     lease.release();
     assertFalse(lease.held());
-    lease.renew();
+    lease.renew(true);
     assertTrue(lease.held());
     assertEquals(3, lease.flips());
   }
 
   @Test
   void anotherDurationHoldsFromTheNextAnswerOn() {
-    lease.renew();
+    lease.renew(true);
     lease.duration(100);
     pass(1000);
     assertTrue(lease.held());
-    lease.renew();
+    lease.renew(true);
     pass(100);
     assertFalse(lease.held());
+  }
+
+  @Test
+  void anEngineThatIsOnlyObservedHoldsItAndSchedulesNothing() {
+    lease.renew(false);
+    assertTrue(lease.held());
+    assertFalse(lease.schedules());
+    lease.renew(true);
+    assertTrue(lease.schedules());
+    pass(2000);
+    assertFalse(lease.schedules());
+    lease.renew(false);
+    assertFalse(lease.schedules());
+    assertEquals(3, lease.flips());
   }
 }

@@ -31,6 +31,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** A real ResourceManager, its scheduler's link, and an engine that answers as a test says. */
 @Timeout(300)
 class LinkInRmTest {
+  private static final String MULTI_NODE = "yarn.scheduler.capacity.multi-node-placement-enabled";
+
   private final YarnConfiguration conf = TestRms.configuration("enforce");
   private MockRM rm;
   private MockNM node;
@@ -254,6 +256,72 @@ class LinkInRmTest {
     TestRms.launchByEngine(rm, 1024);
     assertEquals(1, number("PlacedNatively"));
     Await.until("the AM is counted", () -> number("Committed") == 1);
+  }
+
+  /** Another thread answers when the test says so; until then the engine that is asked holds up the link. */
+  private static byte[] answerAfter(CountDownLatch latch, Frame frame) throws IOException {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new IOException(e);
+    }
+    return ScriptedEngine.proposeAll(frame);
+  }
+
+  @Test
+  void stockSchedulesFromTheSwitchToEnforceUntilTheFirstAnswerToCommit() throws Exception {
+    conf.set(ShimConfig.MODE, "observe_only");
+    conf.set(ShimConfig.LEASE_MS, "60000");
+    conf.setFloat(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, 1);
+    CountDownLatch observed = new CountDownLatch(1);
+    CountDownLatch enforced = new CountDownLatch(1);
+    start(Frame::answer);
+    awaitLease(1);
+    ScriptedEngine.script(frame -> answerAfter(frame.observe() ? observed : enforced, frame));
+    try {
+      int before = ScriptedEngine.frames().size();
+      RMApp first = TestRms.submit(rm, 1024);
+      Await.until("the engine is asked", () -> ScriptedEngine.frames().size() > before);
+      conf.set(ShimConfig.MODE, "enforce");
+      TestRms.refresh(rm, conf);
+      TestRms.launch(rm, first, node);
+      observed.countDown();
+      Await.until("the engine is asked what to commit", () -> !lastFrame().observe());
+      TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+      assertEquals(2, number("PlacedNatively"));
+    } finally {
+      observed.countDown();
+      enforced.countDown();
+    }
+    awaitLease(1);
+    TestRms.launchByEngine(rm, 1024);
+    assertEquals(2, number("PlacedNatively"));
+  }
+
+  @Test
+  void stockSchedulesFromTheEndOfARefusalUntilTheFirstAnswerToCommit() throws Exception {
+    conf.set(ShimConfig.LEASE_MS, "60000");
+    conf.setBoolean(MULTI_NODE, true);
+    CountDownLatch enforced = new CountDownLatch(1);
+    start(frame -> frame.observe() ? frame.answer() : answerAfter(enforced, frame));
+    awaitLease(1);
+    try {
+      conf.setBoolean(MULTI_NODE, false);
+      TestRms.refresh(rm, conf);
+      Await.until("the engine is asked what to commit", () -> !lastFrame().observe());
+      assertEquals(1, number("LeaseHeld"));
+      TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+      assertEquals(1, number("PlacedNatively"));
+    } finally {
+      enforced.countDown();
+    }
+    Await.until("an answer is committed", () -> number("Proposals") > 0);
+    TestRms.launchByEngine(rm, 1024);
+    assertEquals(1, number("PlacedNatively"));
+  }
+
+  private static Frame lastFrame() {
+    return ScriptedEngine.frames().get(ScriptedEngine.frames().size() - 1);
   }
 
   @Test
