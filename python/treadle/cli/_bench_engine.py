@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import write_json
 
 
@@ -51,8 +52,9 @@ def engine_command(
         for name in found if memory else ():
             shown.update(task, description=f"{name}: memory")
             memory_mb[name] = round(measure_memory(found[name], Load(*LARGEST, batch)), 1)
-    Console().print(figures_table(results))
-    Console().print(growth_table(results))
+    tables = console_for_tables()
+    tables.print(figures_table(results))
+    tables.print(growth_table(results))
     for name, megabytes in memory_mb.items():
         console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
     if json_file is not None:

@@ -24,6 +24,7 @@ from treadle.bench.table import results_table
 from treadle.bench.workload import Workload
 from treadle.cli._bench_engine import engine_command
 from treadle.cli._bench_simulator import simulator_command
+from treadle.cli._console import console_for_tables
 
 app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 
@@ -122,7 +123,7 @@ def _run(
     for result in outcome:
         for failure in result.failures:
             console.print(f"[red]{result.mode.name}[/]: {failure}", highlight=False)
-    Console().print(results_table(outcome, comparison(outcome)))
+    console_for_tables().print(results_table(outcome, comparison(outcome)))
     console.print(f"Results: {json_file}")
     if plot is not None:
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, runs))))

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from treadle.cli._console import console_for_tables
 from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, NodeLabel, Scheduler, processes, readiness
 from treadle.minicluster.layout import Layout
 from treadle.minicluster.locations import build_folder
@@ -98,7 +99,7 @@ def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json"
         table.add_row(entry.name, str(running.get(entry.name, "ended")), addresses[entry.name])
     for pid in cluster.sidecar_pids():
         table.add_row("sidecar", str(pid), "")
-    console = Console()
+    console = console_for_tables()
     console.print(table)
     console.print(f"scheduler {layout.scheduler}; {missing or 'ready'}", highlight=False)
     console.print(f"export HADOOP_CONF_DIR={layout.conf}", highlight=False, soft_wrap=True)

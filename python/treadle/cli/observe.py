@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
 from treadle.errors import UserError
 
@@ -30,9 +31,8 @@ def observe(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
     if not observation:
         typer.echo("nothing has been compared yet")
         return
-    from rich.console import Console
 
-    console = Console()
+    console = console_for_tables()
     single = {_words(key): value for key, value in observation.items() if not isinstance(value, dict)}
     for title, part in {"observed": single, **observation}.items():
         if isinstance(part, dict) and part:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
 
 if TYPE_CHECKING:
@@ -146,10 +147,9 @@ def _show(rows: list[dict[str, Any]], as_json: bool, columns: tuple[str, ...]) -
     if as_json:
         typer.echo(json.dumps(rows, indent=2, default=str))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(*columns)
     for row in rows:
         table.add_row(*(str(row[column]) for column in columns))
-    Console().print(table, markup=False)
+    console_for_tables().print(table, markup=False)

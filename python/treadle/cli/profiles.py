@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from treadle.cli._console import console_for_tables
 from treadle.errors import UserError
 
 if TYPE_CHECKING:
@@ -270,9 +271,8 @@ def _visible(text: str) -> str:
 
 
 def _print(table: Any) -> None:
-    from rich.console import Console
 
-    Console().print(table)
+    console_for_tables().print(table)
 
 
 def _when(time_ms: int) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.fairness.algorithms import ALGORITHMS
@@ -36,7 +36,7 @@ def share(
     if as_json:
         typer.echo(json.dumps(steps_json(algorithm, steps)))
         return
-    console = Console()
+    console = console_for_tables()
     for step in steps:
         console.print(_table(problem, algorithm, step))
         if not step.settled:

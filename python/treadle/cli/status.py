@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import typer
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
 
 app = typer.Typer()
@@ -41,13 +42,12 @@ def status(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps(bean, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(show_header=False)
     for name, value in _rows(bean):
         table.add_row(name, value)
-    Console().print(table, markup=False)
+    console_for_tables().print(table, markup=False)
 
 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.estimate.accuracy import Accuracy, measure
@@ -66,7 +67,7 @@ def show(
     if as_json:
         typer.echo(json.dumps({"format": known, **summary.as_json(), "loads": load}))
         return
-    console = Console()
+    console = console_for_tables()
     for table in (_counts(known, summary), _resources(summary, load), _distributions(summary)):
         console.print(table)
     for note in summary.notes:
@@ -106,7 +107,7 @@ def errors(
         table.add_column(column, justify="right")
     for name, found in figures.items():
         table.add_row(name, *("" if value is None else f"{value:.{digits[key]}f}" for key, value in found.items()))
-    Console().print(table)
+    console_for_tables().print(table)
 
 
 def _figures(runs: list[Accuracy]) -> dict[str, float | None]:
