@@ -41,7 +41,7 @@ class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
             "-f",
             str(shim / "pom.xml"),
             "-pl",
-            "shim,tez-plugin",
+            "shim,tez-plugin,tez-sleep",
             "-am",
             "package",
             "-DskipTests",
@@ -52,6 +52,7 @@ class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
         jars = [
             shim / "shim" / "target" / f"treadle-shim-{version}.jar",
             shim / "tez-plugin" / "target" / f"treadle-tez-{version}.jar",
+            shim / "tez-sleep" / "target" / f"treadle-sleep-{version}.jar",
         ]
         for jar in jars:
             if not jar.is_file():

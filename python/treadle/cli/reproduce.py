@@ -6,6 +6,7 @@ import typer
 
 from treadle.cli._reproduce_agreement import agreement
 from treadle.cli._reproduce_graphene import graphene
+from treadle.cli._reproduce_graphene_cluster import graphene_cluster
 from treadle.cli._reproduce_hdrf import hdrf
 from treadle.cli._reproduce_slearn import slearn
 from treadle.cli._reproduce_slearn_cluster import slearn_cluster
@@ -13,6 +14,7 @@ from treadle.cli._reproduce_slearn_cluster import slearn_cluster
 app = typer.Typer(no_args_is_help=True)
 app.command()(agreement)
 app.command()(graphene)
+app.command("graphene-cluster")(graphene_cluster)
 app.command()(hdrf)
 app.command()(slearn)
 app.command("slearn-cluster")(slearn_cluster)

@@ -1,0 +1,50 @@
+"""`treadle reproduce graphene-cluster`: Graphene with unmodified Tez on real ResourceManagers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.cli._console import console_for_tables
+from treadle.cli._results import plot_folder, write_json
+from treadle.minicluster.locations import build_folder
+
+
+def graphene_cluster(
+    seed: Annotated[int, typer.Option(min=0, help="Of the first draw of DAGs; further rounds take the next ones.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of DAGs, each under every scheme.")] = 3,
+    jobs: Annotated[int, typer.Option(min=1, max=8, help="DAGs of a draw, submitted at once.")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="The clusters' folder; else build/reproduce-graphene.")] = None,
+) -> None:
+    """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
+    from treadle.minicluster.progress import saying
+    from treadle.minicluster.readiness import terminable
+    from treadle.reproduce.graphene_cluster import SCHEMES, Round, run_scheme
+    from treadle.reproduce.graphene_cluster_jobs import DagSettings, draw
+    from treadle.reproduce.graphene_cluster_report import document, shortfalls, table
+
+    console = console_for_tables(140)
+    settings = DagSettings(jobs=jobs)
+    draws = {one: draw(one, settings) for one in range(seed, seed + rounds)}
+    if plot is not None:
+        plot_folder(plot)
+    place = (folder or build_folder() / "reproduce-graphene").resolve()
+    found: list[Round] = []
+    with terminable(), saying(console) as say:
+        for turn, (one, dags) in enumerate(draws.items()):
+            # whoever comes first finds the machine's caches cold: each does in turn
+            order = (*SCHEMES[turn % len(SCHEMES) :], *SCHEMES[: turn % len(SCHEMES)])
+            found += [run_scheme(scheme, dags, one, settings, place, say) for scheme in order]
+            if json_file is not None:
+                write_json(json_file, document(found, settings))
+    console.print(table(found))
+    if plot is not None:
+        from treadle.reproduce.graphene_cluster_plot import plot_completions  # only here: matplotlib is an extra
+
+        plot_completions(found, plot / "graphene-cluster.png")
+    for text in shortfalls(found):
+        console.print(text, style="red", soft_wrap=True, highlight=False)
