@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle.cli.reproduce import app
-from treadle.dag.dag import Dag
+from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape
 from treadle.errors import UserError
 from treadle.reproduce import graphene, graphene_jobs, graphene_offline
@@ -18,8 +18,9 @@ from treadle.reproduce.graphene import Experiment, Outcome, Sizes
 from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
 from treadle.reproduce.graphene_online import gaps_percent, run_scheme
+from treadle.reproduce.graphene_parts import Part
 from treadle.reproduce.graphene_report import report_of
-from treadle.reproduce.graphene_schemes import BFS, GRAPHENE, SCHEMES
+from treadle.reproduce.graphene_schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, SCHEMES
 from treadle.workload.job import Workload
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
@@ -88,6 +89,31 @@ def test_breadth_first_does_not_depend_on_what_is_believed() -> None:
     assert right.completion_ms.tolist() == wrong.completion_ms.tolist()
 
 
+def test_a_baseline_that_does_not_count_a_resource_is_slowed_by_it() -> None:
+    """A machine's work takes as long as its most wanted resource; whoever counts it waits, who does not is slowed."""
+    work = jobs()
+    counted, cores, memory = (run_scheme(work, scheme, MIX, 1) for scheme in (BFS, BFS_CORES, BFS_MEMORY))
+    assert cores.completion_ms.tolist() != counted.completion_ms.tolist()
+    assert memory.mean_s > counted.mean_s
+    demands = np.array([[stage.demand[name] for name in ("cpu", "memory", "network")] for stage in stages_of(work)])
+    work_ms = np.array([stage.tasks * stage.duration_ms for stage in stages_of(work)])
+    for result in (counted, cores, memory):
+        assert result.makespan_ms >= (work_ms @ demands).max() / MIX.machines
+
+
+def stages_of(workload: Workload) -> list[Stage]:
+    return [stage for job in workload.jobs for stage in job.dag.stages]
+
+
+def test_one_part_alone_is_run_and_told() -> None:
+    sizes = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
+    outcome = Experiment(TPCH, sizes).run(1)
+    assert not outcome.online
+    report = report_of([outcome], None, {}).as_json()
+    assert set(report["wrong_shorter"]) == set(outcome.wrong)
+    assert not any(report[name] for name in ("median_s", "throughput_higher", "jain", "alone", "sweep_shorter"))
+
+
 def test_everything_is_run(outcome: Outcome) -> None:
     assert set(outcome.online) == {"tpch", "generated"}
     assert set(outcome.online["tpch"]) == {scheme.name for scheme in SCHEMES}
@@ -129,9 +155,13 @@ def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> Non
 def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
     offline = compare_offline(range(1, 3), SMALL, schedules=10)
     report = report_of([outcome, outcome], offline, {(0.0, 0.5): offline}).as_json()
-    assert report["median_shorter"]["tpch"]["bfs"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    for base in ("bfs", "bfs-cores", "bfs-memory"):
+        assert report["median_shorter"][base]["tpch"][base] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+        assert report["throughput_higher"][base]["tpch"][base]["mean"] == 0.0
     ours, bfs = outcome.online["generated"]["graphene"], outcome.online["generated"]["bfs"]
-    assert report["gap_median"]["generated"]["graphene"]["mean"] == pytest.approx(np.median(gaps_percent(ours, bfs)))
+    assert report["gap_median"]["bfs"]["generated"]["graphene"]["mean"] == pytest.approx(
+        np.median(gaps_percent(ours, bfs))
+    )
     assert report["paper"]["median_shorter"] == 25.0
     assert report["paper"]["throughput_higher"] == 30.0
     assert set(report["alone"]) == {"right", "wrong", "wrong, kept"}

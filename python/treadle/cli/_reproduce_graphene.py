@@ -13,6 +13,7 @@ from rich.table import Table
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import plot_folder, write_json, writing
 from treadle.reproduce import graphene_paper as paper
+from treadle.reproduce.graphene_parts import Part
 
 if TYPE_CHECKING:
     from treadle.reproduce.graphene import Outcome, Sizes
@@ -38,6 +39,9 @@ def graphene(
     load: Annotated[
         float, typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do.")
     ] = 0.6,
+    part: Annotated[
+        list[Part] | None, typer.Option(help="Run this part alone; may be given several times (docs/graphene.md).")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
@@ -48,10 +52,9 @@ def graphene(
     console = console_for_tables()
     if plot is not None:
         plot_folder(plot)
-    if quick:
-        sizes = Sizes(jobs or 12, load, alone=5)
-    else:
-        sizes = Sizes(jobs or 40, load, alone=20, sweep_jobs=max(2, (jobs or 40) // 2))
+    parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
+    jobs = jobs or (12 if quick else 40)
+    sizes = Sizes(jobs, load, alone=5 if quick else 20, sweep_jobs=max(2, jobs // 2), parts=parts)
     outcomes, offline, swept = _run(
         tpch, sizes, range(first_seed, first_seed + (seeds or (1 if quick else SEEDS))), quick, console
     )
@@ -69,8 +72,8 @@ def graphene(
 
 def _run(
     tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, console: Console
-) -> tuple[list[Outcome], Offline, dict[tuple[float, float], Offline]]:
-    """Run the online part of each seed, then the offline part."""
+) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
+    """Run the online parts of each seed, then the offline one."""
     from treadle.planner.warm_up import warm_up as warm_up_planner
     from treadle.reproduce.graphene import Experiment
     from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
@@ -91,6 +94,8 @@ def _run(
         for seed in seeds:
             place = f"seed {seed}: "
             outcomes.append(experiment.run(seed))
+        if Part.OFFLINE not in sizes.parts:
+            return outcomes, None, {}
         place = ""
         first = seeds[0]
         dags = range(first, first + (QUICK_DAGS if quick else DAGS))
@@ -104,44 +109,61 @@ def _print(report: Report, console: Console) -> None:
     console.print(f"seeds {seeds}; 95 % intervals over seeds; {report.wall_s:.0f} s of simulation", highlight=False)
     console.print(f"Paper: figures LOST of {'; '.join(paper.LOST)}. Those below are ours.", highlight=False)
     for workload in report.median_s:
-        console.print(_online(report, workload))
-    console.print(_queues(report))
-    console.print(
-        _plain_table("Durations off by up to a factor: median shorter than breadth first (%)", report.wrong_shorter)
-    )
+        for base in report.median_shorter:
+            console.print(_online(report, workload, base))
+    for base, table in report.throughput_higher.items():
+        for workload, figures in table.items():
+            title = f"{workload}, a batch: throughput higher than {base} (%; paper {paper.THROUGHPUT_HIGHER_PERCENT:g})"
+            console.print(_plain_table(title, figures))
+    if report.jain:
+        console.print(_queues(report))
+    if report.wrong_shorter:
+        title = "Durations off by up to a factor: median shorter than breadth first (%)"
+        console.print(_plain_table(title, report.wrong_shorter))
+    _print_single(report, console)
+
+
+def _print_single(report: Report, console: Console) -> None:
+    """Show what came of DAGs one by one, and over the generator's range."""
     spreads = ("mean", "p50", "p90", "p100")
-    console.print(_spreads("One DAG alone, makespan over that without a plan", report.alone, ("least", *spreads)))
-    console.print(_spreads("Offline: executed makespan over the lower bound", report.offline_over_bound, spreads))
-    console.print(
-        _spreads("Offline: shorter than breadth first (%)", report.offline_shorter, ("mean", "least", "p50", "p75"))
-    )
+    if report.alone:
+        title = "One DAG alone, makespan over that without a plan"
+        console.print(_spreads(title, report.alone, ("least", *spreads)))
+    if report.offline_over_bound:
+        console.print(_spreads("Offline: executed makespan over the lower bound", report.offline_over_bound, spreads))
+        columns = ("mean", "least", "p50", "p75")
+        console.print(_spreads("Offline: shorter than breadth first (%)", report.offline_shorter, columns))
+    if report.offline_sweep or report.sweep_shorter:
+        console.print(_gains(report))
+
+
+def _gains(report: Report) -> Table:
     gains = Table(title="Over the generator's range: shorter than breadth first (%)", title_justify="left")
-    for name in ("stages", "one DAG, offline", "jobs, online median"):
+    online = {f"jobs, median, {base}": table for base, table in report.sweep_shorter.items()}
+    for name in ("stages", "one DAG, offline", *online):
         gains.add_column(name, justify="left" if name == "stages" else "right")
-    for point in dict.fromkeys((*report.offline_sweep, *report.sweep_shorter)):
+    for point in dict.fromkeys((*report.offline_sweep, *report.sweep_shorter.get("bfs", {}))):
         alone = report.offline_sweep.get(point)
-        online = report.sweep_shorter.get(point, {}).get("graphene", "")
-        gains.add_row(point, "" if alone is None else f"{alone:.3g}", str(online))
-    console.print(gains)
+        medians = (str(table[point]["graphene"]) if point in table else "" for table in online.values())
+        gains.add_row(point, "" if alone is None else f"{alone:.3g}", *medians)
+    return gains
 
 
-def _online(report: Report, workload: str) -> Table:
-    table = Table(title=f"{workload}: against breadth first + capacity", title_justify="left")
+def _online(report: Report, workload: str, base: str) -> Table:
+    table = Table(title=f"{workload}: against {base}", title_justify="left")
     columns = ("scheme", "median (s)", "shorter (%)", "paper", "median gap of jobs (%)", "paper", "mean shorter (%)")
-    for name in (*columns, "batch: throughput higher (%)", "paper"):
+    for name in columns:
         table.add_column(name, justify="left" if name == "scheme" else "right")
     for scheme, median_s in report.median_s[workload].items():
         papers = scheme == "graphene"
         table.add_row(
             scheme,
             str(median_s),
-            str(report.median_shorter[workload][scheme]),
+            str(report.median_shorter[base][workload][scheme]),
             f"{paper.MEDIAN_SHORTER_PERCENT:g}" if papers else "",
-            str(report.gap_median[workload][scheme]),
+            str(report.gap_median[base][workload][scheme]),
             f"{paper.HALF_SHORTER_PERCENT:g}" if papers else "",
-            str(report.mean_shorter[workload][scheme]),
-            str(report.throughput_higher[workload].get(scheme, "")),
-            f"{paper.THROUGHPUT_HIGHER_PERCENT:g}" if papers else "",
+            str(report.mean_shorter[base][workload][scheme]),
         )
     return table
 

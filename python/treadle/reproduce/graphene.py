@@ -11,7 +11,18 @@ from treadle.dag.generate import Shape, generate
 from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.reproduce.graphene_offline import Progress
 from treadle.reproduce.graphene_online import Result, run_scheme
-from treadle.reproduce.graphene_schemes import BFS, GRAPHENE, PLANNED, SCHEMES, TETRIS, TWO_QUEUES, Scheme
+from treadle.reproduce.graphene_parts import Part
+from treadle.reproduce.graphene_schemes import (
+    BFS,
+    BFS_CORES,
+    BFS_MEMORY,
+    GRAPHENE,
+    PLANNED,
+    SCHEMES,
+    TETRIS,
+    TWO_QUEUES,
+    Scheme,
+)
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.shapes import Shape as JobShape
 
@@ -24,6 +35,8 @@ ALONE: Final = Shape(machines=4, depth=(4, 8), stages=(10, 30), tasks=(300, 800)
 """DAGs that run alone by wrong plans."""
 UNCHECKED: Final = 1000.0
 """A plan is never wrong by this factor."""
+COMPARED: Final = (BFS, BFS_CORES, BFS_MEMORY, TETRIS, GRAPHENE)
+"""Schemes whose throughput is compared."""
 SWEEP: Final = (0.0, 0.5, 1.0)
 """Shares of long and of fragmenting stages at which jobs are run online."""
 
@@ -36,8 +49,10 @@ class Sizes:
     load: float = 0.6
     alone: int = 20
     """DAGs that run alone by wrong plans."""
-    sweep_jobs: int = 0
-    """Jobs at each point of the generator's range; 0: none."""
+    sweep_jobs: int = 20
+    """Jobs at each point of the generator's range."""
+    parts: frozenset[Part] = frozenset(Part)
+    """What is run at all."""
 
 
 @dataclass(slots=True)
@@ -47,6 +62,8 @@ class Outcome:
     seed: int
     online: dict[str, dict[str, Result]] = field(default_factory=dict)
     """By workload and scheme."""
+    one_queue: dict[str, Result] = field(default_factory=dict)
+    """Generated jobs that all come to one queue, by scheme: what two queues and wrong estimates are compared with."""
     batch: dict[str, dict[str, Result]] = field(default_factory=dict)
     two_queues: dict[str, Result] = field(default_factory=dict)
     """Generated jobs, by scheme."""
@@ -85,17 +102,24 @@ class Experiment:
     def run(self, seed: int) -> Outcome:
         """Run everything with one seed."""
         outcome = Outcome(seed)
+        parts = self._sizes.parts
         for name, (shape, mix) in self._shapes.items():
             jobs = arrivals(shape, mix, seed, self._sizes.jobs, self._sizes.load)
-            outcome.online[name] = self._all(jobs, SCHEMES, mix, seed, f"{name}: ")
-            batch = (BFS, TETRIS, GRAPHENE)
-            outcome.batch[name] = self._all(at_once(jobs), batch, mix, seed, f"{name}, at once: ")
+            if Part.ONLINE in parts:
+                outcome.online[name] = self._all(jobs, SCHEMES, mix, seed, f"{name}: ")
+            if Part.BATCH in parts:
+                outcome.batch[name] = self._all(at_once(jobs), COMPARED, mix, seed, f"{name}, at once: ")
         mix = Mix(GENERATED_MACHINES)
-        jobs = arrivals(generated(mix), mix, seed, self._sizes.jobs, self._sizes.load, QUEUES)
-        outcome.two_queues = self._all(jobs, TWO_QUEUES, mix, seed, "two queues: ", QUEUES)
-        self._wrong(outcome, mix)
-        self._alone(outcome)
-        if self._sizes.sweep_jobs:
+        if parts & {Part.QUEUES, Part.WRONG}:
+            self._one_queue(outcome, mix)
+        if Part.QUEUES in parts:
+            jobs = arrivals(generated(mix), mix, seed, self._sizes.jobs, self._sizes.load, QUEUES)
+            outcome.two_queues = self._all(jobs, TWO_QUEUES, mix, seed, "two queues: ", QUEUES)
+        if Part.WRONG in parts:
+            self._wrong(outcome, mix)
+        if Part.ALONE in parts:
+            self._alone(outcome)
+        if Part.RANGE in parts:
             self._sweep(outcome)
         outcome.wall_s = sum(result.wall_s for result in self._results(outcome))
         return outcome
@@ -103,6 +127,8 @@ class Experiment:
     @staticmethod
     def _results(outcome: Outcome) -> list[Result]:
         tables: list[Mapping[str, Result]] = [*outcome.online.values(), *outcome.batch.values()]
+        if "generated" not in outcome.online:
+            tables.append(outcome.one_queue)
         tables += [outcome.two_queues, outcome.wrong, *outcome.sweep.values()]
         return [result for table in tables for result in table.values()]
 
@@ -119,6 +145,13 @@ class Experiment:
             scheme.name: run_scheme(jobs, scheme, mix, seed, queues=queues, progress=self._progress, title=title)
             for scheme in schemes
         }
+
+    def _one_queue(self, outcome: Outcome, mix: Mix) -> None:
+        """Run generated jobs in one queue, unless that was done."""
+        outcome.one_queue = outcome.online.get("generated", {})
+        if not outcome.one_queue:
+            jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.jobs, self._sizes.load)
+            outcome.one_queue = self._all(jobs, (BFS, TETRIS, GRAPHENE), mix, outcome.seed, "generated: ")
 
     def _wrong(self, outcome: Outcome, mix: Mix) -> None:
         """Run generated jobs whose durations are misjudged; breadth first does not look at them."""
@@ -156,6 +189,5 @@ class Experiment:
                 mix = Mix(GENERATED_MACHINES, long_share, fragmenting)
                 jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.sweep_jobs, self._sizes.load)
                 title = f"long {long_share:g}, fragmenting {fragmenting:g}: "
-                outcome.sweep[long_share, fragmenting] = self._all(
-                    jobs, (BFS, TETRIS, GRAPHENE), mix, outcome.seed, title
-                )
+                compared = (BFS, BFS_CORES, TETRIS, GRAPHENE)
+                outcome.sweep[long_share, fragmenting] = self._all(jobs, compared, mix, outcome.seed, title)

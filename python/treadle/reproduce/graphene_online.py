@@ -64,13 +64,16 @@ def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",)) -> S
     Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
     task, as in the paper's scheduling by task.
     """
-    resources: list[dict[str, Any]] = [{"name": name, "scale": 1000} for name in RESOURCES]
+    resources: list[dict[str, Any]] = [
+        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted} for name in RESOURCES
+    ]
     return Scenario.model_validate(
         {
             "cluster": {
                 "resources": resources,
                 "nodes": [{"count": mix.machines, "resources": dict.fromkeys(RESOURCES, 1.0)}],
                 "heartbeat_ms": 0,
+                "contention": bool(scheme.uncounted),
             },
             "queues": {name: {} for name in queues},
             "frameworks": {

@@ -15,12 +15,16 @@ from treadle.reproduce.graphene_online import gaps_percent
 from treadle.reproduce.graphene_report import Report
 
 
-def plot_graphene(outcomes: Sequence[Outcome], offline: Offline, report: Report, folder: Path) -> list[Path]:
-    """Draw the plots and return their files."""
+def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, report: Report, folder: Path) -> list[Path]:
+    """Draw the plots of what was run and return their files."""
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [_save(_offline(offline), folder, "offline"), _save(_fairness(report), folder, "fairness")]
-    drawn += [_save(_gaps(outcomes, workload), folder, f"gaps-{workload}") for workload in outcomes[0].online]
-    drawn.append(_save(_range(report), folder, "range"))
+    drawn = [_save(_gaps(outcomes, workload), folder, f"gaps-{workload}") for workload in outcomes[0].online]
+    if offline is not None:
+        drawn.append(_save(_offline(offline), folder, "offline"))
+    if report.jain:
+        drawn.append(_save(_fairness(report), folder, "fairness"))
+    if report.sweep_shorter or report.offline_sweep:
+        drawn.append(_save(_range(report), folder, "range"))
     return drawn
 
 
@@ -69,7 +73,7 @@ def _fairness(report: Report) -> Figure:
 
 def _range(report: Report) -> Figure:
     """Draw the gain over the generator's range: online where it was run, else offline."""
-    online = {point: table["graphene"].mean for point, table in report.sweep_shorter.items()}
+    online = {point: table["graphene"].mean for point, table in report.sweep_shorter.get("bfs", {}).items()}
     gains = online or report.offline_sweep
     figure, axes = _axes(10.0)
     axes.bar(np.arange(len(gains)), list(gains.values()))

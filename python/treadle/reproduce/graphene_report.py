@@ -12,6 +12,7 @@ from treadle.reproduce import graphene_paper as paper
 from treadle.reproduce.graphene import Outcome
 from treadle.reproduce.graphene_offline import Offline
 from treadle.reproduce.graphene_online import Result, gaps_percent, shorter_percent
+from treadle.reproduce.graphene_schemes import BASELINES
 from treadle.reproduce.interval import Interval, interval_of
 
 Table = dict[str, dict[str, Interval]]
@@ -20,19 +21,23 @@ PERCENTILES = (50, 75, 90, 100)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures; intervals are over seeds. Percentages are against breadth first + capacity unless it is said."""
+    """The figures; intervals are over seeds. What was not run is empty.
+
+    Percentages are against breadth first + capacity that counts all resources, unless a baseline is said
+    (`treadle.reproduce.graphene_schemes.BASELINES`).
+    """
 
     seeds: tuple[int, ...]
     median_s: Table
     """By workload and scheme: the median completion time."""
-    median_shorter: Table
-    """By workload and scheme: by how many percent that is shorter."""
-    mean_shorter: Table
+    median_shorter: dict[str, Table]
+    """By baseline, workload and scheme: by how many percent that is shorter."""
+    mean_shorter: dict[str, Table]
     """The same of the mean completion time."""
-    gap_median: Table
-    """By workload and scheme: the median over jobs of the paper's normalised gap, in percent."""
-    throughput_higher: Table
-    """By workload and scheme: the throughput of a batch, by how many percent it is higher."""
+    gap_median: dict[str, Table]
+    """By baseline, workload and scheme: the median over jobs of the paper's normalised gap, in percent."""
+    throughput_higher: dict[str, Table]
+    """By baseline, workload and scheme: the throughput of a batch, by how many percent it is higher."""
     two_queues_longer: dict[str, Interval]
     """By scheme: by how many percent the median completion time is longer with two queues than with one."""
     jain: Table
@@ -41,8 +46,8 @@ class Report:
     """By scheme and factor: by how many percent the median is shorter with durations off by up to the factor."""
     alone: dict[str, dict[str, float]]
     """By what single DAGs are planned by: their makespans over those without a plan, over all seeds."""
-    sweep_shorter: Table
-    """By "long L, fragmenting F" and scheme: by how many percent the median completion time is shorter."""
+    sweep_shorter: dict[str, Table]
+    """By baseline, "long L, fragmenting F" and scheme: by how many percent the median completion time is shorter."""
     offline_over_bound: dict[str, dict[str, float]]
     """By algorithm: executed makespan over the lower bound, over DAGs."""
     offline_shorter: dict[str, dict[str, float]]
@@ -72,17 +77,23 @@ def _plain(value: Any) -> Any:
 
 
 def report_of(
-    outcomes: Sequence[Outcome], offline: Offline, offline_sweep: Mapping[tuple[float, float], Offline]
+    outcomes: Sequence[Outcome], offline: Offline | None, offline_sweep: Mapping[tuple[float, float], Offline]
 ) -> Report:
-    """Return what one outcome a seed, and the offline part, come to."""
+    """Return what one outcome a seed, and the offline part if it was run, come to."""
+    makespans = offline.makespans if offline is not None else ()
     return Report(
         seeds=tuple(outcome.seed for outcome in outcomes),
-        median_s=_table(outcomes, "online", lambda ours, _: ours.median_s),
-        median_shorter=_table(outcomes, "online", lambda ours, bfs: shorter_percent(ours.median_s, bfs.median_s)),
-        mean_shorter=_table(outcomes, "online", lambda ours, bfs: shorter_percent(ours.mean_s, bfs.mean_s)),
-        gap_median=_table(outcomes, "online", lambda ours, bfs: float(np.median(gaps_percent(ours, bfs)))),
-        throughput_higher=_table(
-            outcomes, "batch", lambda ours, bfs: 100.0 * (bfs.makespan_ms / ours.makespan_ms - 1.0)
+        median_s=_table([outcome.online for outcome in outcomes], "bfs", lambda ours, _: ours.median_s),
+        median_shorter=_against([outcome.online for outcome in outcomes], _median_shorter),
+        mean_shorter=_against(
+            [outcome.online for outcome in outcomes], lambda ours, base: shorter_percent(ours.mean_s, base.mean_s)
+        ),
+        gap_median=_against(
+            [outcome.online for outcome in outcomes], lambda ours, base: float(np.median(gaps_percent(ours, base)))
+        ),
+        throughput_higher=_against(
+            [outcome.batch for outcome in outcomes],
+            lambda ours, base: 100.0 * (base.makespan_ms / ours.makespan_ms - 1.0),
         ),
         two_queues_longer=_two_queues(outcomes),
         jain={
@@ -95,27 +106,19 @@ def report_of(
         wrong_shorter={
             name: interval_of(
                 [
-                    shorter_percent(outcome.wrong[name].median_s, outcome.online["generated"]["bfs"].median_s)
+                    shorter_percent(outcome.wrong[name].median_s, outcome.one_queue["bfs"].median_s)
                     for outcome in outcomes
                 ]
             )
             for name in outcomes[0].wrong
         },
         alone=_alone(outcomes),
-        sweep_shorter={
-            point_name(point): {
-                scheme: interval_of(
-                    [
-                        shorter_percent(outcome.sweep[point][scheme].median_s, outcome.sweep[point]["bfs"].median_s)
-                        for outcome in outcomes
-                    ]
-                )
-                for scheme in outcomes[0].sweep[point]
-            }
-            for point in outcomes[0].sweep
-        },
-        offline_over_bound={name: spread(offline.over_bound(name)) for name in offline.makespans},
-        offline_shorter={name: spread(offline.shorter_percent(name)) for name in offline.makespans},
+        sweep_shorter=_against(
+            [{point_name(point): table for point, table in outcome.sweep.items()} for outcome in outcomes],
+            _median_shorter,
+        ),
+        offline_over_bound={name: spread(offline.over_bound(name)) for name in makespans if offline},
+        offline_shorter={name: spread(offline.shorter_percent(name)) for name in makespans if offline},
         offline_sweep={
             point_name(point): float(np.mean(each.shorter_percent("graphene"))) for point, each in offline_sweep.items()
         },
@@ -134,20 +137,30 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return found | {f"p{part}": float(np.percentile(values, part)) for part in PERCENTILES}
 
 
-def _table(outcomes: Sequence[Outcome], name: str, figure: Callable[[Result, Result], float]) -> Table:
-    """Return the interval of a figure of each scheme and breadth first, by workload and scheme."""
-    first: dict[str, dict[str, Result]] = getattr(outcomes[0], name)
+Runs = Sequence[Mapping[str, Mapping[str, Result]]]
+"""Results by workload and scheme, of each seed."""
+Figure = Callable[[Result, Result], float]
+"""Of a scheme's result, and that of what it is compared with."""
+
+
+def _median_shorter(ours: Result, base: Result) -> float:
+    return shorter_percent(ours.median_s, base.median_s)
+
+
+def _against(runs: Runs, figure: Figure) -> dict[str, Table]:
+    """Return the interval of a figure by baseline, workload and scheme; without baselines that were not run."""
+    known = next(iter(runs[0].values()), {})
+    return {base: _table(runs, base, figure) for base in BASELINES if base in known}
+
+
+def _table(runs: Runs, base: str, figure: Figure) -> Table:
+    """Return the interval of a figure of each scheme and a baseline, by workload and scheme."""
     return {
         workload: {
-            scheme: interval_of(
-                [
-                    figure(results[scheme], results["bfs"])
-                    for results in (getattr(outcome, name)[workload] for outcome in outcomes)
-                ]
-            )
+            scheme: interval_of([figure(run[workload][scheme], run[workload][base]) for run in runs])
             for scheme in schemes
         }
-        for workload, schemes in first.items()
+        for workload, schemes in runs[0].items()
     }
 
 
@@ -157,7 +170,7 @@ def _two_queues(outcomes: Sequence[Outcome]) -> dict[str, Interval]:
     for scheme in outcomes[0].two_queues:
         alone = "bfs" if scheme == "drf" else scheme
         values = [
-            100.0 * (outcome.two_queues[scheme].median_s / outcome.online["generated"][alone].median_s - 1.0)
+            100.0 * (outcome.two_queues[scheme].median_s / outcome.one_queue[alone].median_s - 1.0)
             for outcome in outcomes
         ]
         found[scheme] = interval_of(values)
@@ -166,6 +179,8 @@ def _two_queues(outcomes: Sequence[Outcome]) -> dict[str, Interval]:
 
 def _alone(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float]]:
     """Return the spread of makespans over those without a plan, by what the DAGs are planned by."""
+    if not outcomes[0].alone:
+        return {}
     natural = np.concatenate([outcome.alone["no plan"] for outcome in outcomes])
     return {
         name: spread((np.concatenate([outcome.alone[name] for outcome in outcomes]) / natural).tolist())

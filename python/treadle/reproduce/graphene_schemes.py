@@ -25,6 +25,8 @@ class Scheme:
     parts: Mapping[str, Choice]
     order: str = "natural"
     plans: Mapping[str, Any] = field(default_factory=dict)
+    uncounted: tuple[str, ...] = ()
+    """Resources that the ResourceManager does not count: tasks that want more than there is slow each other down."""
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
@@ -42,7 +44,12 @@ PACKED: Final = {"share": "capacity", "order": "srpt", "fit": "tetris", "estimat
 ORDERED: Final = {"schedules": SCHEDULES, "scores": False}
 PLANNED: Final = {"schedules": SCHEDULES}
 
-BFS: Final = Scheme("bfs", "Tez (breadth first) + capacity", STOCK)
+BFS: Final = Scheme("bfs", "Tez (breadth first) + capacity, all counted", STOCK)
+BFS_CORES: Final = Scheme("bfs-cores", "Tez + capacity, cores and memory counted", STOCK, uncounted=("network",))
+BFS_MEMORY: Final = Scheme("bfs-memory", "Tez + capacity, memory counted", STOCK, uncounted=("cpu", "network"))
+BASELINES: Final = ("bfs", "bfs-cores", "bfs-memory")
+"""What others are compared with. YARN's DominantResourceCalculator counts cores and memory unless resource types are
+set up, its DefaultResourceCalculator, which the capacity scheduler has by default, memory alone."""
 CP: Final = Scheme("cp", "Tez + critical path + capacity", STOCK, "critical_path")
 TETRIS: Final = Scheme("tetris", "Tez + Tetris", PACKED)
 ORDER_CAPACITY: Final = Scheme("graphene-capacity", "Tez + Graphene's order + capacity", STOCK, "plan", ORDERED)
@@ -57,7 +64,18 @@ SHORTEST_PLANNED: Final = Scheme(
     "srpt-plan", "Graphene's order, shortest job first (ours)", SHORTEST.parts, "plan", ORDERED
 )
 
-SCHEMES: Final = (BFS, CP, TETRIS, ORDER_CAPACITY, ORDER_TETRIS, GRAPHENE, SHORTEST, SHORTEST_PLANNED)
+SCHEMES: Final = (
+    BFS,
+    BFS_CORES,
+    BFS_MEMORY,
+    CP,
+    TETRIS,
+    ORDER_CAPACITY,
+    ORDER_TETRIS,
+    GRAPHENE,
+    SHORTEST,
+    SHORTEST_PLANNED,
+)
 
 DRF: Final = Scheme("drf", "Tez + DRF", STOCK | {"share": "drf"})
 TWO_QUEUES: Final = (

@@ -17,7 +17,7 @@ from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
 from treadle.simulator.queues import QueueTree, queue_tree
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.state import Knobs, State
-from treadle.workload.job import Workload
+from treadle.workload.job import Framework, Workload
 
 SLOTS: Final = 65_536
 
@@ -50,6 +50,7 @@ def build(
     total = totals.sum(axis=0)
     tree = queue_tree(scenario, total)
     _check_demands(workload, resources)
+    _check_contention(scenario, workload)
     amounts = _Scale(scenario)
     spark = scenario.frameworks.spark_tasks_per_executor
     master = Master(amounts.of(scenario.frameworks.master)) if scenario.frameworks.master else None
@@ -76,6 +77,14 @@ def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
                 f"workload: its tasks ask for {name!r}, which cluster.resources does not name "
                 f"({', '.join(resources)}); add it there"
             )
+
+
+def _check_contention(scenario: Scenario, workload: Workload) -> None:
+    if scenario.cluster.contention and any(job.framework is Framework.SPARK for job in workload.jobs):
+        raise UserError(
+            "cluster.contention: is for containers that run one task at a time, and there are Spark jobs; "
+            "leave it out, or use another framework"
+        )
 
 
 def _nodes(scenario: Scenario, resources: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], Any, I64]:
@@ -124,6 +133,7 @@ def _state(scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: 
         nodes=machines,
         node_total=totals.copy(),
         node_free=totals.copy(),
+        node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
         racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
         queues=queues,
         queue_maximum=tree.maximum,

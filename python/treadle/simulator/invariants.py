@@ -38,7 +38,8 @@ class Invariants:
 
     def __init__(self, built: Built, settings: Settings) -> None:
         self._built = built
-        self._gate_is_open = settings.policy.gate.kind.name == "all"
+        overbooks = bool(getattr(settings.policy.fit.parameters, "overbook", None))
+        self._all_may_run = settings.policy.gate.kind.name == "all" and not overbooks
         self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
         self._told: Told | None = None
@@ -123,7 +124,7 @@ class Invariants:
 
     def _work_conserving(self, state: State) -> None:
         """Nobody waits whose ask fits on more nodes than may be held, unless it waits for a node that it prefers."""
-        if not self._gate_is_open:
+        if not self._all_may_run:
             return
         count, used = state.rows["count"], state.queue_used
         free = np.where((state.nodes["state"] == NodeState.USABLE)[:, None], state.node_free, -1)

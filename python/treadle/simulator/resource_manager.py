@@ -90,12 +90,15 @@ class SimulatedRM:
         """Grow the tables for all that may happen until the next call.
 
         A container alive has at most one event for each task in it, one for its report and one for its readiness,
-        and voids at most as many; an application has a heartbeat and one that was brought forward; a node two.
+        and voids at most as many; an application has a heartbeat and one that was brought forward; a node two. With
+        contention a node is looked at again for every task that begins or ends there.
         """
         clock = self.state.clock
         containers = int(clock[tables.CONTAINERS]) + commits
         apps = len(self.state.apps) - int(clock[tables.FINISHED])
         more = containers * (2 * self._slots + 4) + 4 * apps + 4 * len(self.state.nodes) + 64
+        if len(self.state.node_wanted):
+            more += 16 * containers
         lives = int(clock[tables.LIVES]) + 2 * containers + 2 * commits
         self.state = with_room(self.state, containers=commits + 64, events=more, lives=lives)
 

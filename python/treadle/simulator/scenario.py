@@ -50,6 +50,10 @@ class Cluster(Model):
     resources: tuple[Resource, ...] = (Resource(name="memory-mb"), Resource(name="vcores"))
     nodes: tuple[NodeGroup, ...] = Field(min_length=1)
     heartbeat_ms: int = Field(default=1000, ge=0, le=600_000, description="0: the RM hears of everything at once.")
+    contention: bool = Field(
+        default=False,
+        description="Tasks slow each other down where they want more of an uncounted resource than there is.",
+    )
 
 
 class Queue(Model):

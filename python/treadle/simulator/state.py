@@ -27,6 +27,8 @@ class EventKind(IntEnum):
     NODE_FAILS = 6
     NODE_LOST = 7
     NODE_RETURNS = 8
+    NODE_CHANGES = 9
+    """With contention: a task on it begins or ends."""
 
 
 class RowKind(IntEnum):
@@ -95,6 +97,8 @@ NODE: Final = np.dtype(
         ("phase_ms", "i8"),  # when its heartbeats come
         ("first_container", "i4"),
         ("failures", "i4"),
+        ("settled_ms", "i8"),  # with contention: until when what is left of its tasks is worked out
+        ("look_ms", "i8"),  # with contention: when they are looked at next, if that is to come
     ],
     align=True,
 )
@@ -183,6 +187,8 @@ TASK: Final = np.dtype(
     [
         ("duration_ms", "i8"),
         ("begin_ms", "i8"),  # of its latest attempt
+        ("left_ms", "f8"),  # with contention: what is left of it, had it all that it wants
+        ("rate", "f8"),  # with contention: how fast that gets less
         ("row", "i4"),  # of its stage
         ("next", "i4"),
         ("before", "i4"),
@@ -318,6 +324,7 @@ class State(NamedTuple):
     nodes: Records
     node_total: I64
     node_free: I64
+    node_wanted: I64  # with contention: what the tasks that run on it want; else no rows
     racks: I32  # of each place: a node's rack, or the rack itself
     queues: Records
     queue_maximum: I64

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.simulator.kernel.applications import arrive, finish, heartbeat, started
 from treadle.simulator.kernel.compiled import inner, kernel
 from treadle.simulator.kernel.containers import FAILED, SUCCESS, reported
+from treadle.simulator.kernel.contention import changed
 from treadle.simulator.kernel.events import is_due, pop
 from treadle.simulator.kernel.machines import fail_node, lose_node, return_node, schedule_failure
 from treadle.simulator.kernel.masters import container_is_through, wake
@@ -76,6 +77,8 @@ def happen(state: State, knobs: Knobs, kind: int, subject: int, stamp: int) -> N
         arrive(state, knobs, subject)
     elif kind == EventKind.AM_STARTED:
         started(state, knobs, subject)
+    elif kind == EventKind.NODE_CHANGES:
+        changed(state, subject)
     elif kind == EventKind.NODE_FAILS:
         fail_node(state, knobs, subject)
     elif kind == EventKind.NODE_LOST:

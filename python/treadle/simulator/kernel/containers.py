@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.simulator.kernel.books import tell_row, use
 from treadle.simulator.kernel.compiled import inner
+from treadle.simulator.kernel.contention import changed
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.state import (
     CONTAINERS,
@@ -139,6 +140,7 @@ def free_container(state: State, container: int, exit_status: int) -> None:
     log_life(state, container, COMPLETED, exit_status)
     use(state, held.row, held.node, -1)
     unlink(state, container)
+    changed(state, held.node)
     held.state = ContainerState.FREE
     held.stamp += 1
     held.next = state.clock[CONTAINERS_FREE]
@@ -156,6 +158,7 @@ def end_container(state: State, knobs: Knobs, container: int, exit_status: int) 
     if report_ms == time_ms:
         free_container(state, container, exit_status)
         return
+    changed(state, held.node)
     held.state = ContainerState.ENDING
     held.exit_status = exit_status
     schedule(state, report_ms, EventKind.CONTAINER_REPORTED, container, held.stamp)

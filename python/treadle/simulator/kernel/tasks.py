@@ -8,6 +8,7 @@ from treadle.simulator.kernel import chance
 from treadle.simulator.kernel.chance import uniform
 from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.containers import place_of
+from treadle.simulator.kernel.contention import changed, is_contended
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.state import NOW, EventKind, RowKind, TaskState
 
@@ -107,7 +108,11 @@ def run_task(state: State, knobs: Knobs, task: int) -> None:
     if state.rows[row].began_ms < 0:
         state.rows[row].began_ms = begin_ms
     state.tasks[task].begin_ms = begin_ms
-    schedule(state, begin_ms + int(duration), EventKind.TASK_ENDS, task, attempt)
+    if is_contended(state):
+        state.tasks[task].left_ms = float(int(duration))
+        changed(state, state.containers[container].node)
+    else:
+        schedule(state, begin_ms + int(duration), EventKind.TASK_ENDS, task, attempt)
 
 
 @inner
