@@ -67,4 +67,30 @@ def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
 
 def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), "--nodes", "0"]) == 2
-    assert "--nodes is 0: at least 1 is needed" in capsys.readouterr().err
+    assert "--nodes is 0: it must lie between 1 and" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rounds", "0"], "--rounds is 0"),
+        (["--mode", "foo"], "--mode foo"),
+        (["--heap-mb", "1"], "--heap-mb is 1"),
+        (["--sidecar", "/nope"], "--sidecar /nope"),
+        (["--sidecar", "/etc/passwd"], "--sidecar /etc/passwd"),
+        (["--stall-s", "nan"], "--stall-s is nan"),
+        (["--nodes", "100000000"], "--nodes is 100000000"),
+        (["--seed", "1" * 23], "--seed is 1111"),
+        (["--plot", "/etc/passwd"], "--plot: /etc/passwd"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_built(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setattr(jars, "class_path", lambda runtime: pytest.fail("built first"))
+    assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -202,6 +202,7 @@ def test_in_another_mode_observe_says_so(capsys: pytest.CaptureFixture[str], rm:
         (b"404", "HTTP 404; is it the address"),
         (b"<html>", "is no ResourceManager's page; check --rm"),
         (b"[]", "is no ResourceManager's page; check --rm"),
+        (b'{"beans": [1]}', "is no ResourceManager's page; check --rm"),
         (b'{"beans": []}', "has no bean Treadle: it runs without Treadle"),
     ],
 )
@@ -218,6 +219,8 @@ def test_a_page_of_something_else_is_a_mistake(
         ("127.0.0.1:1", "no answer"),
         ("ftp://x", "write it as http://HOST:PORT"),
         ("http://", "write it as http://HOST:PORT"),
+        ("http://[::1", "write it as http://HOST:PORT"),
+        ("http://rm:none", "write it as http://HOST:PORT"),
     ],
 )
 def test_an_address_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], address: str, said: str) -> None:

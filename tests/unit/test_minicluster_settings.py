@@ -107,6 +107,7 @@ def test_a_wrong_label_is_refused_with_an_example(text: str) -> None:
         ({"mode": "on"}, "mode"),
         ({"resources": {"memory-mb": 1}}, "resource"),
         ({"labels": (NodeLabel("gpu", (4,)),)}, "gpu"),
+        ({"labels": (NodeLabel("a", (1,)), NodeLabel("b", (1,)))}, "node 1 has two labels"),
         ({"queues": Path("missing.xml")}, r"missing\.xml"),
         ({"policy": Path("missing.yaml")}, r"missing\.yaml"),
     ],
@@ -130,6 +131,8 @@ def test_an_amount_must_be_a_whole_number() -> None:
     assert parse_resources(["gpu=2"]) == {"gpu": 2}
     with pytest.raises(ClusterError, match="whole number"):
         parse_resources(["gpu=two"])
+    with pytest.raises(ClusterError, match="whole number"):
+        parse_resources(["gpu=²"])
 
 
 def test_free_ports_are_different_and_can_be_bound() -> None:

@@ -28,6 +28,8 @@ PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():
     PARTS.register(_part, _kind)(lambda parameters: parameters)
 PARTS.register("share", "hdrf")(lambda parameters: parameters)
+PARTS.register("order", "srpt")(lambda parameters: parameters)
+PARTS.register("gate", "pilots")(lambda parameters: parameters)
 SETTINGS = default_settings(PARTS)
 SNAPSHOT = int(FrameFlag.SNAPSHOT)
 MORE = int(FrameFlag.MORE)
@@ -204,6 +206,7 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     assert status == {
         "policy": SETTINGS.policy.name(),
         "overrides_guarantees": False,
+        "overrides_order": False,
         "configuration": 0,
         "error": None,
         "learned": "",
@@ -225,6 +228,17 @@ def test_the_status_says_that_a_share_overrides_the_guarantees() -> None:
     caller.settings = lambda: replace(SETTINGS, policy=replace(SETTINGS.policy, share=share))
     caller.send(2)
     assert caller.status(caller.send(3, configuration=1))["overrides_guarantees"] is True
+
+
+@pytest.mark.parametrize(("question", "kind"), [("order", "srpt"), ("gate", "pilots")])
+def test_the_status_says_that_an_order_overrides_the_queues(question: str, kind: str) -> None:
+    caller = Caller()
+    assert caller.status(caller.send(1, SNAPSHOT))["overrides_order"] is False
+    found = PARTS.kinds(question)[kind]
+    part = {question: Part(found, found.parameters())}
+    caller.settings = lambda: replace(SETTINGS, policy=replace(SETTINGS.policy, **part))
+    caller.send(2)
+    assert caller.status(caller.send(3, configuration=1))["overrides_order"] is True
 
 
 def test_a_long_status_is_cut() -> None:
@@ -294,6 +308,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
     assert caller.status(answer) == {
         "policy": name,
         "overrides_guarantees": False,
+        "overrides_order": False,
         "configuration": 0,
         "error": error,
         "learned": "",

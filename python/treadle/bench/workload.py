@@ -19,6 +19,9 @@ NODE_VCORES: Final = 10
 CONTAINER_MB: Final = 1_024
 NODES_PER_RACK: Final = 40
 
+LARGEST: Final = 1_000_000
+"""Of nodes, jobs, tasks of a job, and a task's milliseconds: far above what a machine can simulate."""
+
 FIRST_ADDRESS: Final = ipaddress.IPv4Address("127.1.0.0")
 
 AM_SHARE: Final = 0.15
@@ -52,10 +55,10 @@ class Workload:
     def __post_init__(self) -> None:
         for name in ("nodes", "jobs", "tasks", "task_ms"):
             value = getattr(self, name)
-            if value < 1:
-                raise BenchError(f"--{name.replace('_', '-')} is {value}: at least 1 is needed")
-        if self.seed < 0:
-            raise BenchError(f"--seed is {self.seed}: it must not be negative")
+            if not 1 <= value <= LARGEST:
+                raise BenchError(f"--{name.replace('_', '-')} is {value}: it must lie between 1 and {LARGEST:,}")
+        if not 0 <= self.seed < 1 << 63:
+            raise BenchError(f"--seed is {self.seed}: it must lie between 0 and 2^63 - 1")
 
     @property
     def containers(self) -> int:

@@ -28,8 +28,12 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
     import requests
 
     url = rm if "://" in rm else f"http://{rm}"
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an address or a port that is none
+        valid = False
+    if not valid:
         raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
     query = {"qry": f"Hadoop:service=ResourceManager,name={name}"}
     try:
@@ -39,7 +43,7 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
         if len(content) > _BYTES_MAX:
             raise UserError(f"{url}/jmx answered more than {_BYTES_MAX} bytes")
         beans = json.loads(content)["beans"]
-        found: dict[str, Any] | None = beans[0] if beans else None
+        found: dict[str, Any] | None = dict(beans[0]) if beans else None
     except requests.RequestException as error:
         reason = f"HTTP {error.response.status_code}" if error.response is not None else "no answer"
         raise UserError(f"{url}/jmx: {reason}; is it the address of a ResourceManager's web pages? (--rm)") from error

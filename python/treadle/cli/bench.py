@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +19,7 @@ from rich.status import Status
 
 from treadle.bench import cluster, jars, modes
 from treadle.bench.errors import BenchError
-from treadle.bench.plot import load_pyplot, write_plots
+from treadle.bench.plot import write_plots
 from treadle.bench.results import ModeResult, comparison
 from treadle.bench.simulation import Setting
 from treadle.bench.table import results_table
@@ -25,6 +27,7 @@ from treadle.bench.workload import Workload
 from treadle.cli._bench_engine import engine_command
 from treadle.cli._bench_simulator import simulator_command
 from treadle.cli._console import console_for_tables
+from treadle.cli._results import plot_folder
 
 app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
 
@@ -62,16 +65,24 @@ def cluster_command(
 ) -> None:
     """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
     workload = Workload(nodes, jobs, tasks, task_ms, seed)
+    if rounds < 1:
+        raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
+    chosen = modes.chosen(mode or [])
     setting = Setting(
         workload=workload,
-        class_path=jars.class_path(runtime),
+        class_path=[],
         java=jars.java_command(),
         heap_mb=heap_mb_for(workload, heap_mb),
         sidecar_command=str(sidecar_command(sidecar)),
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
     )
-    outcome = _run(setting, modes.chosen(mode or []), rounds, json_file, plot, keep, Console(stderr=True))
+    if plot is not None:
+        plot_folder(plot)
+    cluster.write_report(json_file, cluster.report(setting, rounds, []))
+    # last, since it may build for a minute
+    setting = replace(setting, class_path=jars.class_path(runtime))
+    outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True))
     if any(result.failures for result in outcome):
         raise typer.Exit(1)
 
@@ -97,7 +108,7 @@ def sidecar_command(asked: Path | None) -> Path:
     """Return the treadle executable that the shim starts: what was asked for, else the one beside this Python."""
     beside = Path(sys.executable).with_name("treadle")
     found = asked or (beside if beside.exists() else Path(shutil.which("treadle") or beside))
-    if not found.exists():
+    if not (found.is_file() and os.access(found, os.X_OK)):
         raise BenchError(f"--sidecar {found}: there is no such command; install the package into this Python")
     return found.absolute()
 
@@ -111,11 +122,6 @@ def _run(
     keep: Path | None,
     console: Console,
 ) -> list[ModeResult]:
-    if rounds < 1:
-        raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
-    if plot is not None:
-        load_pyplot()
-    cluster.write_report(json_file, cluster.report(setting, rounds, []))
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     with console.status("starting") as status:
         progress = _Progress(status, setting.workload).show

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
+from treadle.config.reader import read_settings
 from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, NodeLabel, Scheduler, processes, readiness
 from treadle.minicluster.layout import Layout
 from treadle.minicluster.locations import build_folder
@@ -161,6 +162,8 @@ def _settings(
     *,
     recovery: bool,
 ) -> ClusterSettings:
+    if policy is not None:
+        read_settings(policy)  # better refused now than by a cluster that does not get ready
     return ClusterSettings(
         nodes=nodes,
         memory_mb=memory,

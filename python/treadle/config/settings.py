@@ -143,6 +143,10 @@ class Policy:
         """Say whether queues are shared otherwise than the RM guarantees: its preemption would undo that."""
         return self.share.kind.name != "capacity"
 
+    def overrides_order(self) -> bool:
+        """Say whether a queue's applications are served otherwise than it says: preemption inside it undoes that."""
+        return self.order.kind.name != "queue" or self.gate.kind.name != "all"
+
 
 @dataclass(frozen=True)
 class Source:

@@ -17,8 +17,9 @@ import psutil
 import requests
 
 from treadle.minicluster import processes, readiness
-from treadle.minicluster.configuration import remove_folder, write_configuration
+from treadle.minicluster.configuration import write_configuration
 from treadle.minicluster.errors import ClusterError
+from treadle.minicluster.folder import make_anew
 from treadle.minicluster.layout import Layout
 from treadle.minicluster.locations import build_folder
 from treadle.minicluster.processes import JavaProgram
@@ -88,9 +89,8 @@ class MiniCluster:
         known = Layout.load(self.folder)
         if known is not None and processes.members(known):
             raise ClusterError(f"a cluster is running in {self.folder}; stop it first: treadle minicluster stop")
+        make_anew(self.folder)
         self._lib = gather(self._say)
-        remove_folder(self.folder)
-        self.folder.mkdir(parents=True)
         self._layout = Layout.create(self.folder, self.settings.nodes)
         self._layout.scheduler = self.settings.scheduler.value
         self._layout.waits_for_lease = self.settings.waits_for_lease

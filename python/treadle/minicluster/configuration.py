@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -103,8 +102,3 @@ def read_site(file: Path) -> dict[str, str]:
         (entry.findtext("name") or "").strip(): (entry.findtext("value") or "").strip()
         for entry in root.iter("property")
     }
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove what an earlier cluster left in its folder."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -113,6 +114,10 @@ class ClusterSettings:
             wrong = [number for number in label.nodes if not 1 <= number <= self.nodes]
             if wrong:
                 raise ClusterError(f"label {label.name}: there is no node {wrong[0]}; nodes are 1 to {self.nodes}")
+        labelled = sorted(number for label in self.labels for number in label.nodes)
+        for number, next_ in itertools.pairwise(labelled):
+            if number == next_:
+                raise ClusterError(f"node {number} has two labels; a node belongs to one partition")
         for file in (self.queues, self.policy):
             if file is not None and not file.is_file():
                 raise ClusterError(f"{file}: no such file")
@@ -146,7 +151,7 @@ def parse_resources(texts: list[str]) -> dict[str, int]:
     """
     amounts = {}
     for name, value in parse_assignments(texts, "resource").items():
-        if not value.isdigit():
+        if not re.fullmatch(r"[0-9]{1,18}", value):
             raise ClusterError(f"resource {name}={value}: the amount must be a whole number, as in gpu=4")
         amounts[name] = int(value)
     return amounts

@@ -305,6 +305,7 @@ class Session:
         failure = self._engine.failure
         self._status.policy = self._engine.running.policy.name()
         self._status.overrides_guarantees = self._engine.running.policy.overrides_guarantees()
+        self._status.overrides_order = self._engine.running.policy.overrides_order()
         if failure is None or failure is self._failure:
             return
         self._failure = failure

@@ -17,6 +17,8 @@ class Status:
     policy: str
     overrides_guarantees: bool = False
     """Does it share otherwise than the capacities of queues say? The preemption monitor must then be off."""
+    overrides_order: bool = False
+    """Does it order the applications of a queue otherwise than the queue says? Preemption inside queues must be off."""
     configuration: int = 0
     config_error: str = ""
     policy_error: str = ""
@@ -49,6 +51,7 @@ class Status:
             {
                 "policy": self.policy[:_TEXT_MAX],
                 "overrides_guarantees": self.overrides_guarantees,
+                "overrides_order": self.overrides_order,
                 "configuration": self.configuration,
                 "error": error[:_TEXT_MAX] or None,
                 "learned": self.learned[:_TEXT_MAX],

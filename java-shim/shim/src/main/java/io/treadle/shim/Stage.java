@@ -46,6 +46,7 @@ final class Stage implements DecisionStage {
   private long reservationsSoughtMs;
   private long rulesReadMs;
   private boolean overridesGuarantees;
+  private boolean overridesOrder;
   private volatile boolean refreshed = true;
   private volatile String refusal;
 
@@ -108,15 +109,16 @@ final class Stage implements DecisionStage {
         headroom.refreshLimits();
       }
       rulesReadMs = nowMs;
-      refusal = rules.refusal(overridesGuarantees);
+      refusal = rules.refusal(overridesGuarantees, overridesOrder);
     }
     return refusal;
   }
 
   @Override
-  public void overridesGuarantees(boolean overrides) {
-    overridesGuarantees = overrides;
-    refusal = rules.refusal(overrides);
+  public void overrides(boolean guarantees, boolean order) {
+    overridesGuarantees = guarantees;
+    overridesOrder = order;
+    refusal = rules.refusal(guarantees, order);
   }
 
   @Override

@@ -14,6 +14,10 @@ public final class FeatureRules {
   static final String LAZY_PREEMPTION = "yarn.scheduler.capacity.lazy-preemption-enabled";
   static final String MULTI_NODE_PLACEMENT = "yarn.scheduler.capacity.multi-node-placement-enabled";
   static final String PREEMPTION_OBSERVE_ONLY = "yarn.resourcemanager.monitor.capacity.preemption.observe_only";
+  static final String INTRA_QUEUE_PREEMPTION =
+      "yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.enabled";
+  static final String MASTERS_ON_LENT_NODES =
+      "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation";
   private static final String MONITORS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
   private static final List<String> HARMLESS_MONITORS = Arrays.asList(
       MONITORS + "QueueConfigurationAutoRefreshPolicy", MONITORS + "AutoCreatedQueueDeletionPolicy",
@@ -30,15 +34,21 @@ public final class FeatureRules {
    * Why proposals must not be committed on this site, as it is configured now.
    *
    * @param overridesGuarantees whether the engine's policy shares otherwise than the queues' capacities say
+   * @param overridesOrder whether it serves a queue's applications otherwise than the queue says
    * @return a sentence for the administrator that names the key to change, or null if nothing is against it
    */
-  public String refusal(boolean overridesGuarantees) {
+  public String refusal(boolean overridesGuarantees, boolean overridesOrder) {
     Configuration conf = port.scheduler().getConfiguration();
     boolean monitors = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false);
     if (overridesGuarantees && monitors && preempts(conf)) {
       return "the policy's share overrides the guarantees of queues, which the preemption monitor would restore by"
           + " killing containers: set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false, or"
           + " policy.share.kind in treadle.yaml to capacity";
+    }
+    if (overridesOrder && monitors && preempts(conf) && conf.getBoolean(INTRA_QUEUE_PREEMPTION, false)) {
+      return "the policy serves the applications of a queue in an order of its own, and preemption inside queues would"
+          + " kill containers to restore the queue's: set " + INTRA_QUEUE_PREEMPTION + " to false, or policy.order.kind"
+          + " in treadle.yaml to queue and policy.gate.kind to all";
     }
     if (conf.getBoolean(LAZY_PREEMPTION, false) && monitors) {
       return "lazy preemption only marks containers and leaves the killing to the placements of the stock scheduler:"
@@ -47,6 +57,10 @@ public final class FeatureRules {
     if (conf.getBoolean(MULTI_NODE_PLACEMENT, false)) {
       return "multi-node placement orders the nodes by a policy of its own, which the engine does not follow: set "
           + MULTI_NODE_PLACEMENT + " to false";
+    }
+    if (conf.getBoolean(MASTERS_ON_LENT_NODES, false) && YarnConfiguration.areNodeLabelsEnabled(conf)) {
+      return "the engine starts no application master on a node that a partition only lends: set "
+          + MASTERS_ON_LENT_NODES + " to false";
     }
     return null;
   }

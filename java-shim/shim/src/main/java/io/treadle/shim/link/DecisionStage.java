@@ -13,7 +13,7 @@ public interface DecisionStage {
   String refusal();
 
   /** The engine has said whether its policy overrides the guarantees of queues; {@link #refusal} depends on it. */
-  void overridesGuarantees(boolean overrides);
+  void overrides(boolean guarantees, boolean order);
 
   /** Whether the RM hands out containers yet: not while it recovers. */
   boolean ready();

@@ -18,24 +18,25 @@ final class EngineStatus {
 
   private final String policy;
   private final boolean overridesGuarantees;
+  private final boolean overridesOrder;
   private final String error;
   private final String learned;
   private final List<String> warnings;
   private final Set<String> keysFor;
 
-  private EngineStatus(String policy, boolean overridesGuarantees, String error, String learned, List<String> warnings,
-      Set<String> keysFor) {
-    this.policy = policy;
-    this.overridesGuarantees = overridesGuarantees;
-    this.error = error;
-    this.learned = learned;
+  private EngineStatus(JsonNode root, List<String> warnings, Set<String> keysFor) {
+    this.policy = root.path("policy").asText("");
+    this.overridesGuarantees = root.path("overrides_guarantees").asBoolean(false);
+    this.overridesOrder = root.path("overrides_order").asBoolean(false);
+    this.error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
+    this.learned = cut(root.path("learned").asText(""));
     this.warnings = warnings;
     this.keysFor = keysFor;
   }
 
   /**
-   * Reads {@code {"policy": text, "overrides_guarantees": true or false, "configuration": int, "error": text or null,
-   * "learned": text, "keys_for": [text, ...], "warnings": [text, ...]}}.
+   * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
+   * "configuration": int, "error": text or null, "learned": text, "keys_for": [text, ...], "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */
@@ -56,10 +57,7 @@ final class EngineStatus {
         keysFor.add(cut(type.asText()).toUpperCase(Locale.ROOT));
       }
     }
-    String error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
-    boolean overrides = root.path("overrides_guarantees").asBoolean(false);
-    String learned = cut(root.path("learned").asText(""));
-    return new EngineStatus(root.path("policy").asText(""), overrides, error, learned, warnings, keysFor);
+    return new EngineStatus(root, warnings, keysFor);
   }
 
   /** These texts go to the RM's log. */
@@ -75,6 +73,11 @@ final class EngineStatus {
   /** Whether it shares the cluster otherwise than the queues' capacities say. */
   boolean overridesGuarantees() {
     return overridesGuarantees;
+  }
+
+  /** Whether it serves the applications of a queue otherwise than the queue's own order says. */
+  boolean overridesOrder() {
+    return overridesOrder;
   }
 
   /** What is wrong with the engine's settings, empty if nothing. */

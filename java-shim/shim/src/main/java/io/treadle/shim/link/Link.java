@@ -275,7 +275,7 @@ public final class Link implements Runnable {
       metrics.policy(status.policy());
       metrics.learned(status.learned());
       mirror.keysFor(status.keysFor());
-      stage.overridesGuarantees(status.overridesGuarantees());
+      stage.overrides(status.overridesGuarantees(), status.overridesOrder());
       if (!status.error().isEmpty()) {
         metrics.error(status.error());
         if (isNews(status.error())) {

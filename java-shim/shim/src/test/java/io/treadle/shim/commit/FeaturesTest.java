@@ -173,27 +173,49 @@ class FeaturesTest {
 
   @Test
   void refusalsNameTheKey() throws Exception {
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(false));
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
     cluster.close();
     start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
         .set("lazy-preemption-enabled", "true"));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false).contains(FeatureRules.LAZY_PREEMPTION));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.LAZY_PREEMPTION));
     cluster.close();
     cluster = ClusterFixture.cluster().set("multi-node-placement-enabled", "true").start();
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false).contains(FeatureRules.MULTI_NODE_PLACEMENT));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.MULTI_NODE_PLACEMENT));
   }
 
   @Test
   void sharesThatOverrideGuaranteesAreRefusedBesideThePreemptionMonitor() throws Exception {
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(true));
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(true, false));
     assertNull(refusal("true", MONITORS + "QueueConfigurationAutoRefreshPolicy", "false"));
     assertNull(refusal("true", PREEMPTION, "true"));
     for (String monitors : new String[] {PREEMPTION, MONITORS + "QueueConfigurationAutoRefreshPolicy," + PREEMPTION}) {
       String refusal = refusal("true", monitors, "false");
       assertTrue(refusal.contains("set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false"));
       assertTrue(refusal.contains("policy.share.kind"));
-      assertNull(new FeatureRules(cluster.scheduler()).refusal(false));
+      assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
     }
+  }
+
+  @Test
+  void ordersOfTheirOwnAreRefusedBesidePreemptionInsideQueues() throws Exception {
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, true));
+    cluster.close();
+    start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
+        .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION));
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, true));
+    cluster.close();
+    start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
+        .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION)
+        .site(FeatureRules.INTRA_QUEUE_PREEMPTION, "true"));
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, true).contains(FeatureRules.INTRA_QUEUE_PREEMPTION));
+  }
+
+  @Test
+  void mastersOnLentNodesAreRefused() throws Exception {
+    cluster.close();
+    start(ClusterFixture.cluster().site(FeatureRules.MASTERS_ON_LENT_NODES, "true"));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.MASTERS_ON_LENT_NODES));
   }
 
   private String refusal(String enabled, String monitors, String observeOnly) throws Exception {
@@ -201,6 +223,6 @@ class FeaturesTest {
     cluster = ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, enabled)
         .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, monitors)
         .site(FeatureRules.PREEMPTION_OBSERVE_ONLY, observeOnly).start();
-    return new FeatureRules(cluster.scheduler()).refusal(true);
+    return new FeatureRules(cluster.scheduler()).refusal(true, false);
   }
 }

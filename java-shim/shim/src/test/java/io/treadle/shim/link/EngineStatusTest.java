@@ -43,6 +43,8 @@ class EngineStatusTest {
     assertTrue(EngineStatus.parse("{\"overrides_guarantees\": true}").overridesGuarantees());
     assertFalse(EngineStatus.parse("{\"overrides_guarantees\": false}").overridesGuarantees());
     assertFalse(EngineStatus.parse("{}").overridesGuarantees());
+    assertTrue(EngineStatus.parse("{\"overrides_order\": true}").overridesOrder());
+    assertFalse(EngineStatus.parse("{\"overrides_guarantees\": true}").overridesOrder());
   }
 
   @Test

@@ -1,0 +1,43 @@
+"""A cluster's folder is made anew at each start; nobody else's files are touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster
+from treadle.minicluster.folder import make_anew
+
+
+def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "cluster"
+    make_anew(folder)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "rm.log").write_text("old")
+    (folder / "link").symlink_to(tmp_path)
+    make_anew(folder)
+    assert [entry.name for entry in folder.iterdir()] == [".treadle-minicluster"]
+    assert tmp_path.is_dir()
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    make_anew(tmp_path)
+    make_anew(tmp_path)
+
+
+def test_the_files_of_somebody_else_stay(tmp_path: Path) -> None:
+    file = tmp_path / "thesis.txt"
+    file.write_text("years")
+    with pytest.raises(ClusterError, match="was not made by a mini cluster: nothing was touched"):
+        MiniCluster(ClusterSettings(nodes=1), tmp_path).start()
+    assert file.read_text() == "years"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
+        make_anew(file)
+    with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
+        make_anew(file / "below")
