@@ -17,12 +17,14 @@ elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   lacks "Python's venv module" python3-venv
 fi
 
-if ! command -v javac >/dev/null; then
-  lacks "a JDK, 17 or newer" openjdk-17-jdk-headless
+# Maven takes JAVA_HOME, if it is set, and not the PATH.
+javac=${JAVA_HOME:+$JAVA_HOME/bin/}javac
+if ! command -v "$javac" >/dev/null; then
+  lacks "a JDK, 17 or newer${JAVA_HOME:+ (JAVA_HOME is $JAVA_HOME; correct or unset it)}," openjdk-17-jdk-headless
 else
-  version=$(javac -version 2>&1 | sed -E 's/^javac ([0-9]+).*/\1/')
+  version=$("$javac" -version 2>&1 | sed -E 's/^javac ([0-9]+).*/\1/')
   if ! [ "$version" -ge 17 ] 2>/dev/null; then
-    lacks "a JDK 17 or newer (javac says: $(javac -version 2>&1))" openjdk-17-jdk-headless
+    lacks "a JDK 17 or newer ($javac says: $("$javac" -version 2>&1))" openjdk-17-jdk-headless
   fi
 fi
 
