@@ -1,5 +1,6 @@
 package io.treadle.tez;
 
+import io.treadle.plans.PlanListener;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
@@ -138,7 +139,7 @@ final class DagAgent implements Runnable {
       try {
         int[] changed = Arrays.equals(tasks, toldTasks) ? null : tasks;
         PlanListener.Answer answer = send(order, changed, ending, ended);
-        if (answer == PlanListener.Answer.UNKNOWN_DAG) {
+        if (answer == PlanListener.Answer.UNKNOWN) {
           // Another ResourceManager, or another engine of it: tell from the start.
           listener.plan(description.encode(), ASK_AGAIN_MS);
           answer = send(order, tasks, ending, ended);
@@ -175,6 +176,6 @@ final class DagAgent implements Runnable {
     for (Completion completion : ending) {
       completion.write(out);
     }
-    return listener.report(bytes.toByteArray()).answer();
+    return listener.report(PlanListener.Subject.DAG, bytes.toByteArray()).answer();
   }
 }

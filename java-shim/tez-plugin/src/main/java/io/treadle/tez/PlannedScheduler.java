@@ -1,12 +1,14 @@
 package io.treadle.tez;
 
+import io.treadle.plans.AttemptKey;
+import io.treadle.plans.PlanListener;
+import io.treadle.plans.RemotePlanListener;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -27,7 +29,7 @@ import org.slf4j.LoggerFactory;
  */
 @SuppressWarnings("rawtypes")
 public final class PlannedScheduler extends DAGScheduler {
-  private static final ScheduledExecutorService CLOCK = clock();
+  private static final ScheduledExecutorService CLOCK = RemotePlanListener.clock();
 
   private static final Logger LOG = LoggerFactory.getLogger(PlannedScheduler.class);
 
@@ -60,16 +62,6 @@ public final class PlannedScheduler extends DAGScheduler {
     } else {
       listener = given;
     }
-  }
-
-  private static ScheduledExecutorService clock() {
-    ScheduledThreadPoolExecutor clock = new ScheduledThreadPoolExecutor(1, work -> {
-      Thread thread = new Thread(work, "treadle clock");
-      thread.setDaemon(true);
-      return thread;
-    });
-    clock.setRemoveOnCancelPolicy(true);
-    return clock;
   }
 
   /** Throws only before it has taken the event. */
@@ -115,7 +107,7 @@ public final class PlannedScheduler extends DAGScheduler {
 
   private List<AttemptKey> keys(ApplicationAttemptId attempt) throws IOException {
     synchronized (users) {
-      return AttemptKey.of(attempt, users);
+      return AttemptKey.of(attempt::equals, users);
     }
   }
 

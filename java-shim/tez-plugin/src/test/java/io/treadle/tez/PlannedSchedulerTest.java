@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.mockito.Mockito.when;
 
+import io.treadle.plans.PlanListener;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Collections;
@@ -145,7 +146,7 @@ class PlannedSchedulerTest {
 
   @Test
   void aListenerThatDoesNotKnowTheDagIsToldAnew() throws Exception {
-    listener.planned(1, 2, 0, 3).reporting(PlanListener.Answer.UNKNOWN_DAG);
+    listener.planned(1, 2, 0, 3).reporting(PlanListener.Answer.UNKNOWN);
     scheduleRoots(scheduler());
     byte[] refused = listener.reports.take();
     byte[] again = listener.reports.take();

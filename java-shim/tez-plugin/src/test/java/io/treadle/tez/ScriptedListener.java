@@ -1,5 +1,6 @@
 package io.treadle.tez;
 
+import io.treadle.plans.PlanListener;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
@@ -50,7 +51,7 @@ final class ScriptedListener implements PlanListener {
   }
 
   @Override
-  public Reply report(byte[] report) {
+  public Reply report(Subject subject, byte[] report) {
     reports.add(report);
     Answer answer = reportAnswers.poll();
     return new Reply(answer == null ? Answer.OK : answer, new byte[0]);

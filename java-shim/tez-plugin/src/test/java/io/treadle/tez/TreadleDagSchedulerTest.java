@@ -32,13 +32,13 @@ class TreadleDagSchedulerTest {
 
     Damaged(String name, boolean missing) {
       super(TreadleDagSchedulerTest.class.getClassLoader());
-      this.name = "io.treadle.tez." + name;
+      this.name = "io.treadle." + name;
       this.missing = missing;
     }
 
     @Override
     protected Class<?> loadClass(String wanted, boolean resolve) throws ClassNotFoundException {
-      if (!wanted.startsWith("io.treadle.tez.")) {
+      if (!wanted.startsWith("io.treadle.")) {
         return super.loadClass(wanted, resolve);
       }
       Class<?> known = findLoadedClass(wanted);
@@ -92,8 +92,9 @@ class TreadleDagSchedulerTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"PlannedScheduler", "PlanSettings", "PlanListener", "RemotePlanListener", "DagDescription",
-      "VertexOrder", "DagAgent", "AttemptKey", "Completion", "PlanListener$Reply", "PlanListener$Answer"})
+  @ValueSource(strings = {"tez.PlannedScheduler", "tez.PlanSettings", "tez.DagDescription", "tez.VertexOrder",
+      "tez.DagAgent", "tez.Completion", "plans.PlanListener", "plans.RemotePlanListener", "plans.ListenerAddresses",
+      "plans.AttemptKey", "plans.PlanListener$Reply", "plans.PlanListener$Answer", "plans.PlanListener$Subject"})
   void aClassThatIsMissingOrOfAnotherJavaMeansNaturalOrder(String name) throws Exception {
     for (boolean missing : new boolean[] {true, false}) {
       Damaged loader = new Damaged(name, missing);

@@ -1,4 +1,4 @@
-package io.treadle.tez;
+package io.treadle.plans;
 
 import java.io.ByteArrayInputStream;
 import java.io.DataInputStream;
@@ -7,6 +7,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Predicate;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.apache.hadoop.security.UserGroupInformation;
@@ -19,7 +20,7 @@ import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
  * A key that this application attempt and its ResourceManager alone know: made from the password of the AMRM token, which
  * can not be found from it.
  */
-final class AttemptKey {
+public final class AttemptKey {
   /** Bytes of a message authentication code. */
   static final int MAC_BYTES = 32;
 
@@ -37,22 +38,26 @@ final class AttemptKey {
   }
 
   /** The key that belongs to a token. */
-  static AttemptKey of(ApplicationAttemptId attempt, int number, byte[] password) {
+  public static AttemptKey of(ApplicationAttemptId attempt, int number, byte[] password) {
     return new AttemptKey(attempt, number, mac(new SecretKeySpec(password, ALGORITHM), PURPOSE));
   }
 
   /**
    * The keys of an attempt that users have tokens for, without repetition: more than one after the master key was rolled
    * over, since not every copy of a token is renewed.
+   *
+   * @param whose which attempt it is
    */
-  static List<AttemptKey> of(ApplicationAttemptId attempt, Iterable<UserGroupInformation> users) throws IOException {
+  public static List<AttemptKey> of(Predicate<ApplicationAttemptId> whose, Iterable<UserGroupInformation> users)
+      throws IOException {
     List<AttemptKey> keys = new ArrayList<>();
     for (UserGroupInformation user : users) {
       for (Token<? extends TokenIdentifier> token : user.getTokens()) {
         if (AMRMTokenIdentifier.KIND_NAME.equals(token.getKind())) {
           AMRMTokenIdentifier identifier = new AMRMTokenIdentifier();
           identifier.readFields(new DataInputStream(new ByteArrayInputStream(token.getIdentifier())));
-          if (attempt.equals(identifier.getApplicationAttemptId()) && !has(keys, identifier.getKeyId())) {
+          ApplicationAttemptId attempt = identifier.getApplicationAttemptId();
+          if (whose.test(attempt) && !has(keys, identifier.getKeyId())) {
             keys.add(of(attempt, identifier.getKeyId(), token.getPassword()));
           }
         }
@@ -71,7 +76,7 @@ final class AttemptKey {
   }
 
   /** The code of some bytes, one part after the other. */
-  byte[] mac(byte[]... parts) {
+  public byte[] mac(byte[]... parts) {
     return mac(key, parts);
   }
 
@@ -89,12 +94,12 @@ final class AttemptKey {
   }
 
   /** Whose key it is. */
-  ApplicationAttemptId attempt() {
+  public ApplicationAttemptId attempt() {
     return attempt;
   }
 
   /** The number of the RM's master key that it hangs on. */
-  int number() {
+  public int number() {
     return number;
   }
 }

@@ -1,4 +1,4 @@
-package io.treadle.tez;
+package io.treadle.plans;
 
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -24,21 +25,22 @@ import org.slf4j.LoggerFactory;
  * connection carries one request: the listener says a random challenge, which the codes of both directions are over, so
  * that nothing can be said twice. Used by one thread.
  */
-final class RemotePlanListener implements PlanListener {
+public final class RemotePlanListener implements PlanListener {
   private static final Logger LOG = LoggerFactory.getLogger(RemotePlanListener.class);
 
   static final int VERSION = 1;
-  static final int KIND_PLAN = 1;
-  static final int KIND_REPORT = 2;
+  /** The kind of a request for a plan; those of reports are in {@link PlanListener.Subject}. */
+  public static final int KIND_PLAN = 1;
   static final int CHALLENGE_MAGIC = 0x54524443; // TRDC
   static final int REQUEST_MAGIC = 0x54524451; // TRDQ
   static final int ANSWER_MAGIC = 0x54524441; // TRDA
-  static final int CHALLENGE_BYTES = 40;
+  /** Bytes of what the listener says first. */
+  public static final int CHALLENGE_BYTES = 40;
   static final int REQUEST_BYTES = 64;
   static final int ANSWER_BYTES = 44;
   static final int DIGEST_BYTES = 32;
   /** The longest body in either direction, bytes. */
-  static final int BODY_MAX = 1 << 20;
+  public static final int BODY_MAX = 1 << 20;
 
   private static final int CONNECT_MS = 1_000;
   private static final long ATTEMPT_MS = 2_000;
@@ -56,11 +58,22 @@ final class RemotePlanListener implements PlanListener {
    * @param keys gives this attempt's keys, newest first
    * @param clock closes connections that take too long
    */
-  RemotePlanListener(List<InetSocketAddress> addresses, Callable<List<AttemptKey>> keys,
+  public RemotePlanListener(List<InetSocketAddress> addresses, Callable<List<AttemptKey>> keys,
       ScheduledExecutorService clock) {
     this.addresses = addresses;
     this.keys = keys;
     this.clock = clock;
+  }
+
+  /** What closes connections: one thread for all, which does not keep a JVM from ending. */
+  public static ScheduledExecutorService clock() {
+    ScheduledThreadPoolExecutor clock = new ScheduledThreadPoolExecutor(1, work -> {
+      Thread thread = new Thread(work, "treadle clock");
+      thread.setDaemon(true);
+      return thread;
+    });
+    clock.setRemoveOnCancelPolicy(true);
+    return clock;
   }
 
   @Override
@@ -87,8 +100,8 @@ final class RemotePlanListener implements PlanListener {
   }
 
   @Override
-  public Reply report(byte[] report) throws IOException {
-    return request(KIND_REPORT, report, ATTEMPT_MS);
+  public Reply report(Subject subject, byte[] report) throws IOException {
+    return request(subject.kind(), report, ATTEMPT_MS);
   }
 
   /**
@@ -180,7 +193,7 @@ final class RemotePlanListener implements PlanListener {
   }
 
   /** The bytes of a request that follows a challenge. */
-  static byte[] request(AttemptKey key, byte[] challenge, int kind, byte[] body) {
+  public static byte[] request(AttemptKey key, byte[] challenge, int kind, byte[] body) {
     byte[] header = ByteBuffer.allocate(REQUEST_BYTES).putInt(REQUEST_MAGIC).put((byte) VERSION).put((byte) kind)
         .putShort((short) 0).putInt(body.length).putLong(key.attempt().getApplicationId().getClusterTimestamp())
         .putInt(key.attempt().getApplicationId().getId()).putInt(key.attempt().getAttemptId()).putInt(key.number())

@@ -1,9 +1,9 @@
-package io.treadle.tez;
+package io.treadle.plans;
 
 import java.io.IOException;
 
 /** Whoever makes plans and takes reports; {@link RemotePlanListener} is. */
-interface PlanListener {
+public interface PlanListener {
   /** What became of a request. */
   enum Answer {
     /** Done. */
@@ -12,10 +12,28 @@ interface PlanListener {
     BUSY,
     /** There is no plan for this DAG. */
     NO_PLAN,
-    /** A report is of a DAG that the listener does not know: it has to be asked for a plan first. */
-    UNKNOWN_DAG,
+    /** A report goes on with something that the listener does not know (any more): tell it from the start. */
+    UNKNOWN,
     /** The request is not one. */
     REFUSED
+  }
+
+  /** What a report is of; the number is that of its kind of request. */
+  enum Subject {
+    /** A DAG that a plan was asked for. */
+    DAG(2),
+    /** The stages of a Spark application. */
+    STAGES(3);
+
+    private final int kind;
+
+    Subject(int kind) {
+      this.kind = kind;
+    }
+
+    int kind() {
+      return kind;
+    }
   }
 
   /** An answer and what came with it. */
@@ -23,16 +41,19 @@ interface PlanListener {
     private final Answer answer;
     private final byte[] body;
 
-    Reply(Answer answer, byte[] body) {
+    /** An answer; the body is not copied. */
+    public Reply(Answer answer, byte[] body) {
       this.answer = answer;
       this.body = body;
     }
 
-    Answer answer() {
+    /** What became of the request. */
+    public Answer answer() {
       return answer;
     }
 
-    byte[] body() {
+    /** What came with it; not copied. */
+    public byte[] body() {
       return body;
     }
   }
@@ -51,5 +72,5 @@ interface PlanListener {
    *
    * @throws IOException if there was no answer
    */
-  Reply report(byte[] report) throws IOException;
+  Reply report(Subject subject, byte[] report) throws IOException;
 }
