@@ -29,8 +29,8 @@ build/.venv: pyproject.toml | prerequisites
 	@mkdir -p build && touch $@
 
 build/.jar: $(JAVA_SOURCES) | prerequisites
-	@echo "Building the shim and the jars for Tez"
-	@$(MVN) -pl shim,tez-plugin,tez-sleep -am package -DskipTests
+	@echo "Building the shim and the jars for Tez and Spark"
+	@$(MVN) -pl shim,tez-plugin,tez-sleep,spark-plugin -am package -DskipTests
 	@mkdir -p build && touch $@
 
 # So that no first start of a sidecar has to wait for the compiler.

@@ -41,7 +41,7 @@ class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
             "-f",
             str(shim / "pom.xml"),
             "-pl",
-            "shim,tez-plugin,tez-sleep",
+            "shim,tez-plugin,tez-sleep,spark-plugin",
             "-am",
             "package",
             "-DskipTests",
@@ -53,6 +53,7 @@ class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
             shim / "shim" / "target" / f"treadle-shim-{version}.jar",
             shim / "tez-plugin" / "target" / f"treadle-tez-{version}.jar",
             shim / "tez-sleep" / "target" / f"treadle-sleep-{version}.jar",
+            shim / "spark-plugin" / "target" / f"treadle-spark-{version}.jar",
         ]
         for jar in jars:
             if not jar.is_file():

@@ -1,4 +1,4 @@
-"""Where the jars are: the shim's, that of the plug-in for Tez, and that of sleeping Tez jobs."""
+"""Where the jars are: the shim's, those of the plug-ins for Tez and Spark, and that of sleeping Tez jobs."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def tez_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
 def sleep_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
     """Return the path of the jar that Tez DAGs of sleeping tasks are made of; see `shim_jar`."""
     return _jar("tez-sleep", "treadle-sleep", package, version)
+
+
+def spark_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the jar for Spark; see `shim_jar`."""
+    return _jar("spark-plugin", "treadle-spark", package, version)
 
 
 def _jar(module: str, name: str, package: Path, version: str) -> Path:

@@ -17,7 +17,7 @@ import pytest
 from treadle import __version__
 from treadle.cli.main import commands, run
 from treadle.errors import UserError
-from treadle.shim_jar import shim_jar, sleep_jar, tez_jar
+from treadle.shim_jar import shim_jar, sleep_jar, spark_jar, tez_jar
 
 TREADLE = {
     "tag.Mode": "observe_only",
@@ -158,11 +158,11 @@ def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
     carried.parent.mkdir()
     carried.touch()
     assert shim_jar(package, "1.2") == carried
-    tez = package / "java" / "treadle-tez-1.2.jar"
-    tez.touch()
-    sleep = package / "java" / "treadle-sleep-1.2.jar"
-    sleep.touch()
-    assert (shim_jar(package, "1.2"), tez_jar(package, "1.2"), sleep_jar(package, "1.2")) == (carried, tez, sleep)
+    jars = [package / "java" / f"treadle-{name}-1.2.jar" for name in ("tez", "spark", "sleep")]
+    for jar in jars:
+        jar.touch()
+    found = [jar_of(package, "1.2") for jar_of in (shim_jar, tez_jar, spark_jar, sleep_jar)]
+    assert found == [carried, *jars]
     (package / "java" / "treadle-shim-1.1.jar").touch()
     with pytest.raises(UserError, match="2 jars instead of one"):
         shim_jar(package, "1.2")

@@ -149,7 +149,7 @@ def test_without_the_key_nothing_is_answered(served: Served) -> None:
 def test_one_application_cannot_speak_for_another(served: Served) -> None:
     assert served.ask(Kind.PLAN, DAG, attempt=OTHER, key=KEY) is None
     assert served.ask(Kind.PLAN, DAG) is not None
-    assert served.ask(Kind.REPORT, report(1, {0: 6, 1: 9}), OTHER, OTHER_KEY) == (Status.UNKNOWN_DAG, b"")
+    assert served.ask(Kind.REPORT, report(1, {0: 6, 1: 9}), OTHER, OTHER_KEY) == (Status.UNKNOWN, b"")
     assert served.desk.view(OTHER) is None
 
 
@@ -201,10 +201,10 @@ def test_a_dag_that_cannot_be_planned_has_no_plan(served: Served, body: bytes) -
 
 def test_an_attempt_that_asks_too_often_is_told_so_and_others_are_not(served: Served) -> None:
     answers = [served.ask(Kind.REPORT, report(9, {})) for _ in range(int(BURST) + 1)]
-    assert answers == [(Status.UNKNOWN_DAG, b"")] * int(BURST) + [(Status.BUSY, b"")]
-    assert served.ask(Kind.REPORT, report(9, {}), OTHER, OTHER_KEY) == (Status.UNKNOWN_DAG, b"")
+    assert answers == [(Status.UNKNOWN, b"")] * int(BURST) + [(Status.BUSY, b"")]
+    assert served.ask(Kind.REPORT, report(9, {}), OTHER, OTHER_KEY) == (Status.UNKNOWN, b"")
     served.now_s += 1.0
-    assert served.ask(Kind.REPORT, report(9, {})) == (Status.UNKNOWN_DAG, b"")
+    assert served.ask(Kind.REPORT, report(9, {})) == (Status.UNKNOWN, b"")
 
 
 def test_a_connection_that_says_nothing_is_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,28 @@ from treadle.plans.desk import PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import Attempt, KeyRing
 from treadle.plans.protocol import Header, Kind, Status
+from treadle.plans.stages import StageDesk
 from treadle.profiles.run import JobRun
 from treadle.sidecar.plan_teller import PlanTeller
 from treadle.wire.decoder import Frame, FrameDecoder, without_keys
 from treadle.wire.encoder import FrameEncoder
 from treadle.wire.header import FrameHeader
 
-TEXTS = ("", "memory-mb", "vcores", "Mi", "root", "root.default", "n1", "rack", "session", "TEZ", "ann", "MAPREDUCE")
+TEXTS = (
+    "",
+    "memory-mb",
+    "vcores",
+    "Mi",
+    "root",
+    "root.default",
+    "n1",
+    "rack",
+    "session",
+    "TEZ",
+    "ann",
+    "MAPREDUCE",
+    "SPARK",
+)
 
 
 def i32(*values: int) -> events.I32:
@@ -82,7 +97,8 @@ class Cluster:
         self.runs: list[JobRun] = []
         self.keys = KeyRing()
         self.desk = PlanDesk(Plans(schedules=schedules), History(remember=self.runs.append))
-        self.teller = PlanTeller(self.desk, self.keys)
+        self.stages = StageDesk()
+        self.teller = PlanTeller(self.desk, self.keys, self.stages)
         self.now_ms = 0
         types = events.ResourceTypes(TEXTS[1:3], ("Mi", ""), u8(1, 1), i64(0, 0), i64(1 << 20, 64))
         queues = events.Queues(i32(0, 1), i32(-1, 0), i32(4, 5), u8(1, 1), u8(0, 1), i32(0, 0), u8(0, 0), i32(0, 0))
@@ -164,7 +180,7 @@ def test_what_a_key_meant_in_the_dag_before_is_taken_back() -> None:
     cluster.ask(dag(vertex(0, 5), number=2))
     cluster.ask(report(2, {0: 9}), Kind.REPORT)
     assert cluster.tell()[1] == (0.5, -1, 2), "the mean of its tasks"
-    assert cluster.ask(report(1, {0: 9}), Kind.REPORT) is Status.UNKNOWN_DAG
+    assert cluster.ask(report(1, {0: 9}), Kind.REPORT) is Status.UNKNOWN
 
 
 def test_a_dag_that_succeeded_is_remembered_and_its_durations_plan_the_next_one() -> None:

@@ -194,7 +194,7 @@ class PlanDesk:
         with self._lock:
             record = self._records.get(attempt)
             if record is None or record.request.dag != report.dag:
-                return Status.UNKNOWN_DAG
+                return Status.UNKNOWN
             _take(record, report)
             self._versions += 1
             record.version = self._versions

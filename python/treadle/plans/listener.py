@@ -18,12 +18,12 @@ from threading import BoundedSemaphore, Lock, Thread
 from typing import Final
 
 from treadle.errors import UserError
+from treadle.plans.bodies import MessageError
 from treadle.plans.keys import Attempt, KeyRing
 from treadle.plans.protocol import (
     MAC_BYTES,
     REQUEST,
     Header,
-    MessageError,
     Status,
     answer,
     challenge,

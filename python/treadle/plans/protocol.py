@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from struct import Struct, error
-from typing import Any, Final, NamedTuple, TypeVar
+from struct import Struct
+from typing import Final, NamedTuple
 
+from treadle.plans.bodies import MessageError, Reader, read_whole
 from treadle.plans.keys import Attempt
 
 VERSION: Final = 1
@@ -31,18 +32,14 @@ _CHALLENGE: Final = Struct(">4sB3x32s")
 REQUEST: Final = Struct(">4sBBHiqiii32s")
 ANSWER: Final = Struct(">4sBBHi32s")
 
-T = TypeVar("T")
-
-
-class MessageError(Exception):
-    """Bytes that are no message."""
-
 
 class Kind(IntEnum):
     """What a request is for."""
 
     PLAN = 1
     REPORT = 2
+    STAGES = 3
+    """Of a Spark application; see `treadle.plans.stage_report`."""
 
 
 class Status(IntEnum):
@@ -51,7 +48,8 @@ class Status(IntEnum):
     OK = 0
     BUSY = 1
     NO_PLAN = 2
-    UNKNOWN_DAG = 3
+    UNKNOWN = 3
+    """A report goes on with something that is not known (any more)."""
     REFUSED = 4
 
 
@@ -183,7 +181,7 @@ def read_plan_request(body: bytes) -> PlanRequest:
     Raises:
         MessageError: it is none.
     """
-    return _whole(body, _plan_request)
+    return read_whole(body, _plan_request)
 
 
 def read_report(body: bytes) -> Report:
@@ -192,7 +190,7 @@ def read_report(body: bytes) -> Report:
     Raises:
         MessageError: it is none.
     """
-    return _whole(body, _report)
+    return read_whole(body, _report)
 
 
 def plan_body(order: Sequence[int]) -> bytes:
@@ -200,36 +198,6 @@ def plan_body(order: Sequence[int]) -> bytes:
     return Struct(f">i{len(order)}i").pack(len(order), *order)
 
 
-class _Reader:
-    """Reads values one after another."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-        self.at = 0
-
-    def take(self, struct: Struct) -> tuple[Any, ...]:
-        values = struct.unpack_from(self.body, self.at)
-        self.at += struct.size
-        return values
-
-    def count(self, most: int) -> int:
-        (count,) = self.take(_INT)
-        if not 0 <= count <= most:
-            raise MessageError(f"{count} of something of which at most {most} are taken")
-        return int(count)
-
-    def text(self) -> str:
-        (length,) = self.take(_SHORT)
-        content = self.body[self.at : self.at + length]
-        if len(content) < length:
-            raise MessageError("a text that is cut off")
-        self.at += length
-        return content.decode("utf-8")
-
-
-_INT: Final = Struct(">i")
-_SHORT: Final = Struct(">H")
-_VERTEX_TASKS: Final = Struct(">i")
 _AMOUNT: Final = Struct(">q")
 _PARENT: Final = Struct(">iB")
 _REPORT: Final = Struct(">iBB")
@@ -237,25 +205,14 @@ _NOW: Final = Struct(">iii")
 _ENDED: Final = Struct(">iiiBqqqq")
 
 
-def _whole(body: bytes, read: Callable[[_Reader], T]) -> T:
-    reader = _Reader(body)
-    try:
-        found = read(reader)
-    except (error, UnicodeDecodeError, ValueError) as problem:
-        raise MessageError(f"a damaged body: {problem}") from problem
-    if reader.at != len(body):
-        raise MessageError(f"{len(body) - reader.at} bytes too many")
-    return found
-
-
-def _plan_request(reader: _Reader) -> PlanRequest:
-    (dag,) = reader.take(_INT)
+def _plan_request(reader: Reader) -> PlanRequest:
+    dag = reader.number()
     name = reader.text()
     count, edges, vertices = reader.count(VERTICES_MAX), 0, []
     for _ in range(count):
-        (number,) = reader.take(_INT)
+        number = reader.number()
         vertex_name = reader.text()
-        (tasks,) = reader.take(_VERTEX_TASKS)
+        tasks = reader.number()
         if not -1 <= tasks <= TASKS_MAX:
             raise MessageError(f"a vertex of {tasks} tasks")
         demand = {}
@@ -275,7 +232,7 @@ def _plan_request(reader: _Reader) -> PlanRequest:
     return PlanRequest(dag, name, tuple(vertices))
 
 
-def _report(reader: _Reader) -> Report:
+def _report(reader: Reader) -> Report:
     dag, state, planned = reader.take(_REPORT)
     vertices = tuple(VertexNow(*reader.take(_NOW)) for _ in range(reader.count(VERTICES_MAX)))
     ended = []

@@ -16,13 +16,15 @@ from treadle import events
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskEstimates
 from treadle.plans.desk import Amounts, PlanDesk, VertexView
 from treadle.plans.keys import Attempt, KeyRing
+from treadle.plans.stages import StageDesk
 from treadle.profiles.recurrence import recurrence_key
 from treadle.wire.decoder import Frame
 
 _log = logging.getLogger(__name__)
 
-TYPES: Final = ("TEZ",)
-"""The application types whose masters may ask for plans."""
+SPARK: Final = "SPARK"
+TYPES: Final = ("TEZ", SPARK)
+"""The application types whose masters may ask for plans, or report stages."""
 
 EVERY_MS: Final = 500
 """What changes of a DAG as its tasks end is told so often."""
@@ -46,8 +48,9 @@ class _Application:
 class PlanTeller:
     """Tells an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
-    def __init__(self, desk: PlanDesk, keys: KeyRing) -> None:
+    def __init__(self, desk: PlanDesk, keys: KeyRing, stages: StageDesk) -> None:
         self._desk = desk
+        self._stages = stages
         self._keys = keys
         self._names: list[str] = []
         self._resources: tuple[tuple[int, str], ...] = ()
@@ -138,6 +141,7 @@ class PlanTeller:
                 gone = self._applications.pop(index, None)
                 if gone is not None:
                     self._desk.part(gone.attempt)
+                    self._stages.part(gone.attempt)
                     self._keys.forget(gone.attempt)
                 continue
             type_ = self._names[event.type_name[row]].upper()
@@ -150,6 +154,9 @@ class PlanTeller:
             elif event.replaces[row] & Replaces.REQUESTS:
                 known.priorities.clear()
                 known.told.clear()
+            if type_ == SPARK:
+                self._stages.meet(known.attempt)
+                continue
             user, queue = self._names[event.user_name[row]], self._queues.get(int(event.queue[row]), "")
             self._desk.meet(known.attempt, recurrence_key(user, queue, type_, ""))
 

@@ -14,12 +14,15 @@ from treadle.plans.desk import PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import KeyRing
 from treadle.plans.listener import PlanListener
+from treadle.plans.protocol import Header, Kind, Status
+from treadle.plans.stages import StageDesk
 from treadle.profiles.errors import StoreError
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import JobRun
 from treadle.profiles.store import ProfileStore, open_store
 from treadle.sidecar.plan_teller import PlanTeller
+from treadle.sidecar.recorder import StagesOf
 from treadle.sidecar.session import Teller
 from treadle.wire.decoder import Frame
 
@@ -72,12 +75,15 @@ class StoredProfiles:
             return None
 
 
-def open_plans(settings: Settings, remember: Callable[[JobRun], None]) -> Teller | None:
+def open_plans(
+    settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
+) -> Teller | None:
     """Open the plan listener that the settings name.
 
     Args:
         settings: what to follow, as long as the process lives
         remember: is given each DAG that has succeeded
+        ask_stages: is given whom to ask for the stages of an application that has
 
     Returns:
         who tells the engine of plans; None without an address
@@ -87,11 +93,16 @@ def open_plans(settings: Settings, remember: Callable[[JobRun], None]) -> Teller
         return None
     warm_up()
     keys = KeyRing()
-    desk = PlanDesk(settings.plans, History(StoredProfiles(settings.profiles).find, remember))
+    desk, stages = PlanDesk(settings.plans, History(StoredProfiles(settings.profiles).find, remember)), StageDesk()
+
+    def serve(header: Header, body: bytes) -> tuple[Status, bytes]:
+        return (stages.serve(header.attempt, body), b"") if header.kind is Kind.STAGES else desk.serve(header, body)
+
     try:
-        listener = PlanListener(wanted.address, wanted.port, keys, desk.serve)
+        listener = PlanListener(wanted.address, wanted.port, keys, serve)
     except UserError as error:
         _log.error("%s", error)
         return NoPlans(str(error))
     _log.info("application masters may ask for plans at %s port %d", wanted.address, listener.port)
-    return PlanTeller(desk, keys)
+    ask_stages(stages.take)
+    return PlanTeller(desk, keys, stages)

@@ -101,7 +101,7 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        live, plans = LiveTeller(recorder), open_plans(settings, recorder.remember)
+        live, plans = LiveTeller(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
         session = Session(
             self.make_engine,
             self.read,

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Condition, Thread
 from typing import Final
 
 from treadle.config.settings import Profiles, Settings
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.run import JobRun
+from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.samples import Sample
 from treadle.profiles.store import SAMPLES_MAX, ProfileStore, open_store
 from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
@@ -42,6 +43,9 @@ TOLD_MAX: Final = 10_000
 
 SPLITS_WAITING_MAX: Final = 100
 """Jobs whose splits nobody has taken yet; the oldest go first."""
+
+StagesOf = Callable[[str], Sequence[StageRun]]
+"""Returns what an application's own driver has told of its stages, by YARN's id, once."""
 
 
 class ProfileRecorder:
@@ -69,6 +73,7 @@ class ProfileRecorder:
         self._tracker = StageTracker()
         self._store = PatientStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
+        self._stages_of: StagesOf = lambda _: ()
         self._runs: deque[JobRun] = deque(maxlen=WAITING_RUNS_MAX)
         self._now_ms = 0
         self._samples_ms: int | None = None
@@ -150,6 +155,10 @@ class ProfileRecorder:
         if self._enabled:
             self._runs.append(run)
 
+    def ask_stages(self, stages_of: StagesOf) -> None:
+        """Ask from now on for what drivers have told of their stages, when a job is remembered."""
+        self._stages_of = stages_of
+
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why nothing is remembered now."""
         problem = self._store.problem
@@ -206,12 +215,16 @@ class ProfileRecorder:
         frame = self._decoder.decode(content)
         now_ms = self._now_ms = frame.header.rm_time_ms
         self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
-        self._runs.extend(self._tracker.finished())
+        self._runs.extend(self._with_stages(run) for run in self._tracker.finished())
         if self._runs and self._store.may_try(now_ms):
             self._put(now_ms)
         self._tell(frame)
         if self._samples and self._store.may_try(now_ms):
             self._put_samples(now_ms)
+
+    def _with_stages(self, run: JobRun) -> JobRun:
+        told = self._stages_of(run.id)
+        return replace(run, stages=(*run.stages, *told)) if told else run
 
     def _tell(self, frame: Frame) -> None:
         """Look up what earlier runs say of what is asked for the first time."""

@@ -27,6 +27,7 @@ from treadle.profiles.importers.spark_log import event_lines
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.run import JobRun, Measured, StageRun
 from treadle.profiles.sketch import DurationSketch
+from treadle.profiles.spark import SparkStage, stage_runs
 
 EXECUTORS = "executors"
 """Name of the stage of all executors; the live engine, which sees no other stage of Spark, uses it too."""
@@ -146,20 +147,17 @@ class Application:
             + number(shuffle.get("Local Bytes Read"))
         )
 
-    def _task_stages(self) -> list[StageRun]:
-        ran = sorted((stage for stage in self._stages if stage.ran), key=lambda stage: min(stage.ids))
-        # a call site and a place: two stages may have one call site
-        names = {id(stage): f"{at} {stage.name}".strip() for at, stage in enumerate(ran)}
-        runs = []
-        for stage in ran:
-            parents = (self._by_id.get(parent) for parent in sorted(stage.parents))
-            fed = {names[id(parent)]: None for parent in parents if parent is not None and parent.ran}
-            fed.pop(names[id(stage)], None)
-            durations = DurationSketch(stage.took_ms.values())
-            runs.append(
-                StageRun(names[id(stage)], stage.tasks, durations, {}, tuple(fed), input_bytes=stage.input_bytes)
-            )
-        return runs
+    def _task_stages(self) -> tuple[StageRun, ...]:
+        numbers = {id(stage): at for at, stage in enumerate(self._stages)}
+        found = []
+        for at, stage in enumerate(self._stages):
+            if stage.ran:
+                parents = (self._by_id.get(parent) for parent in sorted(stage.parents))
+                fed = dict.fromkeys(numbers[id(parent)] for parent in parents if parent is not None)
+                durations = DurationSketch(stage.took_ms.values())
+                first, read = min(stage.ids), stage.input_bytes
+                found.append(SparkStage(at, first, stage.name, stage.tasks, tuple(fed), durations, read))
+        return stage_runs(found)
 
     def _executor_stage(self, ended_ms: int) -> list[StageRun]:
         lives = [times for executor, times in self._executors.items() if executor != "driver"]

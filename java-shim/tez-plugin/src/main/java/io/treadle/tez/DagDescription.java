@@ -1,9 +1,9 @@
 package io.treadle.tez;
 
+import io.treadle.plans.Texts;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
@@ -20,8 +20,6 @@ import org.apache.tez.dag.app.dag.impl.Edge;
 
 /** A DAG as a planner needs it: vertices with their widths and asks, and who waits for whom. */
 final class DagDescription {
-  private static final int TEXT_CHARACTERS = 1000;
-
   /** One vertex. */
   private static final class Stage {
     private final int id;
@@ -109,15 +107,15 @@ final class DagDescription {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(dag);
-    text(out, name);
+    Texts.write(out, name);
     out.writeInt(stages.size());
     for (Stage stage : stages.values()) {
       out.writeInt(stage.id);
-      text(out, stage.name);
+      Texts.write(out, stage.name);
       out.writeInt(stage.tasks);
       out.writeInt(stage.demand.size());
       for (Map.Entry<String, Long> amount : stage.demand.entrySet()) {
-        text(out, amount.getKey());
+        Texts.write(out, amount.getKey());
         out.writeLong(amount.getValue());
       }
       out.writeInt(stage.parents.size());
@@ -127,12 +125,5 @@ final class DagDescription {
       }
     }
     return bytes.toByteArray();
-  }
-
-  private static void text(DataOutputStream out, String text) throws IOException {
-    String cut = text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS);
-    byte[] bytes = cut.getBytes(StandardCharsets.UTF_8);
-    out.writeShort(bytes.length);
-    out.write(bytes);
   }
 }

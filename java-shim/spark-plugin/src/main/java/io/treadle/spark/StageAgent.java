@@ -1,0 +1,164 @@
+package io.treadle.spark;
+
+import io.treadle.plans.PlanListener;
+import io.treadle.plans.PlanListener.Answer;
+import java.io.ByteArrayOutputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the stages that
+ * have changed, so that what did not arrive is told by the next one.
+ */
+final class StageAgent implements Runnable {
+  /** Bytes of stages in one report, unless a single one is longer. */
+  static final int REPORT_BYTES = 256 << 10;
+
+  private static final Logger LOG = LoggerFactory.getLogger(StageAgent.class);
+  private static final long PERIOD_MS = 5_000;
+
+  /** Where an application's stages are reported to. */
+  interface Connect {
+    /** Returns who is to be told; null if this driver has no key. */
+    PlanListener to(String application) throws IOException;
+  }
+
+  private final StageTable stages;
+  private final Connect connect;
+  private final Thread thread = new Thread(this, "treadle stages");
+  private String application;
+  private boolean ended;
+  private boolean abandoned;
+  /** Whether the listener has what was told before. */
+  private boolean known;
+
+  StageAgent(StageTable stages, Connect connect) {
+    this.stages = stages;
+    this.connect = connect;
+    thread.setDaemon(true);
+  }
+
+  /** Takes that an application has started. */
+  synchronized void begin(String started) {
+    if (application == null) {
+      application = started;
+      thread.start();
+    }
+  }
+
+  /** Takes that it has ended; waits until that has been told, or for so long. */
+  void end(long waitMs) throws InterruptedException {
+    synchronized (this) {
+      ended = true;
+      notifyAll();
+    }
+    if (waitMs > 0) {
+      thread.join(waitMs);
+    }
+  }
+
+  /** Takes that what is counted is not to be told any more. */
+  synchronized void abandon() {
+    abandoned = true;
+    notifyAll();
+  }
+
+  @Override
+  public void run() {
+    try {
+      PlanListener listener = connect.to(application);
+      if (listener == null) {
+        LOG.info("stages of {} are not reported to Treadle: its driver has no token of an application master; one in the"
+            + " cluster has (--deploy-mode cluster)", application);
+        return;
+      }
+      boolean last = false;
+      while (!last) {
+        last = awaitEnd();
+        if (isAbandoned()) {
+          return;
+        }
+        String problem = tell(listener, last);
+        if (last) {
+          LOG.info("stages of {} are {}", application, problem == null ? "reported to Treadle" : "not all reported to"
+              + " Treadle: " + problem);
+        }
+      }
+      if (stages.left() > 0) {
+        LOG.info("{} had more stages than are counted", application);
+      }
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    } catch (Throwable problem) {
+      LOG.warn("nothing more of {} is reported to Treadle", application, problem);
+    }
+  }
+
+  private synchronized boolean awaitEnd() throws InterruptedException {
+    if (!ended && !abandoned) {
+      wait(PERIOD_MS);
+    }
+    return ended;
+  }
+
+  private synchronized boolean isAbandoned() {
+    return abandoned;
+  }
+
+  /** Tells what is new; returns what went wrong, null if nothing did. */
+  private String tell(PlanListener listener, boolean last) throws IOException {
+    try {
+      Answer answer = reports(listener, last);
+      if (answer == Answer.UNKNOWN) {
+        // Another ResourceManager, or another engine of it: tell from the start.
+        known = false;
+        stages.forgotten();
+        answer = reports(listener, last);
+      }
+      return answer == Answer.OK ? null : "the plan listener answers " + answer;
+    } catch (IOException problem) {
+      LOG.debug("stages are reported later", problem);
+      return problem.getMessage();
+    }
+  }
+
+  private Answer reports(PlanListener listener, boolean last) throws IOException {
+    List<StageTable.Row> rows = stages.news();
+    int from = 0;
+    while (from < rows.size() || last) {
+      int to = from;
+      for (int bytes = 0; to < rows.size() && (to == from || bytes + rows.get(to).bytes().length <= REPORT_BYTES); to++) {
+        bytes += rows.get(to).bytes().length;
+      }
+      List<StageTable.Row> some = rows.subList(from, to);
+      boolean whole = last && to == rows.size();
+      Answer answer = listener.report(PlanListener.Subject.STAGES, report(some, !known, whole)).answer();
+      if (answer != Answer.OK) {
+        return answer;
+      }
+      known = true;
+      stages.told(some);
+      from = to;
+      if (whole) {
+        break;
+      }
+    }
+    return Answer.OK;
+  }
+
+  /** The bytes of a report (docs/spark-plugin.md). */
+  static byte[] report(List<StageTable.Row> rows, boolean fromTheStart, boolean ended) throws IOException {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    DataOutputStream out = new DataOutputStream(bytes);
+    out.writeByte(fromTheStart ? 1 : 0);
+    out.writeByte(ended ? 1 : 0);
+    out.writeInt(rows.size());
+    for (StageTable.Row row : rows) {
+      out.write(row.bytes());
+    }
+    return bytes.toByteArray();
+  }
+}

@@ -1,0 +1,165 @@
+"""What a Spark driver reports of its stages: read, kept until the application has ended, remembered with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from struct import pack
+
+import pytest
+from tests.unit.stages.shown import recorded
+from tests.unit.test_plan_listener import text
+from tests.unit.test_plan_teller import Cluster, application, attempt_keys
+from tests.unit.test_profile_recorder import DATA
+from tests.unit.test_profile_recorder import _settings as stored_in
+from tests.unit.test_session import SNAPSHOT
+
+from treadle.events import Snapshot
+from treadle.plans.bodies import MessageError
+from treadle.plans.keys import Attempt
+from treadle.plans.protocol import Status
+from treadle.plans.stage_report import read_stage, read_stage_report
+from treadle.plans.stages import StageDesk
+from treadle.profiles.profile import StageProfile
+from treadle.profiles.run import Measured, StageRun
+from treadle.profiles.sketch import DurationSketch
+from treadle.profiles.store import open_store
+from treadle.sidecar.recorder import ProfileRecorder
+from treadle.wire.encoder import FrameEncoder
+from treadle.wire.header import FrameHeader
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "stage-report.bin"
+ONE = Attempt(1_700_000_000_000, 7, 1)
+NAME = "application_1700000000000_0007"
+
+
+def stage(number: int, tasks: int = 1, *, name: str = "s", parents: Sequence[int] = ()) -> bytes:
+    fed = pack(f">i{len(parents)}i", len(parents), *parents)
+    return pack(">ii", number, number) + text(name) + pack(">i", tasks) + fed + pack(">qiiiii", 0, 0, 0, 0, 0, 0)
+
+
+def report(*stages: bytes, start: bool = True, ended: bool = False) -> bytes:
+    return pack(">BBi", start, ended, len(stages)) + b"".join(stages)
+
+
+def names(stages: Sequence[StageRun | StageProfile]) -> list[str]:
+    return [one.name for one in stages]
+
+
+@pytest.fixture
+def desk() -> StageDesk:
+    made = StageDesk()
+    made.meet(ONE)
+    return made
+
+
+def test_the_golden_report_says_what_the_stages_were(desk: StageDesk) -> None:
+    assert desk.serve(ONE, GOLDEN.read_bytes()) is Status.OK
+    first, last = desk.take(NAME)
+    assert (first.name, first.width) == ("0 map at job.py:1", 3)
+    assert first.durations == DurationSketch([1_000, 1_500, 400])
+    assert (first.input_bytes, first.parents, first.measured) == (35, (), Measured.TASKS)
+    assert last.durations == DurationSketch([4_000_000_000])
+    assert (last.name, last.input_bytes) == ("1 map at job.py:3", 1 << 40)
+    assert last.parents == ("0 map at job.py:1",), "the stage between them never ran"
+
+
+def test_a_later_report_tells_the_whole_of_what_has_changed(desk: StageDesk) -> None:
+    desk.serve(ONE, report(stage(0, 1), stage(1, 2)))
+    assert desk.serve(ONE, report(stage(1, 5), start=False, ended=True)) is Status.OK
+    assert [one.width for one in desk.take(NAME)] == [1, 5]
+    assert desk.take(NAME) == (), "once"
+
+
+def test_without_a_last_report_nothing_is_taken_for_the_whole(desk: StageDesk) -> None:
+    desk.serve(ONE, report(stage(0)))
+    assert desk.take(NAME) == ()
+
+
+def test_what_is_not_known_has_to_be_told_from_the_start(desk: StageDesk) -> None:
+    assert desk.serve(ONE, report(stage(0), start=False)) is Status.UNKNOWN
+    second = ONE._replace(attempt=2)
+    assert desk.serve(second, report(stage(0))) is Status.BUSY
+    desk.meet(second)
+    desk.serve(ONE, report(stage(0), stage(1)))
+    assert desk.serve(second, report(stage(2), start=False, ended=True)) is Status.UNKNOWN
+    assert desk.serve(second, report(stage(2, name="again"), ended=True)) is Status.OK
+    assert names(desk.take(NAME)) == ["0 again"]
+
+
+def test_an_attempt_that_has_ended_reports_no_more(desk: StageDesk) -> None:
+    desk.serve(ONE, report(stage(0), ended=True))
+    desk.part(ONE)
+    assert desk.serve(ONE, report(stage(1))) is Status.BUSY
+    assert len(desk.take(NAME)) == 1
+
+
+def test_reports_are_bounded_by_bytes() -> None:
+    desk = StageDesk(bytes_max=4_000)
+    for number in range(10):
+        attempt = ONE._replace(application=number)
+        desk.meet(attempt)
+        assert desk.serve(attempt, report(stage(0, name="x" * 700), ended=True)) is Status.OK
+    kept = [number for number in range(10) if desk.take(f"application_1700000000000_{number:04d}")]
+    assert kept == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        report(stage(0))[:-1],
+        report(stage(0)) + b"x",
+        report(stage(1_000)),
+        report(stage(0, tasks=-1)),
+        pack(">BBi", 1, 0, 1 << 30),
+        report(stage(0)[:-4] + pack(">i", 1) + pack(">qqqqQ", 5, 4, 9, 0, 81) + pack(">Hi", 3, 1)),
+    ],
+)
+def test_damaged_reports_are_refused(desk: StageDesk, body: bytes) -> None:
+    with pytest.raises(MessageError):
+        desk.serve(ONE, body)
+    with pytest.raises(MessageError):
+        read_stage(body)
+
+
+def test_a_stage_is_kept_as_it_came() -> None:
+    (content,) = read_stage_report(report(stage(3, 4, name="e", parents=[1]))).stages.values()
+    assert content == stage(3, 4, name="e", parents=[1])
+
+
+def test_masters_of_spark_get_keys_and_report_stages_alone() -> None:
+    cluster = Cluster()
+    cluster.tell(application(state=0))
+    spark = application("SPARK")
+    cluster.tell(spark, attempt_keys(bytes(32)))
+    attempt = Attempt(*(int(column[0]) for column in (spark.cluster_timestamp, spark.id, spark.attempt)))
+    assert cluster.keys.find(attempt, 5) == bytes(32)
+    assert cluster.stages.serve(attempt, report(stage(0), ended=True)) is Status.OK
+    assert cluster.ask(b"\0\0\0\1" + text("dag") + b"\0\0\0\0") is Status.BUSY
+    cluster.tell(application("SPARK", state=0))
+    assert cluster.keys.find(attempt, 5) is None
+    assert cluster.stages.serve(attempt, report(stage(0))) is Status.BUSY
+
+
+def test_a_finished_job_is_remembered_with_its_stages(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.db"
+    recorder, asked = ProfileRecorder(), list[str]()
+
+    def stages_of(name: str) -> tuple[StageRun, ...]:
+        asked.append(name)
+        return (StageRun("0 count at job.py:4", 2, DurationSketch([5, 7])),) if len(asked) == 1 else ()
+
+    recorder.follow(stored_in(str(file)))
+    recorder.ask_stages(stages_of)
+    recorder.start()
+    encoder, told = FrameEncoder(), recorded(DATA)
+    for sequence, (time_ms, events) in enumerate([*told, (told[-1][0] + 60_000, [])], 1):
+        header = FrameHeader(SNAPSHOT if sequence == 1 else 0, 5, sequence, time_ms, 0, 10, 2)
+        recorder.take(encoder.encode(header, [event for event in events if not isinstance(event, Snapshot)]))
+    recorder.wait_idle()
+    with open_store(str(file), read_only=True) as store:
+        found = {run: names(profile.stages) for profile in store.profiles() for _, run, _ in profile.recent}
+    assert "0 count at job.py:4" in found[asked[0]]
+    assert len(found[asked[0]]) > 1, "beside those that the ResourceManager saw"
+    assert all("0 count at job.py:4" not in found[name] for name in asked[1:])
