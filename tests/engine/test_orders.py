@@ -164,7 +164,7 @@ def test_the_levels_of_slearn_are_the_defaults() -> None:
     order: Any = engine._policy._parts.order
     assert len(order.weights) == 10
     assert order.weights[:3] == pytest.approx((1.0, 0.1, 0.01))
-    assert order._thresholds[:2].tolist() == [1e6, 1e7]
+    assert order.thresholds_ms[:2].tolist() == [1e6, 1e7]
 
 
 @pytest.mark.parametrize("order", ["fifo", "fair", "srpt", "las", "mlfq"])

@@ -19,6 +19,7 @@ from treadle.reproduce.slearn_schemes import SCHEMES
 from treadle.reproduce.slearn_trace import Choices, Source, drawn_errors
 from treadle.workload.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.slearn import WINDOW_MS
+from treadle.workload.slearn_dags import google_slearn_dags
 
 JOBS, NODES = 60, 10
 
@@ -151,6 +152,38 @@ def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path
     assert {"thin 2", "ratio 10"} < set(figures["over_3sigma"])
     assert figures["intervals"]["speedup_mean"]["fifo"]["low"] < figures["speedup_mean"]["fifo"]
     assert (tmp_path / "slearn-sensitivity.png").exists()
+
+
+def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Path) -> None:
+    made = google_slearn_dags(extract, 1, 20, nodes=NODES)
+    assert {len(stages) for stages in made.records} == {2, 3, 4, 5}
+    for job, stages in zip(made.workload.jobs, made.records, strict=True):
+        assert len({(each.features.user, each.features.name) for each in stages}) == 1
+        assert [stage.parents for stage in job.dag.stages] == [(), *((at,) for at in range(len(stages) - 1))]
+        submitted = [each.features.submit_ms for each in stages]
+        assert submitted == sorted(submitted)
+    trace = Source(extract, 20, NODES, Choices(dags=True)).draw(1)
+    first = len(made.records[0])
+    size_ms = sum(trace.told["3sigma"].duration_ms[at] * each.tasks for at, each in enumerate(made.records[0]))
+    assert trace.estimated_ms["3sigma"][0] * trace.widths[0] == pytest.approx(size_ms, rel=0.01)
+    assert len(trace.told["3sigma"].duration_ms) == sum(len(stages) for stages in made.records) > first
+
+
+def test_jobs_of_a_name_can_be_mixed_before_they_become_dags(extract: Path) -> None:
+    made = google_slearn_dags(extract, 1, 20, nodes=NODES, shuffled=True)
+    orders = [[each.features.submit_ms for each in stages] for stages in made.records]
+    assert any(order != sorted(order) for order in orders)
+    with pytest.raises(UserError, match="500 DAGs"):
+        google_slearn_dags(extract, 1, 500, nodes=NODES)
+
+
+def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: Path, tmp_path: Path) -> None:
+    arguments = ["slearn", "--trace", str(extract), "--dags", "--model", "--jobs", "20", "--nodes", str(NODES)]
+    arguments += ["--seeds", "2", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert set(figures["speedup_mean"]) == {"combined", "3sigma", "point", "las", "fifo", "oracle"}
+    assert figures["paper"]["speedup_mean"] == {"3sigma": 1.26, "point": 1.74, "las": 2.15}
 
 
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:

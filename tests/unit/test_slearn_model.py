@@ -10,7 +10,7 @@ import pytest
 from treadle.dag.dag import Dag, Stage
 from treadle.reproduce.slearn import run_scheme
 from treadle.reproduce.slearn_model import Model
-from treadle.reproduce.slearn_schemes import SCHEMES, Scheme, slearn
+from treadle.reproduce.slearn_schemes import DAG_SCHEMES, SCHEMES, Scheme, slearn
 from treadle.reproduce.slearn_trace import Trace
 from treadle.simulator.frames import Told
 from treadle.workload.job import Framework, Job, arranged
@@ -24,7 +24,7 @@ def trace_of(
 ) -> Trace:
     """Return jobs of (arrival, durations), both in seconds.
 
-    History says ``told_ms`` of a task, else the truth; ours is told of those that are ``certain``.
+    History says ``told_ms`` of a task, else the truth; it is as good as sure of those that are ``certain``.
     """
     made, true_ms = [], np.array([1000.0 * np.mean(durations) for _, durations in jobs])
     for number, (arrival_s, durations) in enumerate(jobs):
@@ -34,9 +34,9 @@ def trace_of(
     mean = np.array(told_ms or np.rint(true_ms), np.int64)
     told = Told(mean, mean)
     settled = np.array(certain or [False] * len(jobs))
-    sure = Told(np.where(settled, mean, -1), np.where(settled, 0, -1))
+    sure = Told(mean, np.where(settled, mean // 10, 6 * mean))
     widths = np.array([len(durations) for _, durations in jobs], np.int64)
-    known = {"certain": sure, "3sigma": told, "point": told, "oracle": told, "drawn": told}
+    known = {"history": sure, "3sigma": told, "point": told, "oracle": told, "drawn": told}
     return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
 
 
@@ -99,6 +99,57 @@ def test_engine_and_model_agree(scheme: Scheme) -> None:
         width = int(generator.choice([1, 2, 6, 30], p=[0.3, 0.2, 0.3, 0.2]))
         jobs.append((60 * number, generator.integers(1, 10 ** int(generator.integers(1, 4)), width).tolist()))
     trace = trace_of(jobs)
+    by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
+    assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
+    assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01
+
+
+def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], told_ms: Sequence[int]) -> Trace:
+    """Return chains of (arrival, durations by stage), both in seconds; history says ``told_ms`` by stage."""
+    made = []
+    for number, (arrival_s, stages_s) in enumerate(dags):
+        each = [1000 * np.array(stage, np.int64) for stage in stages_s]
+        stages = tuple(
+            Stage(at, len(ms), round(float(ms.mean())), dict(CONTAINER), (at - 1,) if at else (), durations_ms=ms)
+            for at, ms in enumerate(each)
+        )
+        made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), stages), Framework.TEZ))
+    mean = np.array(told_ms, np.int64)
+    widths = np.array([sum(len(stage) for stage in stages) for _, stages in dags], np.int64)
+    true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
+    known = dict.fromkeys(("3sigma", "point", "oracle", "history"), Told(mean, mean // 2))
+    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
+
+
+def test_what_pilots_correct_puts_a_dag_where_it_belongs() -> None:
+    # By history 4 + 400 tasks of 1 s, the first level; pilots say 100 s, which makes 40,400 s: the third.
+    large, small = (0, [[100] * 4, [100] * 400]), (5, [[100] * 3, [100] * 3])
+    trace = trace_of_dags([large, small], [1000, 1000, 100_000, 100_000])
+    done = {scheme.name: completions_s(trace, scheme, 2) for scheme in DAG_SCHEMES}
+    assert done["slearn"][1] < 1000
+    assert done["3sigma"][1] > 20_000, "behind the large one"
+
+
+def test_a_stage_begins_when_the_one_before_has_ended() -> None:
+    trace = trace_of_dags([(0, [[10, 20, 30], [5], [7, 7]])], [1000] * 3)
+    for scheme in DAG_SCHEMES:
+        assert completions_s(trace, scheme, 3) == [42.0], scheme.name
+
+
+@pytest.mark.parametrize("scheme", DAG_SCHEMES, ids=lambda it: it.name)
+def test_engine_and_model_agree_on_dags(scheme: Scheme) -> None:
+    generator = np.random.default_rng(5)
+    dags: list[tuple[int, list[list[int]]]] = []
+    told_ms: list[int] = []
+    for number in range(25):
+        seconds = 10 ** int(generator.integers(1, 4))
+        stages = [
+            generator.integers(1, seconds, int(generator.choice([1, 2, 6, 30]))).tolist()
+            for _ in range(int(generator.integers(2, 6)))
+        ]
+        dags.append((200 * number, stages))
+        told_ms += [int(1000 * np.mean(stage) * generator.uniform(0.2, 5.0)) for stage in stages]
+    trace = trace_of_dags(dags, told_ms)
     by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
     assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
     assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01

@@ -12,9 +12,8 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_plotting, write_json, writing
-from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval
-from treadle.reproduce.slearn_paper import JOBS, NODES
+from treadle.reproduce.slearn_paper import DAGS, JOBS, NODES
 
 if TYPE_CHECKING:
     from treadle.reproduce.slearn import Outcome
@@ -28,7 +27,9 @@ def slearn(
     quick: Annotated[bool, typer.Option("--quick", help="One seed, no other thin limits and ratios.")] = False,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
     first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
-    jobs: Annotated[int, typer.Option(min=2, max=100_000, help="Of a draw.")] = JOBS,
+    jobs: Annotated[
+        int | None, typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}.")
+    ] = None,
     nodes: Annotated[
         int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
     ] = NODES,
@@ -43,6 +44,12 @@ def slearn(
     train_once: Annotated[
         bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
     ] = False,
+    dags: Annotated[
+        bool, typer.Option("--dags", help="SLearn-DAG: jobs are chains of two to five stages, each a job of the trace.")
+    ] = False,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="Any jobs of a name make a DAG, not those submitted one after another.")
+    ] = False,
     model: Annotated[
         bool, typer.Option("--model", help="A plain model of the paper's scheduler in place of the engine: far faster.")
     ] = False,
@@ -51,20 +58,21 @@ def slearn(
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma, 3SigmaTL, Point-Est, LAS, FIFO and Oracle."""
     from treadle.reproduce.slearn import compare, variants  # only here: they import numba
+    from treadle.reproduce.slearn_paper import OF_DAGS, OF_JOBS
     from treadle.reproduce.slearn_report import report_of
-    from treadle.reproduce.slearn_schemes import SCHEMES
+    from treadle.reproduce.slearn_schemes import DAG_SCHEMES, SCHEMES
     from treadle.reproduce.slearn_trace import Choices, Source
     from treadle.simulator.simulation import warm_up
 
     console = console_for_tables()
-    schemes = SCHEMES if quick else (*SCHEMES, *variants().values())
-    choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once)
-    source = Source(trace, jobs, nodes, choices)
+    schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
+    choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled)
+    source = Source(trace, jobs or (DAGS if dags else JOBS), nodes, choices)
     outcomes = []
     with counted_progress(console, "jobs") as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)
         if not model:
-            warm_up(SCHEMES[0].settings(0))
+            warm_up(schemes[0].settings(0))
         for seed in range(first_seed, first_seed + (1 if quick else seeds)):
             bar.update(task, description=f"seed {seed}: reading the trace")
 
@@ -72,7 +80,7 @@ def slearn(
                 bar.update(task, description=f"seed {seed}: {title}", completed=done, total=total)
 
             outcomes.append(compare(source, seed, schemes, nodes=nodes, model=model, progress=show))
-    report = report_of(outcomes)
+    report = report_of(outcomes, OF_DAGS if dags else OF_JOBS)
     _print(report, console)
     if json_file is not None:
         write_json(json_file, report.as_json())
@@ -94,9 +102,9 @@ def _print(report: Report, console: Console) -> None:
         times.add_row(
             name,
             str(mean_s),
-            *_beside(name, report.speedup_mean, paper.SPEEDUP_MEAN),
+            *_beside(name, report.speedup_mean, report.paper.speedup_mean),
             str(report.speedup_wide.get(name, "")),
-            *_beside(name, report.speedup_p50, paper.SPEEDUP_P50),
+            *_beside(name, report.speedup_p50, report.paper.speedup_p50),
         )
     console.print(times)
     console.print(
@@ -109,9 +117,9 @@ def _print(report: Report, console: Console) -> None:
     for name in report.error_p50:
         errors.add_row(
             name,
-            *_beside(name, report.error_p50, paper.ERROR_P50),
-            *_beside(name, report.error_p90, paper.ERROR_P90),
-            *_beside(name, report.right_queue, paper.RIGHT_QUEUE),
+            *_beside(name, report.error_p50, report.paper.error_p50),
+            *_beside(name, report.error_p90, report.paper.error_p90),
+            *_beside(name, report.right_queue, report.paper.right_queue),
         )
     console.print(errors)
     if report.over_3sigma:
@@ -119,7 +127,7 @@ def _print(report: Report, console: Console) -> None:
         for name in ("setting", "here", "paper"):
             others.add_column(name, justify="left" if name == "setting" else "right")
         for name in report.over_3sigma:
-            others.add_row(name, *_beside(name, report.over_3sigma, paper.OVER_3SIGMA))
+            others.add_row(name, *_beside(name, report.over_3sigma, report.paper.over_3sigma))
         console.print(others)
 
 

@@ -37,6 +37,8 @@ class Composition:
         chosen = settings.policy
         self._gate: Gate | FileGate = self._make(chosen.gate)
         self.order: Order = self._make(chosen.order)
+        if not isinstance(self._gate, FileGate):
+            self._gate.know_levels(self.order.thresholds_ms, self.order.sampling_level)
         self._estimate: Estimate = self._make(chosen.estimate)
         self.share: Share = self._make(chosen.share)
         self.fit: Fit = self._make(chosen.fit)
@@ -95,7 +97,7 @@ class Composition:
             self._durations_ms = np.full(cluster.requests.size, np.nan)
             self._estimate.ask(self._moment(cluster, now_ms, 0))
         if self._from_files:
-            self._durations_ms = self._jobs.rows_ms()[0][: cluster.requests.size]
+            self._durations_ms = self._jobs.durations().rows_ms[: cluster.requests.size]
         rows = scratch.rows
         rows["may"] = rows["held"] = rows["random"] = 0
         rows["quota"] = UNBOUNDED

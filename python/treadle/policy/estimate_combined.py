@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from pydantic import Field
 
 from treadle.config.parts import PARTS, Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64
 from treadle.model.view import View
-from treadle.policy.kernel.sampling import join_told, pilot_durations
+from treadle.policy.kernel.history import scale_told
+from treadle.policy.kernel.pilot_estimates import join_told, pilot_durations
 from treadle.policy.kernel.work import observed_durations, told_durations
 
 
@@ -27,6 +29,11 @@ class CombinedParameters(Parameters):
         le=10.0,
         description="How far off what was told is taken to be where nobody said: the deviation of its logarithm.",
     )
+    scale_history: bool = Field(
+        default=True,
+        description="What was told of stages that are not sampled is corrected by as much as the pilots correct what "
+        "was told of theirs.",
+    )
 
 
 @PARTS.register("estimate", "combined", CombinedParameters)
@@ -36,11 +43,15 @@ class CombinedEstimate:
     def __init__(self, parameters: CombinedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
         self._told_error = parameters.told_error
+        self._scale_history = parameters.scale_history
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
         """Set what is known."""
         rows, groups = cluster.requests.size, cluster.tasks.size
         observed_durations(view, rows, groups, rows_ms, groups_ms)
         told_durations(view, cluster.told.size, rows_ms, groups_ms)
+        if self._scale_history:
+            keys, factors = cluster.told.size, np.empty(cluster.apps.size)
+            scale_told(view, cluster.apps.size, keys, self._told_error, factors, rows_ms, groups_ms, told_ms)
         pilot_durations(view, rows, groups, rows_ms, groups_ms)
         join_told(view, cluster.told.size, self._told_error, rows_ms, groups_ms)

@@ -17,5 +17,5 @@ class NoEstimate:
     def __init__(self, parameters: NoParameters) -> None:
         pass
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
         """Leave all durations unknown."""

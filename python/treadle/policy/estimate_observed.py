@@ -29,6 +29,6 @@ class ObservedEstimate:
     def __init__(self, parameters: ObservedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
         """Set the means."""
         observed_durations(view, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)

@@ -26,6 +26,6 @@ class ToldEstimate:
     def __init__(self, parameters: ToldParameters) -> None:
         self.default_ms = float(parameters.default_ms)
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
         """Set what was told."""
         told_durations(view, cluster.told.size, rows_ms, groups_ms)

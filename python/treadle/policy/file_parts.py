@@ -22,7 +22,7 @@ from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.kernel.share_scratch import Shares, no_tree
 from treadle.policy.moment import Moment
-from treadle.policy.parts import PlainFit
+from treadle.policy.parts import PlainFit, PlainOrder
 
 SCORES_MAX: Final = 1 << 25
 """The most scores that a fit may return: 256 MB."""
@@ -220,11 +220,10 @@ class FileShare(_FromFile):
 
 
 @PARTS.register("order", "file", KeyedFilePart)
-class FileOrder(_FromFile):
+class FileOrder(PlainOrder, _FromFile):
     """A class of yours: a number for each application, of a leaf's the smallest first."""
 
     part = "order"
-    weights = ()
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Serve every leaf by the keys."""
@@ -277,7 +276,7 @@ class FileEstimate(_FromFile):
             raise self._wrong(f"{np.nanmin(numbers)}")
         self._rows_ms = numbers
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
         """Set what the part said; tasks that run are taken to be like those that their application still asks for."""
         rows_ms[: len(self._rows_ms)] = self._rows_ms
         asked, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import Field
 
 from treadle.config.parts import PARTS, Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import Records
+from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel import sampling as kernel
+from treadle.policy.kernel.history import Trust
 from treadle.policy.parts import NEVER
 from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
+
+Z90: Final = 1.6449
+"""So many deviations on either side of the mean hold 90 % of a normal distribution."""
 
 
 class PilotsParameters(Parameters):
@@ -41,6 +45,13 @@ class PilotsParameters(Parameters):
         description="A job is not sampled whose task time was told with at most so large a deviation, as a part of it; "
         "0: all are.",
     )
+    settled_part: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=10.0,
+        description="Nor is one whose level history settles (order: mlfq): so much of its size's 90 % interval, by "
+        "logarithms, lies in one level, or not above that of pilots; 0: all are.",
+    )
     tez: bool = Field(
         default=False,
         description="Whether Tez is sampled too; only for clusters where Tez does not reuse containers.",
@@ -66,7 +77,13 @@ class PilotsGate:
         self._parameters = parameters
         self.due_ms = NEVER
         fixed = parameters.ratio == "fixed"
+        self._trust = Trust(parameters.trusted_deviation, 0.0, np.zeros(0), 0)
         self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
+
+    def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
+        """Take the order's levels, which say what history must settle."""
+        deviations = Z90 * self._parameters.settled_part if len(thresholds_ms) else 0.0
+        self._trust = Trust(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back what is to wait for pilots, and let everything else through."""
@@ -76,7 +93,7 @@ class PilotsGate:
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
         new = np.empty(size, np.int32)
-        count = kernel.find_new(view, size, mapreduce, tez, chosen.thin_limit, chosen.trusted_deviation, new)
+        count = kernel.find_new(view, size, mapreduce, tez, chosen.thin_limit, self._trust, new)
         percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
         kernel.begin_sampling(view, new[:count], percents, now_ms)
         self.due_ms = int(

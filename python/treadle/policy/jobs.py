@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from treadle.model.applications import Sampling
@@ -10,6 +12,17 @@ from treadle.model.types import F64, I32
 from treadle.model.view import View
 from treadle.policy.kernel import work as kernel
 from treadle.policy.parts import Estimate
+
+
+class Durations(NamedTuple):
+    """How long a task takes, NaN where that is not known."""
+
+    rows_ms: F64
+    """Of each request row."""
+    groups_ms: F64
+    """Of each group of tasks that run or have run."""
+    told_ms: F64
+    """Of each key that something was told of."""
 
 
 class Jobs:
@@ -34,11 +47,13 @@ class Jobs:
         self._view, self._estimate, self._totals = view, estimate, totals
         self._work: tuple[F64, F64] | None = None
 
-    def rows_ms(self) -> tuple[F64, F64]:
-        """Return how long a task of each request row and of each group of tasks takes; NaN: not known."""
-        rows, groups = np.full(len(self._view.rows), np.nan), np.full(len(self._view.groups), np.nan)
-        self._estimate.durations(self.cluster, self._view, rows, groups)
-        return rows, groups
+    def durations(self) -> Durations:
+        """Return how long tasks take by the estimate."""
+        rows_ms, groups_ms = np.full(len(self._view.rows), np.nan), np.full(len(self._view.groups), np.nan)
+        said_ms = self._view.told["duration_ms"]
+        found = Durations(rows_ms, groups_ms, np.where(said_ms < 0, np.nan, said_ms))
+        self._estimate.durations(self.cluster, self._view, *found)
+        return found
 
     def work(self) -> F64:
         """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms."""
@@ -57,11 +72,13 @@ class Jobs:
         return np.ascontiguousarray(self._view.apps["container_ms"])
 
     def whole_ms(self) -> F64:
-        """Return what all tasks that are asked for, run or have ended well take together, by the estimate."""
-        rows_ms, groups_ms = self.rows_ms()
+        """Return what all tasks that are asked for, run or have ended well take together, by the estimate.
+
+        Stages that were told of and are not asked for yet are in it.
+        """
         whole_ms = np.zeros(len(self._view.apps))
-        sizes = (self.cluster.requests.size, self.cluster.tasks.size)
-        kernel.add_whole(self._view, *sizes, rows_ms, groups_ms, float(self._estimate.default_ms), whole_ms)
+        default_ms = float(self._estimate.default_ms)
+        kernel.add_whole(self._view, *self._sizes(), *self.durations(), default_ms, whole_ms)
         return whole_ms
 
     def sampling(self) -> I32:
@@ -78,17 +95,12 @@ class Jobs:
 
     def _both(self) -> tuple[F64, F64]:
         if self._work is None:
-            rows_ms, groups_ms = self.rows_ms()
             work, left_ms = np.zeros(len(self._view.apps)), np.zeros(len(self._view.apps))
-            default_ms = float(self._estimate.default_ms)
             kernel.add_work(
                 self._view,
-                self.cluster.requests.size,
-                self.cluster.told.size,
-                self.cluster.tasks.size,
-                rows_ms,
-                groups_ms,
-                default_ms,
+                *self._sizes(),
+                *self.durations(),
+                float(self._estimate.default_ms),
                 self._totals,
                 self.now_ms,
                 work,
@@ -96,3 +108,7 @@ class Jobs:
             )
             self._work = work, left_ms
         return self._work
+
+    def _sizes(self) -> tuple[int, int, int]:
+        """Return how many request rows, told keys and groups of tasks there are."""
+        return self.cluster.requests.size, self.cluster.told.size, self.cluster.tasks.size

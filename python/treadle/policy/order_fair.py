@@ -9,6 +9,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import FAIR
+from treadle.policy.parts import PlainOrder
 
 
 class FairParameters(Parameters):
@@ -20,10 +21,8 @@ class FairParameters(Parameters):
 
 
 @PARTS.register("order", "fair", FairParameters)
-class FairOrder:
+class FairOrder(PlainOrder):
     """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
-
-    weights = ()
 
     def __init__(self, parameters: FairParameters) -> None:
         self._sized = parameters.size_based_weight

@@ -7,13 +7,12 @@ from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import FIFO
+from treadle.policy.parts import PlainOrder
 
 
 @PARTS.register("order", "fifo")
-class FifoOrder:
+class FifoOrder(PlainOrder):
     """The application with the highest priority first, then the one that came first."""
-
-    weights = ()
 
     def __init__(self, parameters: NoParameters) -> None:
         pass

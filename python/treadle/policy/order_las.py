@@ -7,13 +7,12 @@ from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import KEYED
+from treadle.policy.parts import PlainOrder
 
 
 @PARTS.register("order", "las")
-class LasOrder:
+class LasOrder(PlainOrder):
     """The application that has used the least so far: dominant share of the cluster x time."""
-
-    weights = ()
 
     def __init__(self, parameters: NoParameters) -> None:
         pass

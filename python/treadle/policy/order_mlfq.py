@@ -45,9 +45,9 @@ class MlfqOrder:
     def __init__(self, parameters: MlfqParameters) -> None:
         levels = np.arange(parameters.levels)
         self.weights = tuple(float(weight) for weight in parameters.weight_factor ** -levels.astype(float))
-        self._thresholds = parameters.first_threshold_ms * parameters.threshold_factor ** levels[:-1].astype(float)
+        self.thresholds_ms = parameters.first_threshold_ms * parameters.threshold_factor ** levels[:-1].astype(float)
         self._size = parameters.size
-        self._sampling_level = min(parameters.sampling_level, parameters.levels - 1)
+        self.sampling_level = min(parameters.sampling_level, parameters.levels - 1)
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Serve every leaf by levels."""
@@ -58,7 +58,7 @@ class MlfqOrder:
         size_ms = jobs.whole_ms() if self._size == "whole" else jobs.container_ms()
         if self._size == "estimated":
             size_ms = size_ms + jobs.left_ms()
-        key[:] = np.searchsorted(self._thresholds, size_ms)
+        key[:] = np.searchsorted(self.thresholds_ms, size_ms)
         sampling = jobs.sampling()
         key[sampling == Sampling.THIN] = 0
-        key[sampling == Sampling.RUNS_PILOTS] = self._sampling_level
+        key[sampling == Sampling.RUNS_PILOTS] = self.sampling_level

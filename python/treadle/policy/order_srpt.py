@@ -7,13 +7,12 @@ from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import KEYED
+from treadle.policy.parts import PlainOrder
 
 
 @PARTS.register("order", "srpt")
-class SrptOrder:
+class SrptOrder(PlainOrder):
     """The application with the least work left: over its remaining tasks the sum of duration x demands."""
-
-    weights = ()
 
     def __init__(self, parameters: NoParameters) -> None:
         pass

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
+import numpy as np
+
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.model.view import View
@@ -26,6 +28,12 @@ NEVER: Final = 1 << 62
 
 class Gate(Protocol):
     """May this ask be served now?"""
+
+    def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
+        """Take the largest sizes of the order's levels but the last, empty if it has none, and that of pilots.
+
+        Called once, before anything else.
+        """
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Set ``rows["may"]`` to 1 for each request row that may get containers in this decide (0 before).
@@ -48,6 +56,9 @@ class PlainGate:
     """What a gate has that lets a row through or not."""
 
     due_ms = NEVER
+
+    def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
+        """Care for no level."""
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let nothing more through."""
@@ -72,6 +83,10 @@ class Order(Protocol):
 
     weights: Sequence[float]
     """Of the levels, the first level's first, if leaves have the order `LEVELS`; else empty."""
+    thresholds_ms: F64
+    """The largest sizes of the levels but the last, in task time; empty if there are no levels."""
+    sampling_level: int
+    """The level of jobs whose pilots have not ended."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.kernel.scratch`.
@@ -84,6 +99,14 @@ class Order(Protocol):
 
         Equal keys are served by start time, then by priority and id; those of one level by priority and id.
         """
+
+
+class PlainOrder:
+    """What an order has that has no levels."""
+
+    weights: Sequence[float] = ()
+    thresholds_ms: F64 = np.zeros(0)
+    sampling_level = 0
 
 
 class Fit(Protocol):
@@ -119,8 +142,9 @@ class Estimate(Protocol):
     default_ms: float
     """How long a task is taken to run of which nothing is known."""
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64) -> None:
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
         """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
 
         Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``cluster.told`` what was told.
+        ``told_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
         """

@@ -23,6 +23,9 @@ from treadle.workload.shapes import CONTAINER
 THIN_LIMITS: Final = (2, 3, 4, 5, 6)
 RATIOS: Final = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 
+BARRIERS: Final = {"heartbeat_ms": 0, "tez_min_fraction": 1.0, "tez_max_fraction": 1.0, "tez_reuse": False}
+"""A stage asks for containers when the one before it has ended, for each task one of its own."""
+
 Progress = Callable[[str, int, int], None]
 """Called with (what runs, jobs done, all jobs) now and then."""
 
@@ -78,7 +81,7 @@ def scenario_of(nodes: int) -> Scenario:
     return Scenario.model_validate(
         {
             "cluster": {"nodes": [{"count": nodes, "resources": dict(CONTAINER)}], "heartbeat_ms": 0},
-            "frameworks": {"heartbeat_ms": 0},
+            "frameworks": BARRIERS,
             "decision": {"tick_ms": 100, "idle_ms": 2**40},
             "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
             "report": {"window_s": 1e6},

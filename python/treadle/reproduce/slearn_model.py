@@ -1,4 +1,4 @@
-"""SLearn's generic scheduler as a plain model (NSDI 2022, section 5.1): slots, levels, pilots, nothing of the engine.
+"""SLearn's generic scheduler as a plain model (NSDI 2022, sections 5.1 and 6): slots, levels, pilots, no engine.
 
 It checks the engine, as it shares no code with it but the adaptive ratio, and it is fast enough for many draws. A task
 begins the moment that a slot is free; the engine decides at the next tenth of a second.
@@ -9,10 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import exp, log
 from typing import Any, Final
 
 import numpy as np
 
+from treadle.estimate.estimator import Z90
+from treadle.estimate.estimators import VARIATION_DEGREES
+from treadle.estimate.history import VARIATION
 from treadle.model.types import F64
 from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
 from treadle.reproduce.slearn_levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
@@ -30,6 +34,15 @@ class _Job:
     number: int
     arrival_ms: float
     durations_ms: list[float]
+    """Of all stages' tasks, in the order in which they may begin."""
+    widths: list[int]
+    """Of each stage; one begins when the one before has ended."""
+    told_ms: list[float]
+    """How long history says that a task takes, by stage; empty: it was not asked."""
+    deviations_ms: list[float]
+    stage: int = 0
+    may_begin: int = 0
+    """How many tasks the stages have that have begun."""
     level: int = 0
     pilots: int = 0
     percent: float = 0.0
@@ -43,7 +56,15 @@ class _Job:
 
     def startable(self) -> bool:
         """Say whether a task may begin: of a job that is held back only a pilot."""
-        return self.begun < (self.pilots if self.held else len(self.durations_ms))
+        return self.begun < (self.pilots if self.held else self.may_begin)
+
+    def size_ms(self, first_ms: float, deviations: float = 0.0) -> float:
+        """Return its size by history, each stage so many deviations larger; ``first_ms`` is the first stage's task."""
+        size_ms = first_ms * self.widths[0]
+        later = zip(self.told_ms[1:], self.deviations_ms[1:], self.widths[1:], strict=False)
+        for told_ms, deviation_ms, width in later:
+            size_ms += told_ms * exp(deviations * deviation_ms / told_ms) * width
+        return size_ms
 
 
 class Model:
@@ -59,14 +80,25 @@ class Model:
         self._sampled = gate is not None
         self._thin_limit = settings.get("thin_limit", THIN_LIMIT) if gate is not None else 0
         self._trusted = settings.get("trusted_deviation", 0.0)
+        self._deviations = Z90 * settings.get("settled_part", 0.0)
         fixed = settings.get("ratio") == "fixed"
         self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
-        self._told = trace.told[scheme.told] if scheme.told else None
-        self._goes_by_told = scheme.parts.get("estimate") == "told"
-        self._jobs = [
-            _Job(number, float(job.arrival_ms), job.dag.stages[0].durations().astype(float).tolist())
-            for number, job in enumerate(trace.workload.jobs)
-        ]
+        estimate = scheme.parts.get("estimate")
+        self._goes_by_told = estimate == "told"
+        self._joins = estimate == "combined"
+        told = trace.told[scheme.told] if scheme.told else None
+        self._jobs: list[_Job] = []
+        first = 0
+        for number, job in enumerate(trace.workload.jobs):
+            stages = job.dag.stages
+            durations_ms = np.concatenate([stage.durations() for stage in stages]).astype(float).tolist()
+            said = slice(first, first + len(stages) if told is not None else first)
+            told_ms = [] if told is None else told.duration_ms[said].astype(float).tolist()
+            deviations_ms = [] if told is None else told.deviation_ms[said].astype(float).tolist()
+            widths = [stage.tasks for stage in stages]
+            made = _Job(number, float(job.arrival_ms), durations_ms, widths, told_ms, deviations_ms)
+            self._jobs.append(made)
+            first += len(stages)
         self._waiting: list[list[int]] = [[] for _ in range(LEVELS)]
         self._use = [0] * LEVELS
         self._held: dict[int, _Job] = {}
@@ -94,23 +126,31 @@ class Model:
         return self.completion_ms
 
     def _arrive(self, job: _Job) -> None:
-        width = len(job.durations_ms)
-        told_ms = 0.0 if self._told is None else float(self._told.duration_ms[job.number])
-        if self._sampled and width < self._thin_limit:
+        job.may_begin = job.widths[0]
+        if self._sampled and max(job.widths) < self._thin_limit:
             job.level = 0
-        elif self._sampled and not self._trusts(job.number, told_ms):
+        elif self._sampled and not self._trusts(job):
             job.held, job.level = True, SAMPLING_LEVEL
             job.percent = self._ratio.next_percent()
-            job.pilots = max(1, int(width * job.percent / 100.0 + 1e-9))
+            job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
             self._held[job.number] = job
         elif not (self._by_arrival or self._by_attained):
-            job.level = bisect_left(_THRESHOLDS_MS, told_ms * width)
+            job.level = bisect_left(_THRESHOLDS_MS, job.size_ms(job.told_ms[0]))
         heappush(self._waiting[job.level], job.number)
 
-    def _trusts(self, number: int, told_ms: float) -> bool:
-        if self._told is None or told_ms <= 0.0 or self._trusted == 0.0:
+    def _trusts(self, job: _Job) -> bool:
+        if not job.told_ms:
             return False
-        return bool(self._told.deviation_ms[number] <= self._trusted * told_ms)
+        told_ms, error = job.told_ms[0], job.deviations_ms[0] / job.told_ms[0]
+        if self._trusted and error <= self._trusted:
+            return True
+        if not self._deviations:
+            return False
+        low, high = (
+            bisect_left(_THRESHOLDS_MS, job.size_ms(told_ms * exp(sign * error), sign))
+            for sign in (-self._deviations, self._deviations)
+        )
+        return low == high or high <= SAMPLING_LEVEL
 
     def _end(self, job: _Job, pilot: bool) -> None:
         self._attain(job)
@@ -126,6 +166,11 @@ class Model:
             job.pilots_ended += 1
             if job.held and job.pilots_ended == job.pilots:
                 self._open(job)
+        if job.ended == job.may_begin and job.stage + 1 < len(job.widths):
+            job.stage += 1
+            job.may_begin += job.widths[job.stage]
+            if not job.held:
+                heappush(self._waiting[job.level], job.number)
         if job.ended == len(job.durations_ms):
             self.completion_ms[job.number] = self._now_ms - job.arrival_ms
             if job.percent:
@@ -134,10 +179,23 @@ class Model:
     def _open(self, job: _Job) -> None:
         job.held = False
         del self._held[job.number]
-        mean_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
-        if self._goes_by_told and self._told is not None:
-            mean_ms = float(self._told.duration_ms[job.number])
-        self._move(job, bisect_left(_THRESHOLDS_MS, mean_ms * len(job.durations_ms)))
+        first_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
+        told_ms = job.told_ms[0] if job.told_ms else first_ms
+        if self._goes_by_told:
+            first_ms = told_ms
+        elif self._joins:
+            first_ms = self._joint_ms(job, first_ms)
+        size_ms = job.size_ms(0.0) * (first_ms / told_ms) + first_ms * job.widths[0]  # SLearn-DAG's scaling
+        self._move(job, bisect_left(_THRESHOLDS_MS, size_ms))
+
+    def _joint_ms(self, job: _Job, pilots_ms: float) -> float:
+        """Return what pilots and history say together, their logarithms by inverse variance."""
+        count, degrees = job.pilots, VARIATION_DEGREES
+        squares = sum((duration / pilots_ms - 1.0) ** 2 for duration in job.durations_ms[:count])
+        variance = (degrees * VARIATION**2 + squares) / (count - 1 + degrees) * (1.0 - count / job.widths[0]) / count
+        weights = [1.0 / max(error, 1e-3**2) for error in (variance, (job.deviations_ms[0] / job.told_ms[0]) ** 2)]
+        logarithms = [log(pilots_ms), log(job.told_ms[0])]
+        return exp(sum(weight * each for weight, each in zip(weights, logarithms, strict=True)) / sum(weights))
 
     def _move(self, job: _Job, level: int) -> None:
         if level == job.level and not job.pilots:
@@ -163,7 +221,7 @@ class Model:
                 break
             self._begin(first)
         for job in self._held.values():  # what nobody else wants goes to what is held back, first come first served
-            while self._free and job.begun < len(job.durations_ms):
+            while self._free and job.begun < job.may_begin:
                 self._begin(job)
 
     def _next(self) -> _Job | None:

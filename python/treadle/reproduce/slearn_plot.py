@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval
 from treadle.reproduce.slearn import Outcome
 from treadle.reproduce.slearn_report import ESTIMATORS, Report
@@ -19,17 +18,21 @@ def plot_slearn(outcomes: Sequence[Outcome], report: Report, folder: Path) -> li
     """Draw the plots and return their files."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [
-        _save(_bars(report.speedup_mean, paper.SPEEDUP_MEAN, "mean completion time over SLearn's"), folder, "speedup"),
+        _save(
+            _bars(report.speedup_mean, report.paper.speedup_mean, "mean completion time over SLearn's"),
+            folder,
+            "speedup",
+        ),
         _save(_speedups(outcomes, list(report.speedup_mean)), folder, "speedup-by-job"),
         _save(_errors(outcomes), folder, "error"),
     ]
     if report.over_3sigma:
-        bars = _bars(report.over_3sigma, paper.OVER_3SIGMA, "3Sigma's mean completion time over SLearn's")
+        bars = _bars(report.over_3sigma, report.paper.over_3sigma, "3Sigma's mean completion time over SLearn's")
         drawn.append(_save(bars, folder, "sensitivity"))
     return drawn
 
 
-def _bars(ours: dict[str, Interval], papers: dict[str, float], label: str) -> Figure:
+def _bars(ours: dict[str, Interval], papers: Mapping[str, float], label: str) -> Figure:
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     axes = figure.subplots()
     at = np.arange(len(ours))

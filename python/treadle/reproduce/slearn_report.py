@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from treadle.reproduce import slearn_paper as paper
 from treadle.reproduce.interval import Interval, interval_of, ratio_of
 from treadle.reproduce.slearn import Outcome
+from treadle.reproduce.slearn_paper import OF_JOBS, Figures
 
 ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn")
 
@@ -40,6 +40,7 @@ class Report:
     over_3sigma: dict[str, Interval]
     """SLearn's speed-up over 3Sigma with other thin limits and fixed ratios."""
     wall_s: float
+    paper: Figures = OF_JOBS
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON takes it: the means by name, the intervals and the paper's figures beside them."""
@@ -68,19 +69,12 @@ class Report:
             "gap_closed": self.gap_closed.as_json(),
             "wide_jobs": self.wide_jobs.as_json(),
         }
-        found["paper"] = {
-            "speedup_mean": paper.SPEEDUP_MEAN,
-            "speedup_p50": paper.SPEEDUP_P50,
-            "error_p50": paper.ERROR_P50,
-            "error_p90": paper.ERROR_P90,
-            "right_queue": paper.RIGHT_QUEUE,
-            "over_3sigma": paper.OVER_3SIGMA,
-        }
+        found["paper"] = {name: dict(figures) for name, figures in self.paper._asdict().items()}
         return found | {"seeds": list(self.seeds), "jobs": self.jobs, "wall_s": self.wall_s}
 
 
-def report_of(outcomes: Sequence[Outcome]) -> Report:
-    """Return what one outcome a seed comes to."""
+def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
+    """Return what one outcome a seed comes to, and the paper's figures of the same."""
     schemes = [name for name in outcomes[0].completion_ms if not name.startswith(("thin ", "ratio "))]
     others = [name for name in schemes if name != "slearn"]
     variants = [name for name in outcomes[0].completion_ms if name not in schemes]
@@ -103,6 +97,7 @@ def report_of(outcomes: Sequence[Outcome]) -> Report:
             name: interval_of([outcome.speedup_mean("3sigma", name) for outcome in outcomes]) for name in variants
         },
         wall_s=sum(sum(outcome.wall_s.values()) for outcome in outcomes),
+        paper=paper,
     )
 
 

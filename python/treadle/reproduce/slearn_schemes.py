@@ -17,9 +17,10 @@ FOREVER_MS: Final = 2**40
 """The paper's pilots have no bound in time."""
 
 LEVELS: Final = ("mlfq", {"size": "whole"})
+SCALED: Final = ("pilots", {"scale_history": True})
+"""What pilots say; of what they do not what history says, scaled by them."""
 SAMPLED: Final = {"pilot_timeout_ms": FOREVER_MS, "hold_timeout_ms": FOREVER_MS}
 TRUSTING: Final = 1e6
-NO_DOUBT: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,16 @@ def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
 
 
 def combined(name: str = "combined") -> Scheme:
-    """Return ours: of a job whose level history settles no pilots are wanted, of the others they say the size.
+    """Return ours: of a job whose level history settles no pilots are wanted, of the others both say the size.
 
     Nothing is gained in this workload by pilots that are more exact: Oracle is better only as it waits for none.
     """
-    gate = ("pilots", SAMPLED | {"trusted_deviation": NO_DOUBT})
+    gate = ("pilots", SAMPLED | {"settled_part": 1.0})
     return Scheme(
         name,
         "Pilots and history (ours)",
         {"gate": gate, "order": LEVELS, "estimate": "combined", "fit": "first_fit"},
-        "certain",
+        "history",
     )
 
 
@@ -95,3 +96,23 @@ SCHEMES: Final = (
     ),
 )
 """SLearn, ours, the paper's baselines, one of them as wrong as in the paper, and SLearn without errors."""
+
+
+def _dag_slearn() -> Scheme:
+    """Return SLearn-DAG: the first stage is sampled, later ones are 3Sigma's, scaled by what pilots say of it."""
+    parts = {"gate": ("pilots", SAMPLED | {"tez": True}), "order": LEVELS, "fit": "first_fit"}
+    return Scheme("slearn", "SLearn-DAG", parts | {"estimate": SCALED}, "3sigma")
+
+
+def _dag_combined() -> Scheme:
+    ours = combined()
+    gate, settings = ours.parts["gate"]
+    return replace(ours, parts=ours.parts | {"gate": (gate, settings | {"tez": True})})
+
+
+DAG_SCHEMES: Final = (
+    _dag_slearn(),
+    _dag_combined(),
+    *(scheme for scheme in SCHEMES if scheme.name in ("3sigma", "point", "las", "fifo", "oracle")),
+)
+"""SLearn-DAG, ours, and the baselines: a DAG's size is the sum of its stages'."""

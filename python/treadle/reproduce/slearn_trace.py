@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import dumps, loads
@@ -12,16 +12,24 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.estimate.accuracy import pilots_wanted
-from treadle.estimate.estimator import Z90, Estimate, Estimator
-from treadle.estimate.estimators import Combined, EarlierMedian, Oracle, Pilots, PointEstimate, ThreeSigma
+from treadle.estimate.estimator import Estimate, Estimator
+from treadle.estimate.estimators import (
+    Combined,
+    EarlierMedian,
+    Oracle,
+    Pilots,
+    PointEstimate,
+    ThreeSigma,
+    scaled_by_history,
+)
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.model.types import F64, I64
-from treadle.reproduce.slearn_levels import SAMPLING_LEVEL, levels
 from treadle.reproduce.slearn_paper import ERROR_P50, ERROR_P90
 from treadle.simulator.frames import Told
 from treadle.workload.history import JobRecord
 from treadle.workload.job import Framework, Job, Workload
 from treadle.workload.slearn import Unseen, google_slearn
+from treadle.workload.slearn_dags import google_slearn_dags
 
 ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "pilots": Pilots(),
@@ -31,11 +39,12 @@ ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "combined": Combined(),
     "oracle": Oracle(),
 }
+SCALED: Final = {"pilots": "3sigma", "combined": "point"}
+"""Whose estimates of a DAG's later stages those who need pilots scale."""
+Groups = tuple[tuple[JobRecord, ...], ...]
+"""The stages of each job."""
 OVERESTIMATED: Final = 0.6
 """Of the paper's 3Sigma (table 10, of another trace)."""
-CERTAIN: Final = 0.75
-"""So much of the logarithm of the 90 % interval must be of one level for history to settle it: 78 % of a normal one."""
-DURATION_MAX_MS: Final = 2.0**40
 Z80: Final = 1.2816
 """A normal distribution's 90th percentile, in deviations."""
 NO_IDEA: Final = 2.0
@@ -51,6 +60,10 @@ class Choices:
     unseen: Unseen = "job_end"
     train_once: bool = False
     """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
+    dags: bool = False
+    """Jobs are DAGs of several stages (section 6)."""
+    shuffled: bool = False
+    """Any jobs of a name are stages of a DAG, else those submitted one after another."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,14 +72,16 @@ class Trace:
 
     seed: int
     workload: Workload
-    """MapReduce jobs of maps alone, their tasks in random order: those that run first are a random sample."""
+    """MapReduce jobs of maps alone, or DAGs, their tasks in random order: those that run first are a random sample."""
     widths: I64
+    """Tasks of each job, of all its stages."""
     true_ms: F64
     """Mean duration of each job's tasks."""
     estimated_ms: dict[str, F64]
-    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`."""
+    """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`. Of a DAG
+    only the first stage is sampled, and what history says of the others is scaled."""
     told: dict[str, Told]
-    """The same as the engine is told, and ``certain``: what history says where that settles a job's level."""
+    """Estimates by stage, as the engine is told; and ``history``: Point-Est with the deviation of its wide errors."""
 
     @property
     def wide(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -90,7 +105,46 @@ class Source:
         Raises:
             WorkloadError: the extract is missing or wrong, or has too few jobs.
         """
+        history, workload, groups = self._read(seed)
+        if not self._history:
+            self._history = dumps(learned(history))
+            self._usual_ms = float(np.median([record.mean_ms for record in history] or [1.0]))
+        generator = np.random.default_rng((seed, 1))
+        groups = tuple(
+            tuple(replace(each, durations_ms=generator.permutation(each.durations_ms)) for each in group)
+            for group in groups
+        )
+        jobs = tuple(_with_durations(job, group) for job, group in zip(workload.jobs, groups, strict=True))
+        estimates = self._estimates(groups)
+        tasks = np.array([record.tasks for group in groups for record in group], np.int64)
+        mean_ms = np.array([record.mean_ms for group in groups for record in group])
+        starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
+        widths = np.add.reduceat(tasks, starts)
+
+        def of_jobs(stages_ms: F64) -> F64:
+            return np.asarray(np.add.reduceat(stages_ms * tasks, starts) / widths)
+
+        drawn_ms = mean_ms * drawn_errors(len(mean_ms), np.random.default_rng((seed, 2)))
+        estimated = {name: of_jobs(np.array([each.mean_ms for each in said])) for name, said in estimates.items()}
+        told = {name: _told(said) for name, said in estimates.items()}
+        told |= {"history": _told(estimates["point"], wide=True), "drawn": _drawn(drawn_ms)}
+        made = replace(workload, jobs=jobs)
+        return Trace(seed, made, widths, of_jobs(mean_ms), estimated | {"drawn": of_jobs(drawn_ms)}, told)
+
+    def _read(self, seed: int) -> tuple[Sequence[JobRecord], Workload, Groups]:
+        """Return history, jobs and the records of their stages."""
         chosen = self._choices
+        if chosen.dags:
+            return google_slearn_dags(
+                self._path,
+                seed,
+                self._jobs,
+                nodes=self._nodes,
+                cut=chosen.cut,
+                seen_share=chosen.seen_share,
+                unseen=chosen.unseen,
+                shuffled=chosen.shuffled,
+            )
         drawn = google_slearn(
             self._path,
             seed,
@@ -100,47 +154,41 @@ class Source:
             seen_share=chosen.seen_share,
             unseen=chosen.unseen,
         )
-        if not self._history:
-            self._history = dumps(learned(drawn.history))
-            self._usual_ms = float(np.median([record.mean_ms for record in drawn.history] or [1.0]))
-        generator = np.random.default_rng((seed, 1))
-        records = tuple(
-            replace(record, durations_ms=generator.permutation(record.durations_ms)) for record in drawn.records
-        )
-        jobs = tuple(_bag_of_maps(job, record) for job, record in zip(drawn.workload.jobs, records, strict=True))
-        estimates = self._estimates(records)
-        widths = np.array([record.tasks for record in records], np.int64)
-        told = {name: _told(said) for name, said in estimates.items()}
-        true_ms = np.array([record.mean_ms for record in records])
-        drawn_ms = true_ms * drawn_errors(len(records), np.random.default_rng((seed, 2)))
-        return Trace(
-            seed,
-            replace(drawn.workload, jobs=jobs),
-            widths,
-            true_ms,
-            {name: np.array([each.mean_ms for each in said]) for name, said in estimates.items()} | {"drawn": drawn_ms},
-            told | {"certain": _certain(estimates["point"], widths), "drawn": _drawn(drawn_ms)},
-        )
+        return drawn.history, drawn.workload, tuple((record,) for record in drawn.records)
 
-    def _estimates(self, records: tuple[JobRecord, ...]) -> dict[str, list[Estimate]]:
-        """Estimate each job from history and, unless told otherwise, the drawn jobs before it, as if ended at once."""
+    def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:
+        """Estimate each stage from history and, unless told otherwise, the drawn jobs before, as if ended at once."""
         history: History = loads(self._history)  # noqa: S301 (our own, and far faster than a deep copy)
         found: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
         usual = Estimate(self._usual_ms, self._usual_ms / 100, self._usual_ms * 100, NO_IDEA)
-        for record in records:
-            features = replace(record.features, width=record.tasks)
-            pilots = record.durations_ms[: pilots_wanted(record.tasks)]
-            for name, estimator in ESTIMATORS.items():
-                samples = record.durations_ms if name == "oracle" else pilots
-                found[name].append(estimator.estimate(features, history, samples) or usual)
+        for group in groups:
+            stages = [
+                {name: self._said(each, name, record, history) or usual for name, each in ESTIMATORS.items()}
+                for record in group
+            ]
+            first = stages[0]
+            for stage in stages:
+                for name, said in stage.items():
+                    scaled = SCALED.get(name) if stage is not first else None
+                    found[name].append(scaled_by_history(stage[scaled], first[name], first[scaled]) if scaled else said)
             if not self._choices.train_once:
-                history.add(record)
+                for record in group:
+                    history.add(record)
         return found
 
+    @staticmethod
+    def _said(estimator: Estimator, name: str, record: JobRecord, history: History) -> Estimate | None:
+        features = replace(record.features, width=record.tasks)
+        samples = record.durations_ms if name == "oracle" else record.durations_ms[: pilots_wanted(record.tasks)]
+        return estimator.estimate(features, history, samples)
 
-def _bag_of_maps(job: Job, record: JobRecord) -> Job:
-    stage = replace(job.dag.stages[0], durations_ms=record.durations_ms)
-    return replace(job, dag=Dag(job.dag.name, (stage,)), framework=Framework.MAPREDUCE)
+
+def _with_durations(job: Job, records: tuple[JobRecord, ...]) -> Job:
+    stages = tuple(
+        replace(stage, durations_ms=record.durations_ms) for stage, record in zip(job.dag.stages, records, strict=True)
+    )
+    framework = Framework.TEZ if len(stages) > 1 else Framework.MAPREDUCE
+    return replace(job, dag=Dag(job.dag.name, stages), framework=framework)
 
 
 def drawn_errors(count: int, generator: np.random.Generator) -> F64:
@@ -159,21 +207,8 @@ def _drawn(mean_ms: F64) -> Told:
     return Told(np.rint(np.maximum(mean_ms, 1.0)).astype(np.int64), np.full(len(mean_ms), -1))
 
 
-def _certain(said: list[Estimate], widths: I64) -> Told:
-    """Return what is told of jobs that need no pilots: a duration that is not too short, and no doubt.
-
-    Such is a job both ends of whose narrowed interval are of one level, or of which even the upper end comes no later
-    than pilots would. Of the others nothing is told.
-    """
-    mean = np.array([each.mean_ms for each in said])
-    spread = np.exp(CERTAIN * Z90 * np.array([each.wide_sigma for each in said]))
-    low, high = levels(mean / spread * widths), levels(mean * spread * widths)
-    certain = (low == high) | (high <= SAMPLING_LEVEL)
-    upper = np.rint(np.maximum(np.minimum(mean * spread, DURATION_MAX_MS), 1.0)).astype(np.int64)
-    return Told(np.where(certain, upper, -1), np.where(certain, 0, -1))
-
-
-def _told(said: list[Estimate]) -> Told:
+def _told(said: list[Estimate], *, wide: bool = False) -> Told:
     mean = np.array([max(each.mean_ms, 1.0) for each in said])
-    deviation = np.array([min(each.sigma, NO_IDEA) for each in said]) * mean
+    sigma = [each.wide_sigma if wide else each.sigma for each in said]
+    deviation = np.minimum(sigma, NO_IDEA) * mean
     return Told(np.rint(mean).astype(np.int64), np.rint(deviation).astype(np.int64))

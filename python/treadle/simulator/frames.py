@@ -24,10 +24,10 @@ START_MS: Final = 1_000_000_000
 
 
 class Told(NamedTuple):
-    """What is known of jobs before they run, by application."""
+    """What is known of jobs before they run, by stage: the first job's stages, then the second's."""
 
     duration_ms: I64
-    """Of a task."""
+    """Of a task; -1: nobody knows."""
     deviation_ms: I64
     """How uncertain that is; -1: nobody knows."""
 
@@ -48,6 +48,11 @@ class FrameWriter:
         self._started = False
         self._means: I64 | None = None
         self._deviations: I64 | None = None
+        rows = built.state.rows
+        stages = np.isin(rows["kind"], (RowKind.TASKS, RowKind.INSIDE))
+        self._stage_of_row = np.cumsum(stages) - 1
+        self._ahead = stages & (rows["parents"] > 0)
+        """Which rows are stages that were never asked for, and wait for others."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
         self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
         self._rack_names = racks
@@ -166,7 +171,10 @@ class FrameWriter:
         if len(itself):
             told.append(self._themselves(state, itself))
             if self._known is not None:
-                told.append(self._history(state, itself, self._known))
+                live = itself[state.apps["state"][itself] != AppState.FINISHED]
+                row = _ranges(state.apps["first_row"][live], state.apps["rows"][live])
+                row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
+                told.append(self._history(state, row, self._known))
         index = index[state.apps["state"][index] != AppState.FINISHED]
         if len(index):
             headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
@@ -212,6 +220,8 @@ class FrameWriter:
             return []
         rows = state.rows[row]
         ones = np.ones(len(row), np.uint8)
+        begun = row[self._ahead[row] & (rows["count"] > 0)]
+        self._ahead[begun] = False
         told: list[Event] = [
             events.Requests(
                 rows["app"],
@@ -228,6 +238,8 @@ class FrameWriter:
         near = row[(rows["places_dirty"] > 0) & (rows["count"] > 0)]
         if len(near):
             told.append(self._localities(state, near))
+        if self._known is not None and len(begun):
+            told.append(self._history(state, begun, self._known))
         return told
 
     def _localities(self, state: State, row: I32) -> events.Localities:
@@ -256,16 +268,12 @@ class FrameWriter:
             state.rows["app"][row], state.rows["key"][row], self._means[row], self._deviations[row], left
         )
 
-    @staticmethod
-    def _history(state: State, app: I32, known: Told) -> events.TaskEstimates:
-        """Tell what is known of the tasks of applications, but not how many they are."""
-        app = app[state.apps["state"][app] != AppState.FINISHED]
-        row = _ranges(state.apps["first_row"][app], state.apps["rows"][app])
-        row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
-        owner = state.rows["app"][row]
-        nobody = np.full(len(row), -1, np.int32)
+    def _history(self, state: State, row: I32, known: Told) -> events.TaskEstimates:
+        """Tell what is known of the tasks of rows; how many they are only until they are asked for."""
+        stage = self._stage_of_row[row]
+        tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)
         return events.TaskEstimates(
-            owner, state.rows["key"][row], known.duration_ms[owner], known.deviation_ms[owner], nobody
+            state.rows["app"][row], state.rows["key"][row], known.duration_ms[stage], known.deviation_ms[stage], tasks
         )
 
     def _lives(self, state: State) -> list[Event]:

@@ -82,26 +82,46 @@ def google_slearn(
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
-    _check(seed, jobs, nodes, cut, seen_share)
+    check_draw(seed, jobs, nodes, cut, seen_share)
+    history, later = split_trace(
+        path, cut=cut, unseen=unseen, tasks_max=tasks_max, seen_share=seen_share, tail_ms=tail_ms, progress=progress
+    )
+    if len(later) < jobs:
+        raise wrong(path, "", f"{jobs} jobs are to be drawn, but only {len(later)} are left after the cut")
+    chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
+    drawn = [later[at] for at in chosen]
+    first_ms = without_gap(drawn[0].submit_ms)
+    records = tuple(google_record(job, unseen) for job in drawn)
+    workload = arranged(
+        _job(job, record, slot, without_gap(job.submit_ms) - first_ms)
+        for job, record in zip(drawn, records, strict=True)
+    )
+    capacity = {name: nodes * amount for name, amount in slot.items()}
+    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), records)
+
+
+def split_trace(
+    path: Path,
+    *,
+    cut: float,
+    unseen: Unseen,
+    tasks_max: int,
+    seen_share: float,
+    tail_ms: int = 0,
+    progress: Progress | None = None,
+) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
+    """Return the history before the cut, and the jobs after it that may be drawn, in order of submission.
+
+    Raises:
+        WorkloadError: a table is missing or wrong.
+    """
     cut_ms = WINDOW_MS[0] + round(cut * (WINDOW_MS[1] - WINDOW_MS[0]))
     found = sorted(google_jobs(path, progress), key=lambda job: job.submit_ms)
     if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
     history = tuple(google_record(job, unseen) for job in found if job.submit_ms < cut_ms)
     later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
-    later = [job for job in later if _usable(job, tasks_max, seen_share)]
-    if len(later) < jobs:
-        raise wrong(path, "", f"{jobs} jobs are to be drawn, but only {len(later)} are left after the cut")
-    chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
-    drawn = [later[at] for at in chosen]
-    first_ms = _without_gap(drawn[0].submit_ms)
-    records = tuple(google_record(job, unseen) for job in drawn)
-    workload = arranged(
-        _job(job, record, slot, _without_gap(job.submit_ms) - first_ms)
-        for job, record in zip(drawn, records, strict=True)
-    )
-    capacity = {name: nodes * amount for name, amount in slot.items()}
-    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), records)
+    return history, [job for job in later if _usable(job, tasks_max, seen_share)]
 
 
 def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
@@ -133,12 +153,18 @@ def _job(job: GoogleJob, record: JobRecord, slot: Mapping[str, float], arrival_m
     return replace(found, dag=Dag(found.dag.name, (stage,)))
 
 
-def _without_gap(time_ms: int) -> int:
+def without_gap(time_ms: int) -> int:
+    """Return a time as if the part that is missing had not been; in it, time stands still."""
     start, end = GAP_MS
     return time_ms - max(0, min(time_ms, end) - start)
 
 
-def _check(seed: int, jobs: int, nodes: int, cut: float, seen_share: float) -> None:
+def check_draw(seed: int, jobs: int, nodes: int, cut: float, seen_share: float) -> None:
+    """Refuse what cannot be drawn.
+
+    Raises:
+        WorkloadError: an argument is out of its bounds.
+    """
     if seed < 0:
         raise WorkloadError(f"seed is {seed}; it must not be negative")
     if jobs < 2 or nodes < 1:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find
 from treadle.model.kernel.tasks import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
 from treadle.model.priorities import FAILED_MAP, REDUCE
+from treadle.policy.kernel.history import is_trusted, widest_ahead
 from treadle.policy.kernel.scratch import UNBOUNDED
 
 if TYPE_CHECKING:
     from treadle.model.types import F64, I32, Records
     from treadle.model.view import View
+    from treadle.policy.kernel.history import Trust
 
 NEVER: Final = 1 << 62
 UNKNOWN: Final = 0
@@ -23,9 +25,6 @@ THIN: Final = 3
 
 ACTIVE: Final = 1
 """`treadle.events.ApplicationState.ACTIVE`."""
-
-ERROR_MIN: Final = 1e-3
-"""No estimate counts for more certain than that."""
 
 HUNG_AGAIN_MS: Final = 1000
 """How often it is looked whether more pilots hang, once one may."""
@@ -94,21 +93,6 @@ def pending_of(view: View, app: int) -> int:
 
 
 @inner
-def is_trusted(view: View, app: int, deviation_max: float) -> bool:
-    """Say whether a task's duration was told well enough: with a deviation of at most so large a part of it; 0: no."""
-    if deviation_max <= 0.0:
-        return False
-    row = view.apps[app].first_row
-    while row >= 0:
-        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority) and view.rows[row].told >= 0:
-            at = view.rows[row].told
-            if view.told[at].duration_ms > 0 and view.told[at].deviation_ms >= 0:
-                return view.told[at].deviation_ms <= deviation_max * view.told[at].duration_ms
-        row = view.rows[row].next
-    return False
-
-
-@inner
 def asked_again(view: View, app: int) -> int:
     """Return how many maps are made again that ended as if they were done: by what is asked for, runs or has run."""
     count, row = 0, view.apps[app].first_row
@@ -160,11 +144,12 @@ def may_be_sampled(view: View, app: int, mapreduce: int, tez: int) -> bool:
 
 
 @kernel
-def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, deviation_max: float, new: I32) -> int:
+def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, trust: Trust, new: I32) -> int:
     """Note how wide jobs are and which are thin or trusted; list those that are to be sampled, return how many.
 
     ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
-    seem thin when its first asks come, and be found wide before it has begun more tasks than pilots.
+    seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
+    its widest stage, as far as that was told.
     """
     count = 0
     for app in range(size):
@@ -177,15 +162,15 @@ def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, d
             continue
         if phase == RUNS_PILOTS:
             # A live history is looked up beside the decisions and comes a tick after the first asks.
-            if is_trusted(view, app, deviation_max):
+            if is_trusted(view, app, trust):
                 view.apps[app].sampling = OPEN
                 view.apps[app].pilot_percent = 0.0
             continue
-        if view.apps[app].width < thin_limit:
+        if max(view.apps[app].width, widest_ahead(view, app)) < thin_limit:
             view.apps[app].sampling = THIN
         elif begun > 1 and phase == THIN:
             continue
-        elif is_trusted(view, app, deviation_max):
+        elif is_trusted(view, app, trust):
             view.apps[app].sampling = OPEN
         else:
             new[count] = app
@@ -406,49 +391,3 @@ def release_held(rows: Records) -> int:
             rows[row].done = rows[row].random = 0
             count += 1
     return count
-
-
-@inner
-def joined(pilots_ms: float, pilot_error: float, told_ms: float, told_error: float) -> float:
-    """Return two estimates of the same as one: their logarithms by inverse variance."""
-    weight = 1.0 / max(pilot_error, ERROR_MIN) ** 2
-    told_weight = 1.0 / max(told_error, ERROR_MIN) ** 2
-    return exp((weight * log(max(pilots_ms, 1.0)) + told_weight * log(told_ms)) / (weight + told_weight))
-
-
-@inner
-def is_sampled(view: View, app: int, priority: int) -> bool:
-    """Say whether pilots have told how long an application's tasks of this priority take; False if it is none (-1)."""
-    if app < 0 or view.apps[app].pilot_mean_ms < 0.0:
-        return False
-    return is_of_stage(view.apps[app].sampled_stage, priority)
-
-
-@kernel
-def pilot_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
-    """Set what pilots said for the asks and the tasks of the stage that they belong to."""
-    for row in range(rows):
-        if is_sampled(view, view.rows[row].application, view.rows[row].priority):
-            rows_ms[row] = view.apps[view.rows[row].application].pilot_mean_ms
-    for group in range(groups):
-        if is_sampled(view, view.groups[group].application, view.groups[group].priority):
-            groups_ms[group] = view.apps[view.groups[group].application].pilot_mean_ms
-
-
-@kernel
-def join_told(view: View, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
-    """Join what pilots said with what was told of the same keys; ``default_error`` where no deviation was told."""
-    for at in range(keys):
-        app, priority = view.told[at].application, view.told[at].priority
-        if priority < 0 or view.told[at].duration_ms <= 0 or not is_sampled(view, app, priority):
-            continue
-        told_ms = float(view.told[at].duration_ms)
-        error = default_error
-        if view.told[at].deviation_ms >= 0:
-            error = view.told[at].deviation_ms / told_ms
-        joint_ms = joined(view.apps[app].pilot_mean_ms, view.apps[app].pilot_error, told_ms, error)
-        if view.told[at].row >= 0:
-            rows_ms[view.told[at].row] = joint_ms
-        group = find(view.group_index, group_key(app, priority))
-        if group >= 0:
-            groups_ms[group] = joint_ms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.model.columns import ASSUMED, TOTAL, USED
 from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find
-from treadle.model.kernel.tasks import group_key
+from treadle.model.kernel.tasks import RUNS_PILOTS, group_key
 
 if TYPE_CHECKING:
     from treadle.model.types import F64, I64, U8, Records
@@ -127,27 +127,73 @@ def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64
 
 
 @inner
+def told_group(view: View, told: int) -> int:
+    """Return the group of the tasks of a key that something was told of, or -1."""
+    if view.told[told].priority < 0:
+        return -1
+    return find(view.group_index, group_key(view.told[told].application, view.told[told].priority))
+
+
+@inner
+def told_duration_ms(view: View, told: int, group: int, rows_ms: F64, groups_ms: F64, told_ms: F64) -> float:
+    """Return how long a task of a told key takes: as of its request row, else of its tasks, else as was told."""
+    if view.told[told].row >= 0:
+        return float(rows_ms[view.told[told].row])
+    return float(groups_ms[group] if group >= 0 else told_ms[told])
+
+
+@inner
+def demand_of_others(view: View, app: int, totals: F64) -> float:
+    """Return the largest demand of what an application asks for and runs; 0 if that is nothing."""
+    demand, row = 0.0, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].count > 0:
+            demand = max(demand, demand_of(view.capability, row, view.counted, totals))
+        row = view.rows[row].next
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0:
+            each = demand_of(view.group_amounts, group, view.counted, totals) / view.groups[group].running
+            demand = max(demand, each)
+        group = view.groups[group].next
+    return demand
+
+
+@inner
 def add_told(
-    view: View, keys: int, rows_ms: F64, groups_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64
+    view: View,
+    keys: int,
+    rows_ms: F64,
+    groups_ms: F64,
+    told_ms: F64,
+    default_ms: float,
+    totals: F64,
+    work: F64,
+    time_ms: F64,
 ) -> None:
-    """Add the tasks of keys of which it was told how many have not ended; mark the groups that these cover."""
+    """Add the tasks of keys of which it was told how many have not ended; mark the groups that these cover.
+
+    The demands of what was not asked for yet are not known: it counts in time alone. Of an application that the gate
+    has looked at it is taken to demand as much as the most demanding of what is asked for, once pilots have ended.
+    """
     for told in range(keys):
         app = view.told[told].application
         if app < 0 or view.told[told].tasks < 0:
             continue
-        group = -1
-        if view.told[told].priority >= 0:
-            group = find(view.group_index, group_key(app, view.told[told].priority))
-        duration_ms = float(view.told[told].duration_ms)
-        if view.told[told].row >= 0:
-            duration_ms = rows_ms[view.told[told].row]
-        elif group >= 0:
-            duration_ms = groups_ms[group]
+        ahead = view.told[told].priority < 0
+        if ahead and view.apps[app].sampling == RUNS_PILOTS:
+            continue
+        group = told_group(view, told)
         if group >= 0:
             view.groups[group].covered = 1
+        duration_ms = told_duration_ms(view, told, group, rows_ms, groups_ms, told_ms)
         left_ms = view.told[told].tasks * or_default(duration_ms, default_ms)
         time_ms[app] += left_ms
-        work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
+        if ahead:
+            if view.apps[app].sampling > 0:
+                work[app] += left_ms * demand_of_others(view, app, totals)
+        else:
+            work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
 
 
 @inner
@@ -174,6 +220,7 @@ def add_work(
     groups: int,
     rows_ms: F64,
     groups_ms: F64,
+    told_ms: F64,
     default_ms: float,
     totals: F64,
     now_ms: int,
@@ -187,7 +234,7 @@ def add_work(
     before. A task that has run longer than expected counts as about to end.
     """
     add_asks(view, rows, rows_ms, default_ms, totals, work, time_ms)
-    add_told(view, keys, rows_ms, groups_ms, default_ms, totals, work, time_ms)
+    add_told(view, keys, rows_ms, groups_ms, told_ms, default_ms, totals, work, time_ms)
     add_running(view, groups, groups_ms, default_ms, totals, now_ms, work, time_ms)
     for app in range(len(work)):
         work[app] = max(work[app], 0.0)
@@ -196,18 +243,39 @@ def add_work(
 
 @kernel
 def add_whole(
-    view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64, default_ms: float, whole_ms: F64
+    view: View,
+    rows: int,
+    keys: int,
+    groups: int,
+    rows_ms: F64,
+    groups_ms: F64,
+    told_ms: F64,
+    default_ms: float,
+    whole_ms: F64,
 ) -> None:
-    """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says."""
+    """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says.
+
+    If it was told how many tasks of a key have not ended, these count for those that are asked for and run.
+    """
     for row in range(rows):
-        app = view.rows[row].application
-        if app >= 0:
+        app, told = view.rows[row].application, view.rows[row].told
+        if app >= 0 and (told < 0 or view.told[told].tasks < 0):
             whole_ms[app] += view.rows[row].count * or_default(rows_ms[row], default_ms)
+    for told in range(keys):
+        app = view.told[told].application
+        if app >= 0 and view.told[told].tasks >= 0:
+            group = told_group(view, told)
+            if group >= 0:
+                view.groups[group].covered = 1
+            duration_ms = told_duration_ms(view, told, group, rows_ms, groups_ms, told_ms)
+            whole_ms[app] += view.told[told].tasks * or_default(duration_ms, default_ms)
     for group in range(groups):
         app = view.groups[group].application
         if app >= 0:
-            tasks = view.groups[group].running + view.groups[group].ended
+            tasks = view.groups[group].ended
+            tasks += 0 if view.groups[group].covered else view.groups[group].running
             whole_ms[app] += tasks * or_default(groups_ms[group], default_ms)
+        view.groups[group].covered = 0
 
 
 @kernel
