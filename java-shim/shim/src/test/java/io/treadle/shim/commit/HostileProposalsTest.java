@@ -16,9 +16,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -34,16 +39,19 @@ import org.junit.jupiter.api.Test;
 class HostileProposalsTest {
   private static final int ROUNDS = 100;
   private static final int PROPOSALS = 200;
+  private static final int STRICT = 5;
 
   private final Random random = new Random(3);
   private final List<MockNM> nodes = new ArrayList<>();
   private final List<MockAM> ams = new ArrayList<>();
+  private MockAM cat;
   private ClusterFixture cluster;
   private Proposer proposer;
 
   @BeforeEach
   void startCluster() throws Exception {
-    cluster = ClusterFixture.cluster().label("gpu", true, "n4").label("spare", false, "n5")
+    cluster = ClusterFixture.cluster().queues("root", "a,b,c").capacity("root.a", 40).capacity("root.c", 10)
+        .label("gpu", true, "n4").label("spare", false, "n5")
         .set("root.accessible-node-labels", "*")
         .set("root.accessible-node-labels.gpu.capacity", "100")
         .set("root.accessible-node-labels.spare.capacity", "100")
@@ -62,6 +70,10 @@ class HostileProposalsTest {
     }
     ams.add(cluster.startAm(cluster.submit("b", "bob", 1024), nodes.get(3)));
     cluster.submit("b", "bob", 4096);
+    cat = cluster.startAm(cluster.submit("c", "cat", 1024), nodes.get(3));
+    ams.get(1).allocate(AllocateRequest.newInstance(0, 0, Collections.emptyList(), Collections.emptyList(),
+        ResourceBlacklistRequest.newInstance(Collections.singletonList("n2"), Collections.emptyList())));
+    proposer.indices().of((ApplicationAttemptId) null);
     nameEverything();
   }
 
@@ -100,6 +112,31 @@ class HostileProposalsTest {
     nameEverything();
   }
 
+  /** Ann asks for a container on one node and nowhere else. */
+  private void askStrictly() throws Exception {
+    List<ResourceRequest> asks = new ArrayList<>();
+    for (String name : new String[] {"n0", "/default-rack", "*"}) {
+      asks.add(ResourceRequest.newBuilder().priority(Priority.newInstance(STRICT)).resourceName(name).numContainers(1)
+          .capability(Resource.newInstance(1024, 1)).relaxLocality("n0".equals(name)).build());
+    }
+    ams.get(2).allocate(asks, Collections.emptyList());
+  }
+
+  /** For a moment without an engine the stock scheduler reserves a node for what fits on none. */
+  private void stockReserves() throws Exception {
+    List<ContainerId> back = new ArrayList<>();
+    for (RMContainer container : cluster.scheduler().getApplicationAttempt(cat.getApplicationAttemptId())
+        .getLiveContainers()) {
+      if (!container.isAMContainer()) {
+        back.add(container.getContainerId());
+      }
+    }
+    cat.allocate("*", 4096, 1, back);
+    cluster.scheduler().setClosed(false);
+    cluster.heartbeatAll();
+    cluster.scheduler().setClosed(true);
+  }
+
   private int any(int bound) {
     switch (random.nextInt(20)) {
       case 0:
@@ -115,26 +152,36 @@ class HostileProposalsTest {
   void noLimitIsBroken() throws Exception {
     Set<Fate> seen = EnumSet.noneOf(Fate.class);
     NamedIndices names = proposer.indices();
+    Reservations reservations = new Reservations(cluster.scheduler(), CommitListener.NONE);
     for (int round = 0; round < ROUNDS; round++) {
       applicationsMove();
-      for (int i = 0; i < PROPOSALS; i++) {
+      askStrictly();
+      if (round % 10 == 3) {
+        stockReserves();
+      }
+      names.toldLater(round % 10 == 7 ? 2 * Proposer.NODE_STALE_MS : 0);
+      for (int i = 0; i < PROPOSALS; i += 2) {
         int application = any(names.applications());
         int keys = application >= 0 && application < names.applications() ? names.requestKeys(application) : 1;
-        proposer.add(application, any(keys), any(names.nodes()));
+        int key = any(keys);
+        int node = any(names.nodes());
+        proposer.add(application, key, node).add(application, key, node);
       }
       CommitResult result = proposer.limit(PROPOSALS - 5).commit();
       for (int i = 0; i < PROPOSALS; i++) {
         seen.add(result.fate(i));
         assertEquals(result.fate(i) == Fate.COMMITTED, result.container(i) != null);
       }
+      reservations.releaseAll();
       assertEquals("", new Books(cluster.scheduler()).mistakes(), "round " + round);
       assertQueuesWithinLimits(cluster.scheduler().getRootQueue());
       assertUsersWithinLimits(3 * 1024);
       assertEquals(0, result.count(Fate.INTERNAL_ERROR));
     }
-    Set<Fate> expected = EnumSet.of(Fate.COMMITTED, Fate.NEGATIVE, Fate.OUT_OF_RANGE, Fate.FINISHED_ATTEMPT,
-        Fate.INACTIVE_APPLICATION, Fate.UNKNOWN_NODE, Fate.UNKNOWN_REQUEST, Fate.NO_PENDING_ASK,
-        Fate.WRONG_PARTITION, Fate.NODE_FULL, Fate.OVER_BATCH, Fate.USER_LIMIT);
+    Set<Fate> expected = EnumSet.of(Fate.COMMITTED, Fate.NEGATIVE, Fate.OUT_OF_RANGE, Fate.UNKNOWN_APPLICATION,
+        Fate.FINISHED_ATTEMPT, Fate.INACTIVE_APPLICATION, Fate.UNKNOWN_REQUEST, Fate.NO_PENDING_ASK, Fate.DUPLICATE,
+        Fate.UNKNOWN_NODE, Fate.NODE_STALE, Fate.NODE_RESERVED, Fate.BLACKLISTED, Fate.WRONG_PARTITION, Fate.LOCALITY,
+        Fate.NODE_FULL, Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.OVER_BATCH);
     expected.removeAll(seen);
     assertEquals(Collections.emptySet(), expected, "fates that were never given");
   }
