@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
 from treadle.model.scripted import small_cluster
-from treadle.policy.file_parts import PartFailure, PartStoppedError
+from treadle.policy.file_parts import PartFailure
 
 DEFAULT = "gate=all share=capacity order=queue fit=packing estimate=none"
 
@@ -119,7 +120,9 @@ def test_parts_draw_at_random_by_the_seed(read: Read) -> None:
 
 
 @pytest.mark.parametrize("part", ["gate", "share", "order", "fit", "estimate"])
-@pytest.mark.parametrize("body", ["raise KeyError('no')", "return [float('nan')]", "return [1.0] * 1000"])
+@pytest.mark.parametrize(
+    "body", ["raise KeyError('no')", "raise BaseException('no')", "return [float('nan')]", "return [1.0] * 1000"]
+)
 def test_a_part_that_fails_is_replaced_within_the_same_decide(read: Read, part: str, body: str) -> None:
     engine = Engine(read(**{part: body}))
     engine.apply(small_cluster(nodes=2, applications=2))

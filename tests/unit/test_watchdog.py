@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.policy.file_parts import PartStoppedError
+from treadle.config.part_files import PartStoppedError
 from treadle.sidecar.watchdog import Watchdog
 
 

@@ -29,11 +29,9 @@ def policy() -> None:
 def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.config.installing import find_policy
-    from treadle.sidecar.live import read_live_settings
 
     found = find_policy(file)
-    settings = read_live_settings(found)
-    typer.echo(f"{found}: right: {settings.policy.name()}")
+    typer.echo(f"{found}: right: {_checked(found)}")
 
 
 @app.command()
@@ -92,10 +90,9 @@ def use(
     from treadle.cli import _take_over
     from treadle.config.installing import find_policy, replace_file
     from treadle.errors import UserError
-    from treadle.sidecar.live import read_live_settings
 
     found = find_policy(file)
-    wanted = read_live_settings(found).policy.name()
+    wanted = _checked(found)
     target = config if config is not None else _take_over.configured_file(rm)
     before = target.read_text("utf-8") if target.is_file() else None
     previous = replace_file(target, _text(found))
@@ -116,6 +113,18 @@ def use(
             raise UserError(f"{error}\n{target} is as it was before") from error
         raise
     typer.echo(f"the cluster runs {wanted}")
+
+
+def _checked(file: Path) -> str:
+    """Return the name of a policy that is right; a user's code runs in another process, and not for ever."""
+    from treadle.config.reader import peek_source
+    from treadle.sidecar.live import read_live_settings
+    from treadle.sidecar.trial import check_apart
+
+    source = peek_source(file)
+    if source is not None and source.part_files:
+        return check_apart(file)
+    return read_live_settings(file).policy.name()
 
 
 def _text(file: Path) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import stat
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -32,6 +33,10 @@ METHODS: Final = {
     "estimate": ("durations_ms", "milliseconds for each request, NaN where nothing is known"),
 }
 """For each kind of part the method that a class in a file must have besides its constructor, and what it returns."""
+
+
+class PartStoppedError(BaseException):
+    """Raised in a part from outside because it takes too long; no Exception, so that no part catches it by accident."""
 
 
 class PartFileError(Exception):
@@ -114,6 +119,16 @@ class EstimateFilePart(FilePart):
     )
 
 
+def interrupts(error: BaseException) -> bool:
+    """Is it something that was done to this process, and not what a part's own code raised?
+
+    Parts may raise anything: what libraries raise for a failure of theirs is not always an Exception.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return threading.current_thread() is threading.main_thread()
+    return isinstance(error, PartStoppedError)
+
+
 def where(error: BaseException, path: str) -> str:
     """Return ``my_part.py:12: ZeroDivisionError: division by zero`` for what went wrong in a part's file."""
     lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == path]
@@ -145,7 +160,9 @@ def _find(path: Path, source: bytes, name: str) -> type[Any]:
     sys.modules[module.__name__] = module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 (to run a user's code is the purpose)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if interrupts(error):
+            raise
         raise PartFileError("path", f"{where(error, str(path))}; put it right") from error
     classes = sorted(
         key for key, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__

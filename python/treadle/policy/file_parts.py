@@ -13,7 +13,15 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from treadle.config.part_files import METHODS, EstimateFilePart, FilePart, KeyedFilePart, where
+from treadle.config.part_files import (
+    METHODS,
+    EstimateFilePart,
+    FilePart,
+    KeyedFilePart,
+    PartStoppedError,
+    interrupts,
+    where,
+)
 from treadle.config.parts import PARTS
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, U8, Records
@@ -68,10 +76,6 @@ class EstimateByHand(Protocol):
         """Return how long a container of each of ``moment.requests`` will run; NaN where that is not known."""
 
 
-class PartStoppedError(BaseException):
-    """Raised in a part from outside because it takes too long; no Exception, so that no part catches it by accident."""
-
-
 class PartFailure(Exception):  # noqa: N818 (it is told, not handled)
     """A part from a file raised something, returned what it may not return, or was stopped."""
 
@@ -123,7 +127,9 @@ class Calls:
             return self._watch(parameters.make)
         except PartStoppedError as error:
             raise PartFailure(part, parameters.label, "its constructor took too long", stopped=True) from error
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if interrupts(error):
+                raise
             raise PartFailure(part, parameters.label, where(error, parameters.path)) from error
 
     def ask(self, part: str, parameters: FilePart, function: Callable[[Moment], Any], moment: Moment) -> Any:
@@ -141,7 +147,9 @@ class Calls:
         except PartStoppedError as error:
             text = f"{where(error, parameters.path).partition(': ')[0]}: took too long and was stopped"
             raise PartFailure(part, label, text, number, stopped=True) from error
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if interrupts(error):
+                raise
             raise PartFailure(part, label, where(error, parameters.path), number) from error
 
 

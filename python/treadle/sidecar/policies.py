@@ -16,17 +16,19 @@ from threading import Lock, Thread
 from typing import Final
 
 from treadle.config.errors import ConfigError, Problem
+from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.settings import Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
-from treadle.policy.file_parts import PartFailure, PartStoppedError
+from treadle.policy.file_parts import PartFailure
 from treadle.sidecar.live import has_file_parts, read_live_settings
 from treadle.sidecar.memory import PolicyMemory, state_folder
 from treadle.sidecar.plans import open_plans
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.teller import LiveTeller, Tellers
+from treadle.sidecar.trial import check_apart
 from treadle.sidecar.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
@@ -87,6 +89,8 @@ class LivePolicies:
         if reason:
             text = f"a part failed ({reason}) and nothing has changed since; change it, or run `treadle policy use`"
             raise ConfigError(str(self._config), [Problem(0, "policy", text)])
+        if source is not None and source.part_files:
+            check_apart(Path(source.file))
         with self._read_lock:
             self._read_watch.begin()
             return self._read()
@@ -172,7 +176,7 @@ def _beside(read: Callable[[], Settings]) -> Future[Settings]:
     def run() -> None:
         try:
             future.set_result(read())
-        except Exception as error:
+        except BaseException as error:  # what is not told would be waited for without an end
             future.set_exception(error)
 
     Thread(target=run, name="settings", daemon=True).start()

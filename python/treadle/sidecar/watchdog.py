@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from treadle.policy.file_parts import PartStoppedError
+from treadle.config.part_files import PartStoppedError
 
 T = TypeVar("T")
 

@@ -1,0 +1,63 @@
+"""Parts from files are tried out in a process of their own before a command or a sidecar runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.config.errors import ConfigError
+from treadle.sidecar.memory import PolicyMemory
+from treadle.sidecar.policies import LivePolicies
+from treadle.sidecar.trial import check_apart
+
+GOOD = "class Mine:\n    def keys(self, moment):\n        return moment.applications['id'] * 1.0\n"
+
+
+def policy(folder: Path, part: str) -> Path:
+    (folder / "mine.py").write_text(part)
+    file = folder / "treadle.yaml"
+    file.write_text("policy:\n  order: {kind: file, path: mine.py, class: Mine}\n")
+    return file
+
+
+def test_a_part_that_is_right_may_print_what_it_likes(tmp_path: Path) -> None:
+    assert "order=mine.py:Mine" in check_apart(policy(tmp_path, f"print('loaded')\n{GOOD}"))
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("import os; os._exit(0)", "a part ended the process that tried it out (exit code 0)"),
+        ("import signal, os; os.kill(os.getpid(), signal.SIGSEGV)", "a part ended the process that tried it out"),
+        ("raise BaseException('panic')", "mine.py:1: BaseException: panic; put it right"),
+        ("raise ValueError('no')", "mine.py:1: ValueError: no; put it right"),
+    ],
+)
+def test_a_part_that_ends_badly_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, said: str
+) -> None:
+    file = policy(tmp_path, f"{first}\n{GOOD}")
+    assert run(["policy", "check", str(file)]) == 2
+    assert f"{file}:2: policy.order.path: " in capsys.readouterr().err or first.startswith("import")
+    with pytest.raises(ConfigError) as refused:
+        check_apart(file)
+    assert said in str(refused.value)
+
+
+def test_a_part_that_sleeps_for_ever_in_c_is_refused_and_its_process_ended(tmp_path: Path) -> None:
+    file = policy(tmp_path, f"import time; time.sleep(100_000)\n{GOOD}")
+    with pytest.raises(ConfigError, match="takes longer than 4 s to load and to be tried out"):
+        check_apart(file, 4.0)
+
+
+def test_a_sidecar_refuses_a_changed_part_that_would_end_it(tmp_path: Path) -> None:
+    file = policy(tmp_path, GOOD)
+    live = LivePolicies(file, PolicyMemory(tmp_path / "state"))
+    assert "mine.py:Mine" in live.start().policy.name()
+    (tmp_path / "mine.py").write_text(f"import os; os._exit(0)\n{GOOD}")
+    with pytest.raises(ConfigError, match="a part ended the process"):
+        live.read()
+    (tmp_path / "mine.py").write_text(GOOD + "\n")
+    assert "mine.py:Mine" in live.read().policy.name()
