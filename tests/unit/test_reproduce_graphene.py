@@ -17,10 +17,10 @@ from treadle.reproduce import graphene, graphene_jobs, graphene_offline
 from treadle.reproduce.graphene import Experiment, Outcome, Sizes
 from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
-from treadle.reproduce.graphene_online import gaps_percent, run_scheme
+from treadle.reproduce.graphene_online import Plans, gaps_percent, run_scheme
 from treadle.reproduce.graphene_parts import Part
 from treadle.reproduce.graphene_report import report_of
-from treadle.reproduce.graphene_schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, SCHEMES
+from treadle.reproduce.graphene_schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
 from treadle.workload.job import Workload
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
@@ -62,6 +62,18 @@ def test_equal_seeds_give_equal_jobs_and_results() -> None:
     first, again = (run_scheme(jobs(), GRAPHENE, MIX, 1) for _ in range(2))
     assert first.completion_ms.tolist() == again.completion_ms.tolist()
     assert jobs(2).jobs[0].arrival_ms != jobs().jobs[0].arrival_ms
+
+
+def test_plans_are_made_once_for_all_schemes() -> None:
+    plans: Plans = {}
+    first, second = (run_scheme(jobs(), scheme, MIX, 1, plans=plans) for scheme in (GRAPHENE, ORDER_CAPACITY))
+    assert [source.planned for source in plans.values()] == [4]
+    assert first.completion_ms.tolist() == run_scheme(jobs(), GRAPHENE, MIX, 1).completion_ms.tolist()
+    assert second.completion_ms.tolist() == run_scheme(jobs(), ORDER_CAPACITY, MIX, 1).completion_ms.tolist()
+
+
+def test_the_engine_decides_as_often_as_is_said() -> None:
+    assert run_scheme(jobs(), BFS, MIX, 1, tick_ms=7000).mean_s > run_scheme(jobs(), BFS, MIX, 1).mean_s
 
 
 def test_a_batch_comes_earlier_and_is_the_same_otherwise() -> None:

@@ -39,6 +39,9 @@ def graphene(
     load: Annotated[
         float, typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do.")
     ] = 0.6,
+    tick_ms: Annotated[
+        int, typer.Option(min=1, max=60_000, help="How often the engine decides; a longer one is faster to simulate.")
+    ] = 100,
     part: Annotated[
         list[Part] | None, typer.Option(help="Run this part alone; may be given several times (docs/graphene.md).")
     ] = None,
@@ -54,7 +57,7 @@ def graphene(
         plot_folder(plot)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
-    sizes = Sizes(jobs, load, alone=5 if quick else 20, sweep_jobs=max(2, jobs // 2), parts=parts)
+    sizes = Sizes(jobs, load, tick_ms, alone=5 if quick else 20, sweep_jobs=max(2, jobs // 2), parts=parts)
     outcomes, offline, swept = _run(
         tpch, sizes, range(first_seed, first_seed + (seeds or (1 if quick else SEEDS))), quick, console
     )

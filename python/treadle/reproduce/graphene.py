@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from treadle.dag.generate import Shape, generate
 from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.reproduce.graphene_offline import Progress
-from treadle.reproduce.graphene_online import Result, run_scheme
+from treadle.reproduce.graphene_online import TICK_MS, Result, run_scheme
 from treadle.reproduce.graphene_parts import Part
 from treadle.reproduce.graphene_schemes import (
     BFS,
@@ -47,6 +48,8 @@ class Sizes:
 
     jobs: int = 40
     load: float = 0.6
+    tick_ms: int = TICK_MS
+    """How often the engine decides."""
     alone: int = 20
     """DAGs that run alone by wrong plans."""
     sweep_jobs: int = 20
@@ -92,6 +95,7 @@ class Experiment:
         """
         self._sizes = sizes
         self._progress = progress
+        self._run = partial(run_scheme, plans={}, tick_ms=sizes.tick_ms)
         self._shapes: dict[str, tuple[JobShape, Mix]] = {}
         if tpch is not None:
             mix = Mix(TPCH_MACHINES)
@@ -142,7 +146,7 @@ class Experiment:
         queues: Sequence[str] = ("one",),
     ) -> dict[str, Result]:
         return {
-            scheme.name: run_scheme(jobs, scheme, mix, seed, queues=queues, progress=self._progress, title=title)
+            scheme.name: self._run(jobs, scheme, mix, seed, queues=queues, progress=self._progress, title=title)
             for scheme in schemes
         }
 
@@ -160,7 +164,7 @@ class Experiment:
             believed = misjudged(jobs, factor, outcome.seed)
             for scheme in (TETRIS, GRAPHENE):
                 title = f"durations off {factor:g} times: "
-                outcome.wrong[f"{scheme.name} {factor:g}"] = run_scheme(
+                outcome.wrong[f"{scheme.name} {factor:g}"] = self._run(
                     jobs, scheme, mix, outcome.seed, believed=believed, progress=self._progress, title=title
                 )
 
@@ -176,10 +180,10 @@ class Experiment:
             job = Job("alone", 0, generate(seed, ALONE).dag, Framework.TEZ, queue="one")
             jobs = arranged([job])
             wrong = misjudged(jobs, 10.0, seed)
-            found["no plan"].append(run_scheme(jobs, TETRIS, mix, seed).makespan_ms)
-            found["right"].append(run_scheme(jobs, GRAPHENE, mix, seed).makespan_ms)
-            found["wrong"].append(run_scheme(jobs, GRAPHENE, mix, seed, believed=wrong).makespan_ms)
-            found["wrong, kept"].append(run_scheme(jobs, never, mix, seed, believed=wrong).makespan_ms)
+            found["no plan"].append(self._run(jobs, TETRIS, mix, seed).makespan_ms)
+            found["right"].append(self._run(jobs, GRAPHENE, mix, seed).makespan_ms)
+            found["wrong"].append(self._run(jobs, GRAPHENE, mix, seed, believed=wrong).makespan_ms)
+            found["wrong, kept"].append(self._run(jobs, never, mix, seed, believed=wrong).makespan_ms)
         outcome.alone = found
 
     def _sweep(self, outcome: Outcome) -> None:

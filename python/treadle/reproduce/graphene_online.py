@@ -11,15 +11,21 @@ import numpy as np
 from treadle.dag.dag import Dag
 from treadle.dag.generate import RESOURCES
 from treadle.model.types import F64
+from treadle.planner.online import PlanSource
 from treadle.reproduce.graphene_jobs import Mix
 from treadle.reproduce.graphene_offline import Progress
 from treadle.reproduce.graphene_schemes import Scheme
+from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run, Simulation
 from treadle.simulator.state import AppState
 from treadle.workload.job import Workload
 
 TICK_MS: Final = 100
+REMEMBERED: Final = 10_000
+"""Plans kept between schemes."""
+Plans = dict[tuple[int, int], PlanSource]
+"""What made plans so far, by machines and schedules."""
 WINDOWS_S: Final = (10, 60, 240)
 """Over which fairness is compared; the paper's three are lost."""
 
@@ -58,7 +64,7 @@ def gaps_percent(ours: Result, theirs: Result) -> F64:
     return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
 
 
-def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",)) -> Scenario:
+def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> Scenario:
     """Return a cluster of alike nodes of which everything is heard at once; Tez starts no task early.
 
     Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
@@ -83,7 +89,7 @@ def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",)) -> S
                 "tez_max_fraction": 1.0,
                 "tez_reuse": False,
             },
-            "decision": {"tick_ms": TICK_MS, "idle_ms": 2**40},
+            "decision": {"tick_ms": tick_ms, "idle_ms": 2**40},
             "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
             "report": {"window_s": min(WINDOWS_S) if len(queues) > 1 else 1e6, "windows_max": 100_000},
         }
@@ -100,11 +106,30 @@ def run_scheme(
     believed: Sequence[Dag | None] | None = None,
     progress: Progress | None = None,
     title: str = "",
+    plans: Plans | None = None,
+    tick_ms: int = TICK_MS,
 ) -> Result:
-    """Run jobs under a scheme; ``believed`` are the DAGs that it plans and orders jobs by."""
-    simulation = Simulation(
-        scenario_of(mix, scheme, queues), workload, scheme.settings(seed), seed, check=False, believed=believed
-    )
+    """Run jobs under a scheme.
+
+    Args:
+        workload: the jobs
+        scheme: what orders and places them
+        mix: has the machines
+        seed: of the engine
+        queues: that the jobs come to
+        believed: the DAGs that the scheme plans and orders jobs by
+        progress: told how far it is
+        title: of what is told
+        plans: made by other schemes; what this one makes is added
+        tick_ms: how often the engine decides
+    """
+    scenario, settings = scenario_of(mix, scheme, queues, tick_ms), scheme.settings(seed)
+    source = None
+    if plans is not None and settings.plans.schedules:
+        machines = planned_machines(scenario, settings.plans.cluster_share)
+        made = PlanSource(machines, settings.plans.schedules, REMEMBERED)
+        source = plans.setdefault((machines.count, settings.plans.schedules), made)
+    simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
 
     def report(finished: int, jobs: int, _now_ms: int) -> None:
         if progress is not None:

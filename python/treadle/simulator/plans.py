@@ -26,14 +26,21 @@ SUBMITTED: Final = (AppState.PENDING, AppState.STARTING, AppState.RUNNING)
 
 
 def plans_of(
-    scenario: Scenario, workload: Workload, settings: Plans, believed: Sequence[Dag | None] | None
+    scenario: Scenario,
+    workload: Workload,
+    settings: Plans,
+    believed: Sequence[Dag | None] | None,
+    source: PlanSource | None = None,
 ) -> FollowedPlans | None:
-    """Return what plans a simulation's jobs; None where nothing asks for it."""
+    """Return what plans a simulation's jobs, by plans of a ``source`` if there is one; None if nothing asks for it."""
     if settings.schedules == 0 and scenario.frameworks.tez_order == "natural" and believed is None:
         return None
     known = tuple(job.dag for job in workload.jobs) if believed is None else tuple(believed)
     dags = tuple(dag if job.framework is Framework.TEZ else None for job, dag in zip(workload.jobs, known, strict=True))
-    return FollowedPlans(planned_machines(scenario, settings.cluster_share), dags, settings, scenario)
+    if source is None:
+        machines = planned_machines(scenario, settings.cluster_share)
+        source = PlanSource(machines, settings.schedules, settings.remembered)
+    return FollowedPlans(source, dags, settings, scenario)
 
 
 def planned_machines(scenario: Scenario, share: float) -> Machines:
@@ -80,9 +87,9 @@ class _Followed:
 class FollowedPlans:
     """The plans of all jobs."""
 
-    def __init__(self, machines: Machines, dags: Sequence[Dag | None], settings: Plans, scenario: Scenario) -> None:
-        """Begin with no plan; ``dags`` are what is believed of the jobs, None of those that are not planned."""
-        self.source = PlanSource(machines, settings.schedules, settings.remembered)
+    def __init__(self, source: PlanSource, dags: Sequence[Dag | None], settings: Plans, scenario: Scenario) -> None:
+        """Follow no plan yet; ``dags`` are what is believed of the jobs, None of those that are not planned."""
+        self.source = source
         self._dags = dags
         self._settings = settings
         self._order = scenario.frameworks.tez_order

@@ -13,6 +13,7 @@ from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
 from treadle.events import Fate
+from treadle.planner.online import PlanSource
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built, build
 from treadle.simulator.frames import START_MS, Told
@@ -92,6 +93,7 @@ class Simulation:
         check: bool = True,
         told: Told | None = None,
         believed: Sequence[Dag | None] | None = None,
+        source: PlanSource | None = None,
     ) -> None:
         """Make everything ready.
 
@@ -104,12 +106,13 @@ class Simulation:
             told: what the engine is told of each job's tasks when it comes, the jobs in the workload's order
             believed: the DAG that each job is planned by, in the workload's order, and whose durations the estimate
                 `told` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
+            source: makes the plans, for the same machines and settings; what it remembers is not planned again
 
         Raises:
             UserError: the scenario and the jobs do not go together.
         """
         self._scenario = scenario
-        self.plans = plans_of(scenario, workload, settings.plans, believed)
+        self.plans = plans_of(scenario, workload, settings.plans, believed, source)
         self.built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)
         self.engine = Engine(settings)
         oracle = settings.policy.estimate.kind.name == "told"
