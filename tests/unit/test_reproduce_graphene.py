@@ -188,6 +188,7 @@ def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.M
         graphene_offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
     )
     arguments = ["graphene", "--tpch", str(TPCH), "--quick", "--jobs", "2"]
+    arguments += [f"--part={name}" for name in ("online", "queues", "offline")]
     arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
