@@ -17,7 +17,7 @@ def engine_command(
     policy: Annotated[
         list[Path] | None, typer.Option(help="A treadle.yaml to measure; without any all of --policies.")
     ] = None,
-    policies: Annotated[Path, typer.Option(help="A folder of ready-made policies.")] = Path("conf/policies"),
+    policies: Annotated[Path | None, typer.Option(help="A folder of policies; without it the ready-made ones.")] = None,
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes; 100, 1,000, 5,000 and 20,000 if not given.")] = None,
     rows: Annotated[list[int] | None, typer.Option(help="Request rows; 100, 1,000 and 10,000 if not given.")] = None,
     leaves: Annotated[list[int] | None, typer.Option(help="Leaf queues; 1 and 1,000 if not given.")] = None,
@@ -37,12 +37,14 @@ def engine_command(
     from treadle.bench.engine_report import figures_table, growth_table, write_plots
     from treadle.bench.errors import BenchError
     from treadle.bench.plot import load_pyplot
+    from treadle.config.installing import ready_made
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
     if plot is not None:
         load_pyplot()
-    found = engine_run.load_policies(policy or sorted(policies.glob("*.yaml")))
+    ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
+    found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick)
     console = Console(stderr=True)
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:

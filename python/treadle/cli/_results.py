@@ -37,6 +37,17 @@ def write_json(file: Path, document: object) -> None:
         file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def check_writable(option: str, file: Path) -> None:
+    """See, before long work, that a file of results can be written; what it holds stays.
+
+    Raises:
+        UserError: it cannot.
+    """
+    with writing(option, file, "file"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("a", encoding="utf-8").close()
+
+
 def check_plotting() -> None:
     """See that plots can be drawn at all; before long work, and before a module that needs matplotlib is imported.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import writing
+from treadle.cli._results import check_writable, writing
 from treadle.demo.display import Display
 from treadle.demo.jobs import spark_home
 from treadle.demo.run import run_demo
@@ -28,9 +28,7 @@ def demo(
     """Run unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
     spark_home()  # better missing now than in a minute
     target = json_file or build_folder() / "demo.json"
-    with writing("--json", target, "file"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
+    check_writable("--json", target)
     console = console_for_tables()
     with terminable(), Display(console) as display:
         report = run_demo((folder or build_folder() / "demo").resolve(), display.say, display.show)

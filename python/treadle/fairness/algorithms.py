@@ -13,9 +13,13 @@ from treadle.fairness.tree import Tree, flattened
 
 __all__ = ["ALGORITHMS", "Allocation", "allocate_fluid", "capacity_rule", "churn"]
 
-ALGORITHMS = ("hdrf", "hdrf-static", "drf-flat", "drf-naive", "capacity")
-"""Dynamic H-DRF; the paper's definition of the static allocation; collapsed hierarchies; naive H-DRF; and used over
-guaranteed capacity, as YARN's CapacityScheduler orders its queues."""
+ALGORITHMS = ("hdrf", "hdrf-static", "hdrf-dynamic", "drf-flat", "drf-naive", "capacity")
+"""H-DRF filled from empty; the paper's definition of the static allocation; where H-DRF ends as tasks end; collapsed
+hierarchies; naive H-DRF as tasks end; and used over guaranteed capacity, as YARN's CapacityScheduler orders
+its queues."""
+
+AS_TASKS_END = frozenset({"hdrf-dynamic", "drf-naive"})
+"""Computed by letting the tasks of one leaf after another end, which takes a filling for each."""
 
 MAX_ROUNDS = 1000
 LONGEST_DENOMINATOR = 10**60
@@ -34,7 +38,8 @@ def allocate_fluid(tree: Tree, algorithm: str, calculator: str | None = None) ->
     """Share the pool among the leaves of `tree` by one of `ALGORITHMS`.
 
     `calculator` is for "capacity": the one resource that counts, None for the dominant one.
-    "drf-naive" is where naive H-DRF ends as tasks end and others take their place; all others are filled from empty.
+    Those of `AS_TASKS_END` are where a filling ends as tasks end and others take their place; all others are filled
+    from empty.
     """
     if algorithm == "hdrf":
         return Allocation(fill(tree, HDRF))
@@ -42,6 +47,8 @@ def allocate_fluid(tree: Tree, algorithm: str, calculator: str | None = None) ->
         return Allocation(fill(tree, NAIVE))
     if algorithm == "drf-flat":
         return Allocation(fill(flattened(tree), NAIVE))
+    if algorithm == "hdrf-dynamic":
+        return churn(tree, HDRF, fill(tree, HDRF))
     if algorithm == "drf-naive":
         return churn(tree, NAIVE, fill(tree, NAIVE))
     if algorithm == "capacity":

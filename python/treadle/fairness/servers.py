@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from treadle.fairness.algorithms import Allocation, capacity_rule
+from treadle.fairness.algorithms import AS_TASKS_END, Allocation, capacity_rule
 from treadle.fairness.incremental import ShareTree
 from treadle.fairness.rule import HDRF, NAIVE, Rule
 from treadle.fairness.tree import Tree, TreeError, flattened
@@ -54,12 +54,12 @@ def allocate_whole(
     anybody waits to run and that the server could hold when empty (section 5: small tasks do not nibble away the room
     of large ones).
     """
-    rules = {"hdrf": HDRF, "capacity": capacity_rule(calculator)}
+    rules = {"hdrf": HDRF, "hdrf-dynamic": HDRF, "capacity": capacity_rule(calculator)}
     cluster = WholeTasks(
         flattened(tree) if algorithm == "drf-flat" else tree, servers, rules.get(algorithm, NAIVE), headroom=headroom
     )
     cluster.fill()
-    settled = cluster.churn() if algorithm == "drf-naive" else True
+    settled = cluster.churn() if algorithm in AS_TASKS_END else True
     return Allocation({leaf.name: Fraction(n) for leaf, n in zip(tree.leaves, cluster.tasks(), strict=True)}, settled)
 
 

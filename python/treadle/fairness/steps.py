@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Final
 
-from treadle.fairness.algorithms import Allocation, allocate_fluid
+from treadle.fairness.algorithms import AS_TASKS_END, Allocation, allocate_fluid
 from treadle.fairness.document import Event, Problem
 from treadle.fairness.servers import allocate_whole
-from treadle.fairness.tree import Leaf, Tree
+from treadle.fairness.tree import Leaf, Tree, TreeError
 
 __all__ = ["LeafResult", "Step", "compute_steps", "steps_json"]
+
+
+LEAVES_MAX: Final = 200
+"""For the algorithms of `AS_TASKS_END`: their work grows with the square of the leaves, and by rounds."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,17 @@ class Step:
 
 
 def compute_steps(problem: Problem, algorithm: str) -> Iterator[Step]:
-    """Return the allocation at the start and after each event, each the one that the algorithm leads to in the end."""
+    """Return the allocation at the start and after each event, each the one that the algorithm leads to in the end.
+
+    Raises:
+        TreeError: the tree has more leaves than the algorithm can take.
+    """
     tree = problem.tree
+    if algorithm in AS_TASKS_END and len(tree.leaves) > LEAVES_MAX:
+        raise TreeError(
+            f"tree: {len(tree.leaves):,} leaves; {algorithm} lets the tasks of one leaf after another end and fills "
+            f"the cluster again after each, which is for {LEAVES_MAX} leaves at most; others take them all"
+        )
     absent: set[str] = set()
     yield _step(None, problem, tree, absent, algorithm)
     for event in problem.events:

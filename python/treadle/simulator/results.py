@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from treadle.model.types import F64, I64
+from treadle.simulator.measure import Window
 from treadle.simulator.simulation import Run
 from treadle.simulator.state import AppState
 
@@ -48,6 +49,14 @@ class Summary:
     """The same over CPU time, of the one core that is used: what a machine without other work gives."""
     cpu: dict[str, float]
     """CPU time in seconds by what it went to."""
+    completion_s: list[float]
+    """Of each job that ended well, in order of arrival."""
+    windows: list[dict[str, Any]]
+    """What was seen over time, window by window."""
+
+
+TIMING: Final = ("wall_s", "cpu_s", "completions_per_s", "completions_per_cpu_s", "cpu")
+"""What differs between two runs of the same simulation."""
 
 
 def completion_s(run: Run) -> F64:
@@ -94,6 +103,8 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         completions_per_s=run.counts["tasks_done"] / max(run.wall_s, 1e-9),
         completions_per_cpu_s=run.counts["tasks_done"] / max(run.cpu_s, 1e-9),
         cpu=vars(run.profile).copy(),
+        completion_s=done.tolist(),
+        windows=[_window(run, window) for window in windows],
     )
 
 
@@ -112,11 +123,34 @@ def _utilisation(run: Run, span_ms: int) -> dict[str, float]:
 
 
 def as_json(summaries: list[Summary]) -> dict[str, Any]:
-    """Return the runs as JSON takes them: what is not a number is null."""
-    return {"runs": [_plain(asdict(summary)) for summary in summaries]}
+    """Return the runs as JSON takes them: what is not a number is null.
+
+    ``runs`` are the same bytes whenever the same simulation is run; how long it took is in ``timing``.
+    """
+    whole = [_plain(asdict(summary)) for summary in summaries]
+    names = ("policy", "seed", *TIMING)
+    return {
+        "runs": [{name: value for name, value in each.items() if name not in TIMING} for each in whole],
+        "timing": [{name: each[name] for name in names} for each in whole],
+    }
+
+
+def _window(run: Run, window: Window) -> dict[str, Any]:
+    """Return a window; what was used on average is by resource."""
+    return {
+        "begin_ms": window.begin_ms,
+        "end_ms": window.end_ms,
+        "running": window.running,
+        "pending": window.pending,
+        "jain": window.jain,
+        "share_error": window.share_error,
+        "used": dict(zip(run.built.resources, window.used[0].tolist(), strict=True)),
+    }
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, float) and not np.isfinite(value):

@@ -152,3 +152,30 @@ def test_mistakes_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "file").touch()
     assert share(EXAMPLES / "test-a.yaml", "--plot", tmp_path / "file") == 2
     assert "--plot: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tree", "leaves"),
+    [
+        ("counterexample-tasks-end", {"n1.1": 5, "n2.1": 5, "n2.2": 5, "n2.3": 5}),
+        ("test-a", {"n1.1": 5, "n2.1": 5, "n2.2": 10}),
+        ("test-b", {"n1.1": 10 / 3, "n2.1": 10 / 3, "n3.1": 10 / 3, "n3.2": 5, "n4.1": 5}),
+    ],
+)
+def test_dynamic_hdrf_is_where_tasks_that_end_lead_to(
+    capsys: pytest.CaptureFixture[str], tree: str, leaves: dict[str, float]
+) -> None:
+    assert share(EXAMPLES / f"{tree}.yaml", "--json", "--algorithm", "hdrf-dynamic") == 0
+    found = json.loads(capsys.readouterr().out)["steps"][0]
+    assert {name: leaf["tasks"] for name, leaf in found["leaves"].items()} == leaves
+
+
+@pytest.mark.parametrize("algorithm", ["hdrf-dynamic", "drf-naive"])
+def test_too_many_leaves_for_an_algorithm_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str
+) -> None:
+    leaves = "\n".join(f"  n{number}: {{demand: {{cpu: 1}}}}" for number in range(201))
+    file = tmp_path / "tree.yaml"
+    file.write_text(f"resources: {{cpu: 10}}\ntree:\n{leaves}\n")
+    assert share(file, "--algorithm", algorithm) == 2
+    assert "201 leaves" in capsys.readouterr().err

@@ -42,6 +42,10 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.
     runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
     assert [(each["policy"], each["seed"]) for each in runs] == [("one", 1), ("two", 1), ("one", 2), ("two", 2)]
     assert all(each["tasks"] == 24 and each["unfinished"] == 0 for each in runs)
+    assert all(len(each["completion_s"]) == each["jobs"] and each["windows"] for each in runs)
+    again = scenario.parent / "again.json"
+    assert run(["simulate", str(scenario), *options, "--seeds=2", f"--json={again}"]) == 0
+    assert json.dumps(json.loads(again.read_text(encoding="utf-8"))["runs"]) == json.dumps(runs)
     assert sorted(file.name for file in plots.iterdir()) == ["completion-times.png", "shares.png", "use.png"]
 
 

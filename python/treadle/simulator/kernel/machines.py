@@ -36,7 +36,8 @@ def schedule_failure(state: State, knobs: Knobs, node: int) -> None:
     up_ms = exponential(knobs.node_mtbf_ms, knobs.seed, chance.NODE_UP, node, state.nodes[node].failures)
     at_ms = float(state.clock[NOW]) + up_ms
     if at_ms < float(knobs.horizon_ms):
-        schedule(state, int(at_ms), EventKind.NODE_FAILS, node, 0)
+        # at least a millisecond later, so that time goes on however often nodes fail
+        schedule(state, max(int(at_ms), state.clock[NOW] + 1), EventKind.NODE_FAILS, node, 0)
 
 
 @inner
