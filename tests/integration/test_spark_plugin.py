@@ -1,4 +1,4 @@
-"""Unmodified Spark jobs with the plug-in: their stages are remembered; where they cannot be, the jobs run all the same."""
+"""Unmodified Spark jobs with the plug-in: their stages are remembered; where that cannot be, jobs run all the same."""
 
 from __future__ import annotations
 

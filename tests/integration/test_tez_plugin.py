@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -34,18 +36,26 @@ class TezCluster:
         self.address = f"127.0.0.2:{port}"
 
     def start(
-        self, tag: str, main: str, *arguments: str, jar: Path | None = None, address: str = "", wait_ms: str = "20000"
+        self,
+        tag: str,
+        main: str,
+        *arguments: str,
+        jar: Path | None = None,
+        address: str = "",
+        wait_ms: str = "20000",
+        settings: Mapping[str, str] | None = None,
     ) -> Job:
         """Start a job with the plug-in and wait until the ResourceManager knows it."""
-        settings = {
+        wanted = {
             "tez.application.tags": tag,
             "tez.am.dag.scheduler.class": "io.treadle.tez.TreadleDagScheduler",
             "tez.aux.uris": f"file://{jar or tez_jar()}",
             "treadle.plan.addresses": address or self.address,
             # machines that run tests are slow
             "treadle.plan.wait-ms": wait_ms,
+            **(settings or {}),
         }
-        options = [f"-D{key}={value}" for key, value in settings.items()]
+        options = [f"-D{key}={value}" for key, value in wanted.items()]
         log = self.cluster.layout.logs / f"client-{tag}.log"
         client = self.cluster.submit(self.cluster.java(main, *options, *arguments), log)
 
@@ -132,3 +142,42 @@ def test_without_a_listener_or_with_half_a_jar_a_dag_runs_in_natural_order(tez: 
     assert [job.wait() for job in jobs] == ["SUCCEEDED", "SUCCEEDED"]
     assert "runs in natural order" in tez.master_log(jobs[0])
     assert "NoClassDefFoundError" in tez.master_log(jobs[1])
+
+
+def test_a_master_that_dies_is_followed_by_one_that_asks_anew(tez: TezCluster) -> None:
+    job = tez.start("dies", SLEEP, "-m", "4", "-r", "2", "-mt", "6000", "-rt", "500")
+    tez.cluster.wait_for("its plan", lambda: "follows its plan" in tez.master_log(job), 120)
+    (master,) = _masters(job)
+    os.kill(master, signal.SIGKILL)
+    assert job.wait() == "SUCCEEDED"
+    files = tez.cluster.folder.glob(f"**/containers/{job.application_id}/*_02_000001/*")
+    log = "".join(file.read_text("utf-8", "replace") for file in sorted(files) if file.is_file())
+    assert "has a plan: {" in log
+    assert "follows its plan" in log
+    assert "natural order" not in log
+
+
+def test_a_width_that_tez_changes_is_told(tez: TezCluster) -> None:
+    inputs = (str(tez.folder / "large"), str(tez.folder / "small"), "4", str(tez.folder / "shrinks"))
+    job = tez.start("shrinks", JOIN, *inputs, settings={"tez.shuffle-vertex-manager.enable.auto-parallel": "true"})
+    assert job.wait() == "SUCCEEDED"
+    assert "follows its plan" in tez.master_log(job)
+    assert tez.start("after", SLEEP, "-m", "1", "-r", "1", "-mt", "100", "-rt", "100").wait() == "SUCCEEDED"
+    run = job.application_id.replace("application", "dag") + "_1"
+    with open_store(str(tez.folder / "profiles.db"), read_only=True) as store:
+        stages = [stage for profile in store.profiles() for stage in profile.stages if stage.name == "joiner"]
+    assert [recent.width for stage in stages for recent in stage.recent if recent.run == run] == [1]
+
+
+def _masters(job: Job) -> list[int]:
+    """The JVMs of a job's application master."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue  # it has ended
+        whole = " ".join(command)
+        if command[0].endswith("/java") and f"{job.application_id}/" in whole and "DAGAppMaster" in whole:
+            found.append(int(process.name))
+    return found

@@ -11,9 +11,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from treadle.dag.dag import Dag, DagError
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
+from treadle.planner.problem import compile_problem
+from treadle.planner.workspace import Workspace
 
 COUNT_MAX: Final = 10_000
 """A plan is made for at most so many machines."""
@@ -55,6 +59,23 @@ def plan_online(dag: Dag, machines: Machines, schedules: int) -> Plan:
         DagError: a task fits on no machine, or numbers are too large.
     """
     return plan(_planned_part(dag, machines), machines.capacity, machines.count, schedules)
+
+
+def followed_ms(dag: Dag, machines: Machines, order: Sequence[int]) -> int:
+    """Return the makespan if tasks are started in an order of the stages, whatever fits: as `Plan.executed_makespan`.
+
+    Args:
+        dag: whose durations are milliseconds
+        machines: what it runs on
+        order: the ids of all stages, the one to be served first in front
+
+    Raises:
+        DagError: a task fits on no machine, or numbers are too large.
+    """
+    problem = compile_problem(_planned_part(dag, machines), machines.capacity, machines.count)
+    place = {stage: at for at, stage in enumerate(order)}
+    places = np.array([place[stage.id] for stage in dag.stages], np.int64)
+    return Workspace(problem).follow(np.repeat(places, np.diff(problem.group_at)))
 
 
 def _planned_part(dag: Dag, machines: Machines) -> Dag:

@@ -6,8 +6,9 @@ Called on the listener's threads and on the thread that decides; no socket or fi
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, NamedTuple
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, DagError, Stage, ordered
 from treadle.planner.online import Group, Machines, machines_of, plan_online
+from treadle.planner.plan import Plan
 from treadle.plans.history import History, predictions, run_of, widths
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import (
@@ -29,6 +31,7 @@ from treadle.plans.protocol import (
     read_plan_request,
     read_report,
 )
+from treadle.plans.replanning import Replanning, better, remaining, sizes_of
 from treadle.profiles.prediction import Prediction
 from treadle.profiles.recurrence import RecurrenceKey, recurrence_key
 from treadle.profiles.run import NUMBER_MAX
@@ -89,6 +92,10 @@ class _Record:
     predictions: dict[int, Prediction]
     scores: dict[int, float]
     version: int
+    replanning: Replanning | None = None
+    """None if it has no plan."""
+    usual: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks vertices usually have, by name."""
     low: dict[int, int] = field(default_factory=dict)
     tasks: dict[int, int] = field(default_factory=dict)
     durations: dict[int, DurationSketch] = field(default_factory=dict)
@@ -100,9 +107,10 @@ class _Record:
 class PlanDesk:
     """Serves requests, and tells what it learns by them. For several threads."""
 
-    def __init__(self, plans: Plans, history: History) -> None:
+    def __init__(self, plans: Plans, history: History, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._plans = plans
         self._history = history
+        self._clock_s = clock_s
         self._applications: dict[Attempt, RecurrenceKey] = {}
         self._records: dict[Attempt, _Record] = {}
         self._nodes: Mapping[int, Amounts] = {}
@@ -133,7 +141,7 @@ class PlanDesk:
         """
         if header.kind is Kind.PLAN:
             return self._plan(header.attempt, read_plan_request(body))
-        return self._report(header.attempt, read_report(body)), b""
+        return self._report(header.attempt, read_report(body))
 
     def view(self, attempt: Attempt) -> DagView | None:
         """Return what is known of the DAG that an attempt runs; None if it runs none."""
@@ -154,9 +162,9 @@ class PlanDesk:
         key = recurrence_key(application.user, application.queue, application.type, request.name)
         profile = self._history.find(key)
         known = predictions(profile, request)
-        plan = None
+        plan, usual = None, widths(profile)
         try:
-            dag = _dag(request, known, widths(profile))
+            dag = _dag(request, known, usual)
             if self._plans.schedules and dag.tasks <= PLAN_TASKS_MAX and dag.stages:
                 if not self._planning.acquire(timeout=BUSY_S):
                     return Status.BUSY, b""
@@ -166,11 +174,12 @@ class PlanDesk:
                     self._planning.release()
         except DagError as error:
             _log.info("%s is not planned: %s", attempt, error)
-        scores = {} if plan is None else {stage.id: plan.stage_score(stage.id) for stage in plan.dag.stages}
+        scores = {} if plan is None else _scores(plan)
+        replanning = None if plan is None else Replanning(plan.stage_order(), sizes_of(dag), self._clock_s())
         with self._lock:
             self._records.pop(attempt, None)
             self._versions += 1
-            self._records[attempt] = _Record(key, request, known, scores, self._versions)
+            self._records[attempt] = _Record(key, request, known, scores, self._versions, replanning, usual)
             while len(self._records) > ATTEMPTS_MAX:
                 del self._records[next(iter(self._records))]
         return (Status.NO_PLAN, b"") if plan is None else (Status.OK, plan_body(plan.stage_order()))
@@ -189,12 +198,12 @@ class PlanDesk:
                 largest[name] = max(largest.get(name, 0.0), float(amount))
         return Machines(largest, 1)
 
-    def _report(self, attempt: Attempt, report: Report) -> Status:
-        run = None
+    def _report(self, attempt: Attempt, report: Report) -> tuple[Status, bytes]:
+        run = due = None
         with self._lock:
             record = self._records.get(attempt)
             if record is None or record.request.dag != report.dag:
-                return Status.UNKNOWN
+                return Status.UNKNOWN, b""
             _take(record, report)
             self._versions += 1
             record.version = self._versions
@@ -204,9 +213,44 @@ class PlanDesk:
                 times_ms = (record.first_ms, record.last_ms)
                 run = run_of(record.key, attempt, record.request, record.tasks, durations, times_ms)
             record.done = record.done or report.state != 0
+            if report.planned and not record.done and record.replanning is not None:
+                due = self._due(record, record.replanning)
         if run is not None:
             self._history.put(run)
-        return Status.OK
+        order = () if due is None else self._replan(record, *due)
+        return Status.OK, plan_body(order) if order else b""
+
+    def _due(self, record: _Record, replanning: Replanning) -> tuple[Replanning, Dag] | None:
+        """Return what is left of a DAG if it should be planned anew now."""
+        now_s = self._clock_s()
+        if not replanning.may_look(now_s):
+            return None
+        dag = _dag(_request_now(record), _known_now(record), record.usual)
+        sizes = sizes_of(dag)
+        if dag.tasks > PLAN_TASKS_MAX or not replanning.is_off(sizes):
+            return None
+        replanning.look(sizes, now_s)
+        return replanning, remaining(dag, {vertex: seen.count for vertex, seen in record.durations.items()})
+
+    def _replan(self, record: _Record, replanning: Replanning, left: Dag) -> tuple[int, ...]:
+        """Return another order for a DAG that runs; empty if it keeps the one it has."""
+        if not self._planning.acquire(timeout=BUSY_S / 2):
+            return ()
+        try:
+            found = better(replanning.order, left, self._machines(record.request), self._schedules(left))
+        except DagError as error:
+            _log.info("%s keeps its plan: %s", record.key.name, error)
+            return ()
+        finally:
+            self._planning.release()
+        if found is None:
+            return ()
+        with self._lock:
+            replanning.order, plan = found
+            record.scores |= _scores(plan)
+            self._versions += 1
+            record.version = self._versions
+        return replanning.order
 
 
 def _dag(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[str, int]) -> Dag:
@@ -238,6 +282,26 @@ def _dag(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[s
             for vertex in request.vertices
         ),
     )
+
+
+def _scores(plan: Plan) -> dict[int, float]:
+    return {stage.id: plan.stage_score(stage.id) for stage in plan.dag.stages}
+
+
+def _request_now(record: _Record) -> PlanRequest:
+    """Return a DAG with the widths that were reported last."""
+    vertices = record.request.vertices
+    now = (vertex._replace(tasks=record.tasks.get(vertex.id, vertex.tasks)) for vertex in vertices)
+    return record.request._replace(vertices=tuple(now))
+
+
+def _known_now(record: _Record) -> dict[int, Prediction]:
+    """Return how long tasks take by those that have ended, where these say more than earlier runs."""
+    known = dict(record.predictions)
+    for vertex, seen in record.durations.items():
+        if seen.count >= min(SEEN_MIN, max(record.tasks.get(vertex, 1), 1)):
+            known[vertex] = Prediction(round(seen.mean_ms), -1, 1)
+    return known
 
 
 def _take(record: _Record, report: Report) -> None:

@@ -11,7 +11,6 @@ import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.function.UnaryOperator;
 import org.apache.tez.dag.app.dag.DAG;
 import org.apache.tez.dag.app.dag.DAGState;
 import org.apache.tez.dag.app.dag.TaskAttempt;
@@ -41,25 +40,38 @@ final class DagAgent implements Runnable {
   private final DagDescription description;
   private final PlanListener listener;
   private final long waitMs;
-  private final UnaryOperator<VertexOrder> decide;
+  private final Following following;
   private final List<Vertex> vertices;
   private final BlockingQueue<Completion> waiting = new ArrayBlockingQueue<>(WAITING_MAX);
+  private VertexOrder order;
   private int[] toldTasks;
   private int failures;
+
+  /** Who follows the order. */
+  interface Following {
+    /** Settles the order, unless it is settled; returns the one that is followed. */
+    VertexOrder decide(VertexOrder found);
+
+    /**
+     * Takes a new order of all vertices for those that were not asked for yet; returns the one that is followed.
+     *
+     * @throws IllegalArgumentException if it cannot be followed
+     */
+    VertexOrder replan(int[] vertices);
+  }
 
   /**
    * Speaks for a DAG once it is run.
    *
    * @param waitMs how long to try to get a plan, milliseconds
-   * @param decide is given the order that was found, gives the one that is followed
+   * @param following is given the order that was found
    */
-  DagAgent(DAG dag, DagDescription description, PlanListener listener, long waitMs,
-      UnaryOperator<VertexOrder> decide) {
+  DagAgent(DAG dag, DagDescription description, PlanListener listener, long waitMs, Following following) {
     this.dag = dag;
     this.description = description;
     this.listener = listener;
     this.waitMs = waitMs;
-    this.decide = decide;
+    this.following = following;
     this.vertices = DagDescription.vertices(dag);
   }
 
@@ -80,11 +92,11 @@ final class DagAgent implements Runnable {
       LOG.warn("{} runs in natural order: {}", dag.getID(), String.valueOf(problem));
     } finally {
       if (found != null) {
-        found = decide.apply(found);
+        order = following.decide(found);
       }
     }
     try {
-      report(found);
+      report();
     } catch (InterruptedException ended) {
       Thread.currentThread().interrupt();
     } catch (Throwable problem) {
@@ -116,7 +128,7 @@ final class DagAgent implements Runnable {
     return ids;
   }
 
-  private void report(VertexOrder order) throws InterruptedException {
+  private void report() throws InterruptedException {
     LOG.info("{} follows {}", dag.getID(), order.isPlanned() ? "its plan" : "natural order");
     while (true) {
       TimeUnit.MILLISECONDS.sleep(PERIOD_MS << failures);
@@ -124,7 +136,7 @@ final class DagAgent implements Runnable {
       int[] tasks = vertices.stream().mapToInt(Vertex::getTotalTasks).toArray();
       boolean news = ended || !waiting.isEmpty() || !Arrays.equals(tasks, toldTasks);
       if (news) {
-        tell(order, tasks, ended);
+        tell(tasks, ended);
       }
       if (ended) {
         return;
@@ -132,24 +144,24 @@ final class DagAgent implements Runnable {
     }
   }
 
-  private void tell(VertexOrder order, int[] tasks, boolean ended) {
+  private void tell(int[] tasks, boolean ended) {
     do {
       List<Completion> ending = new ArrayList<>();
       waiting.drainTo(ending, REPORT_MAX);
       try {
         int[] changed = Arrays.equals(tasks, toldTasks) ? null : tasks;
-        PlanListener.Answer answer = send(order, changed, ending, ended);
-        if (answer == PlanListener.Answer.UNKNOWN) {
+        PlanListener.Reply reply = send(changed, ending, ended);
+        if (reply.answer() == PlanListener.Answer.UNKNOWN) {
           // Another ResourceManager, or another engine of it: tell from the start.
           listener.plan(description.encode(), ASK_AGAIN_MS);
-          answer = send(order, tasks, ending, ended);
+          reply = send(tasks, ending, ended);
         }
-        if (answer == PlanListener.Answer.OK) {
-          toldTasks = tasks;
+        if (reply.answer() == PlanListener.Answer.OK) {
+          toldTasks = replan(reply.body()) ? null : tasks;
           failures = 0;
           continue;
         }
-        LOG.debug("{}: a report was answered {}", dag.getID(), answer);
+        LOG.debug("{}: a report was answered {}", dag.getID(), reply.answer());
       } catch (IOException problem) {
         LOG.debug("{}: {} ended tasks are not reported", dag.getID(), ending.size(), problem);
       }
@@ -158,7 +170,24 @@ final class DagAgent implements Runnable {
     } while (failures == 0 && !waiting.isEmpty());
   }
 
-  private PlanListener.Answer send(VertexOrder order, int[] tasks, List<Completion> ending, boolean ended)
+  /** Takes the new order that came with an answer, if one did; returns whether another one is followed now. */
+  private boolean replan(byte[] body) throws IOException {
+    if (body.length == 0 || !order.isPlanned()) {
+      return false;
+    }
+    VertexOrder before = order;
+    try {
+      order = following.replan(ids(body));
+    } catch (IllegalArgumentException problem) {
+      LOG.debug("{} keeps its order", dag.getID(), problem);
+    }
+    if (order != before) {
+      LOG.info("{} has a new plan: {}", dag.getID(), order);
+    }
+    return order != before;
+  }
+
+  private PlanListener.Reply send(int[] tasks, List<Completion> ending, boolean ended)
       throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * Completion.BYTES);
     DataOutputStream out = new DataOutputStream(bytes);
@@ -176,6 +205,6 @@ final class DagAgent implements Runnable {
     for (Completion completion : ending) {
       completion.write(out);
     }
-    return listener.report(PlanListener.Subject.DAG, bytes.toByteArray()).answer();
+    return listener.report(PlanListener.Subject.DAG, bytes.toByteArray());
   }
 }

@@ -29,6 +29,7 @@ final class DagDescription {
     private final Map<String, Long> demand = new TreeMap<>();
     /** By the parent's id: whether task i waits for the parent's task i alone. */
     private final Map<Integer, Boolean> parents = new TreeMap<>();
+    private final List<Integer> children = new ArrayList<>();
 
     Stage(Vertex vertex) {
       id = vertex.getVertexId().getId();
@@ -69,6 +70,11 @@ final class DagDescription {
       }
       description.stages.put(stage.id, stage);
     }
+    for (Stage stage : description.stages.values()) {
+      for (int parent : stage.parents.keySet()) {
+        description.stages.get(parent).children.add(stage.id);
+      }
+    }
     return description;
   }
 
@@ -100,6 +106,11 @@ final class DagDescription {
   /** The ids of the vertices that a vertex waits for. */
   Iterable<Integer> parents(int vertex) {
     return stages.get(vertex).parents.keySet();
+  }
+
+  /** The ids of the vertices that wait for a vertex. */
+  List<Integer> children(int vertex) {
+    return stages.get(vertex).children;
   }
 
   /** The body of a request for a plan (docs/tez-plugin.md). */

@@ -5,6 +5,7 @@ import io.treadle.plans.PlanListener;
 import io.treadle.plans.RemotePlanListener;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
@@ -25,7 +26,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Gives a DAG's tasks the priorities of its plan. Tasks that Tez wants to schedule before the plan is there are kept, for
  * a bounded time and without holding any thread of Tez's; then all go on in the order of the plan or in natural order.
- * Which of the two it is stays so for the whole DAG: a priority must not mean two vertices.
+ * Which of the two it is stays so for the whole DAG, and a vertex that tasks were asked for keeps its place: a priority
+ * must not mean two vertices, nor a vertex have priorities of two places.
  */
 @SuppressWarnings("rawtypes")
 public final class PlannedScheduler extends DAGScheduler {
@@ -41,6 +43,9 @@ public final class PlannedScheduler extends DAGScheduler {
   private final List<TaskAttempt> kept = new ArrayList<>();
   private volatile DagAgent agent;
   private VertexOrder order;
+  private DagDescription description;
+  /** The ids of the vertices that tasks were asked for. */
+  private final Set<Integer> asked = new HashSet<>();
 
   /**
    * Called by {@link TreadleDagScheduler}.
@@ -86,7 +91,7 @@ public final class PlannedScheduler extends DAGScheduler {
 
   /** Not before the first task: until then few vertices know how many tasks they have. */
   private void begin() {
-    DagDescription description = DagDescription.of(dag);
+    description = DagDescription.of(dag);
     VertexOrder natural = VertexOrder.natural(description);
     // Tez calls this on a thread that has the token which the RM renews, which is not so in the constructor.
     synchronized (users) {
@@ -97,7 +102,7 @@ public final class PlannedScheduler extends DAGScheduler {
         throw new IllegalStateException(problem);
       }
     }
-    DagAgent created = new DagAgent(dag, description, listener, settings.waitMs(), this::decide);
+    DagAgent created = new DagAgent(dag, description, listener, settings.waitMs(), new Following());
     CLOCK.schedule(() -> decide(natural), settings.waitMs(), TimeUnit.MILLISECONDS);
     Thread thread = new Thread(created, "treadle " + dag.getID());
     thread.setDaemon(true);
@@ -132,9 +137,28 @@ public final class PlannedScheduler extends DAGScheduler {
     return order;
   }
 
+  private synchronized VertexOrder replan(int[] vertices) {
+    order = order.replanned(description, vertices, asked);
+    return order;
+  }
+
+  /** What the agent may ask for. */
+  private final class Following implements DagAgent.Following {
+    @Override
+    public VertexOrder decide(VertexOrder found) {
+      return PlannedScheduler.this.decide(found);
+    }
+
+    @Override
+    public VertexOrder replan(int[] vertices) {
+      return PlannedScheduler.this.replan(vertices);
+    }
+  }
+
   @SuppressWarnings("unchecked")
   private void send(TaskAttempt attempt) {
     int vertex = attempt.getVertexID().getId();
+    asked.add(vertex);
     handler.handle(new TaskAttemptEventSchedule(attempt.getTaskAttemptID(), order.low(vertex), order.high(vertex)));
   }
 }

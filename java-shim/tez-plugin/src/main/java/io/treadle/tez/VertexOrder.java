@@ -1,7 +1,10 @@
 package io.treadle.tez;
 
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * The order of a DAG's vertices as request priorities. As in Tez each vertex has three of its own, of which the lowest
@@ -10,6 +13,9 @@ import java.util.Map;
  * vertex's id either way.
  */
 final class VertexOrder {
+  /** The order of a DAG of more vertices stays: finding another one takes their number squared. */
+  static final int REPLANNED_MAX = 1_000;
+
   private final Map<Integer, Integer> low = new HashMap<>();
   private final boolean planned;
 
@@ -51,6 +57,58 @@ final class VertexOrder {
       order.put(dag, vertex, place);
     }
     return order;
+  }
+
+  /**
+   * This order with those vertices in a new one that no task was asked for yet. They share the places that they had, so
+   * that no priority ever means two vertices, and no vertex has two.
+   *
+   * @param vertices the new order of all vertices
+   * @param asked the ids of vertices that tasks were asked for: they keep their places
+   * @throws IllegalArgumentException if it is no order of all vertices, or parents cannot stay before their children
+   */
+  VertexOrder replanned(DagDescription dag, int[] vertices, Set<Integer> asked) {
+    planned(dag, vertices);
+    if (dag.vertices() > REPLANNED_MAX) {
+      throw new IllegalArgumentException("more than " + REPLANNED_MAX + " vertices");
+    }
+    VertexOrder order = new VertexOrder(true);
+    List<Integer> waiting = new ArrayList<>();
+    for (int vertex : vertices) {
+      if (asked.contains(vertex)) {
+        order.put(dag, vertex, place(dag, vertex));
+      } else {
+        waiting.add(vertex);
+      }
+    }
+    int[] places = waiting.stream().mapToInt(vertex -> place(dag, vertex)).sorted().toArray();
+    for (int place : places) {
+      int next = order.first(dag, waiting, place);
+      waiting.remove((Integer) next);
+      order.put(dag, next, place);
+    }
+    return order.low.equals(low) ? this : order;
+  }
+
+  /** The first vertex whose parents all come before a place, and whose children, as far as they have one, after it. */
+  private int first(DagDescription dag, List<Integer> waiting, int place) {
+    for (int vertex : waiting) {
+      boolean may = true;
+      for (int parent : dag.parents(vertex)) {
+        may &= low.containsKey(parent) && place(dag, parent) < place;
+      }
+      for (int child : dag.children(vertex)) {
+        may &= !low.containsKey(child) || place(dag, child) > place;
+      }
+      if (may) {
+        return vertex;
+      }
+    }
+    throw new IllegalArgumentException("no vertex can have place " + place + " with its parents before it");
+  }
+
+  private int place(DagDescription dag, int vertex) {
+    return (low(vertex) / 3 - vertex) / dag.vertices() - 1;
   }
 
   private void put(DagDescription dag, int vertex, int place) {

@@ -81,7 +81,7 @@ final class FakeDag implements EventHandler<TaskAttemptEventSchedule> {
     return vertex;
   }
 
-  private void edge(Vertex from, Vertex to, DataMovementType kind) {
+  void edge(Vertex from, Vertex to, DataMovementType kind) {
     Edge edge = mock(Edge.class);
     EdgeProperty property = mock(EdgeProperty.class);
     when(property.getDataMovementType()).thenReturn(kind);

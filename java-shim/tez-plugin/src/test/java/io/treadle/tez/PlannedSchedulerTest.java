@@ -163,10 +163,73 @@ class PlannedSchedulerTest {
     assertEquals(1, listener.reports.take()[4]);
   }
 
+  /** The vertices of the table of a report with their largest priorities. */
+  private static String table(byte[] report) {
+    ByteBuffer said = ByteBuffer.wrap(report);
+    StringBuilder table = new StringBuilder();
+    for (int i = 0; i < said.getInt(6); i++) {
+      table.append(said.getInt(10 + 12 * i)).append('=').append(said.getInt(14 + 12 * i)).append(' ');
+    }
+    return table.toString().trim();
+  }
+
+  @Test
+  void aNewPlanMovesTheVerticesThatWereNotAskedFor() throws Exception {
+    FakeDag wide = new FakeDag();
+    for (int i = 0; i < 4; i++) {
+      wide.vertex("v" + i, 1, 0);
+    }
+    wide.configuration.set(PlanSettings.ADDRESSES, "127.0.0.1:1");
+    PlannedScheduler scheduler = new PlannedScheduler(wide.dag, wide, listener.planned(0, 1, 2, 3).replanning(3, 2, 1, 0));
+    scheduler.scheduleTaskEx(wide.schedule(1, 0));
+    assertEquals("0=12 1=27 2=42 3=57", table(listener.reports.take()));
+    assertEquals("0=48 1=27 2=42 3=21", table(listener.reports.take()), "what vertex 1 is asked for by stays");
+    scheduler.scheduleTaskEx(wide.schedule(3, 0));
+    assertEquals(Arrays.asList("1.0 27-25", "3.0 21-19"), wide.sent());
+  }
+
+  @Test
+  void aNewPlanThatCannotBeFollowedChangesNothing() throws Exception {
+    PlannedScheduler scheduler = scheduler();
+    listener.planned(1, 2, 0, 3).replanning(3, 2, 1, 0).replanning(1);
+    scheduleRoots(scheduler);
+    listener.reports.take();
+    scheduler.taskCompletedEx(fake.completed(1, 0));
+    listener.reports.take();
+    scheduler.scheduleTaskEx(fake.schedule(2, 0));
+    assertEquals("2.0 30-28", fake.sent().get(3));
+  }
+
+  @Test
+  void naturalOrderIsNotReplanned() throws Exception {
+    listener.answering(PlanListener.Answer.NO_PLAN, new byte[0]).replanning(1, 2, 0, 3);
+    PlannedScheduler scheduler = scheduler();
+    scheduler.scheduleTaskEx(fake.schedule(1, 0));
+    listener.reports.take();
+    scheduler.taskCompletedEx(fake.completed(1, 0));
+    listener.reports.take();
+    scheduler.scheduleTaskEx(fake.schedule(0, 0));
+    assertEquals(Arrays.asList("1.0 15-13", "0.0 12-10"), fake.sent());
+  }
+
+  private static DagAgent.Following unmoved() {
+    return new DagAgent.Following() {
+      @Override
+      public VertexOrder decide(VertexOrder found) {
+        return found;
+      }
+
+      @Override
+      public VertexOrder replan(int[] vertices) {
+        throw new IllegalStateException("nobody replans");
+      }
+    };
+  }
+
   @Test
   void moreEndedTasksThanCanWaitAreDropped() {
     listener.planned(1, 2, 0, 3);
-    DagAgent agent = new DagAgent(fake.dag, DagDescription.of(fake.dag), listener, 0, order -> order);
+    DagAgent agent = new DagAgent(fake.dag, DagDescription.of(fake.dag), listener, 0, unmoved());
     TaskAttempt attempt = fake.attempt(0, 0);
     for (int i = 0; i < DagAgent.WAITING_MAX + 100; i++) {
       agent.completed(attempt);

@@ -5,7 +5,9 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.Queue;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 
@@ -15,15 +17,26 @@ final class ScriptedListener implements PlanListener {
   final BlockingQueue<byte[]> descriptions = new LinkedBlockingQueue<>();
   private final CountDownLatch answers = new CountDownLatch(1);
   private final Deque<Answer> reportAnswers = new ArrayDeque<>();
+  private final Queue<byte[]> plans = new ConcurrentLinkedQueue<>();
   private Reply plan = new Reply(Answer.NO_PLAN, new byte[0]);
 
   /** Lets it answer with a plan. */
   ScriptedListener planned(int... vertices) {
+    return answering(Answer.OK, body(vertices));
+  }
+
+  private static byte[] body(int... vertices) {
     ByteBuffer body = ByteBuffer.allocate(4 + 4 * vertices.length).putInt(vertices.length);
     for (int vertex : vertices) {
       body.putInt(vertex);
     }
-    return answering(Answer.OK, body.array());
+    return body.array();
+  }
+
+  /** Lets it answer its next report with another plan. */
+  ScriptedListener replanning(int... vertices) {
+    plans.add(body(vertices));
+    return this;
   }
 
   /** Lets it answer. */
@@ -54,6 +67,7 @@ final class ScriptedListener implements PlanListener {
   public Reply report(Subject subject, byte[] report) {
     reports.add(report);
     Answer answer = reportAnswers.poll();
-    return new Reply(answer == null ? Answer.OK : answer, new byte[0]);
+    byte[] body = plans.poll();
+    return new Reply(answer == null ? Answer.OK : answer, body == null ? new byte[0] : body);
   }
 }

@@ -5,8 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
 import java.util.Set;
+import org.apache.tez.dag.api.EdgeProperty.DataMovementType;
 import org.apache.tez.dag.app.dag.Vertex;
 import org.apache.tez.dag.app.dag.impl.DAGSchedulerNaturalOrder;
 import org.junit.jupiter.api.Test;
@@ -57,5 +62,69 @@ class VertexOrderTest {
     int[] plan = text.isEmpty() ? new int[0]
         : java.util.Arrays.stream(text.split(" ")).mapToInt(Integer::parseInt).toArray();
     assertThrows(IllegalArgumentException.class, () -> VertexOrder.planned(description, plan));
+  }
+
+  @Test
+  void whateverIsReplannedParentsComeFirstAndWhatWasAskedForStays() {
+    Random random = new Random(5);
+    int moved = 0;
+    for (int trial = 0; trial < 100; trial++) {
+      int number = 2 + random.nextInt(6);
+      FakeDag each = new FakeDag();
+      for (int i = 0; i < number; i++) {
+        each.vertex("v" + i, 1, 0);
+      }
+      List<Vertex> vertices = DagDescription.vertices(each.dag);
+      for (int child = 1; child < number; child++) {
+        for (int parent = 0; parent < child; parent++) {
+          if (random.nextInt(4) == 0) {
+            each.edge(vertices.get(parent), vertices.get(child), DataMovementType.SCATTER_GATHER);
+          }
+        }
+      }
+      DagDescription dag = DagDescription.of(each.dag);
+      VertexOrder before = VertexOrder.planned(dag, order(dag, random));
+      Set<Integer> asked = new HashSet<>(dag.ids());
+      asked.removeIf(vertex -> random.nextInt(3) > 0);
+      VertexOrder after;
+      try {
+        after = before.replanned(dag, order(dag, random), asked);
+      } catch (IllegalArgumentException impossible) {
+        continue;
+      }
+      moved += after == before ? 0 : 1;
+      Set<Integer> low = new HashSet<>();
+      for (int vertex : dag.ids()) {
+        assertTrue(low.add(after.low(vertex)));
+        assertEquals(vertex, after.low(vertex) / 3 % number);
+        for (int parent : dag.parents(vertex)) {
+          assertTrue(after.low(parent) < after.high(vertex));
+        }
+        if (asked.contains(vertex)) {
+          assertEquals(before.low(vertex), after.low(vertex));
+        }
+      }
+    }
+    assertTrue(moved > 30, "that many have room to move: " + moved);
+  }
+
+  /** Any order of a DAG with parents first. */
+  private static int[] order(DagDescription dag, Random random) {
+    List<Integer> waiting = new ArrayList<>(dag.ids());
+    Collections.shuffle(waiting, random);
+    List<Integer> found = new ArrayList<>();
+    while (!waiting.isEmpty()) {
+      for (Integer vertex : new ArrayList<>(waiting)) {
+        boolean ready = true;
+        for (int parent : dag.parents(vertex)) {
+          ready &= found.contains(parent);
+        }
+        if (ready) {
+          found.add(vertex);
+          waiting.remove(vertex);
+        }
+      }
+    }
+    return found.stream().mapToInt(Integer::intValue).toArray();
   }
 }
