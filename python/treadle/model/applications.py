@@ -25,6 +25,7 @@ APPLICATION: Final = np.dtype(
         ("service_ms", "f8"),  # share of the cluster x time used so far, by the dominant resource
         ("container_ms", "f8"),  # time that its containers have had so far
         ("share", "f8"),  # what it used when that was last added up
+        ("master_since_ms", "i8"),  # when a gate first saw its master start; 0: not yet, -1: it has asked
         ("sampled_since_ms", "i8"),  # when its pilots began to be wanted
         ("pilots_ms", "f8"),  # sum of the durations of pilots that ended well
         ("pilots_squares", "f8"),  # sum of their squares

@@ -13,6 +13,7 @@ from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel import sampling as kernel
 from treadle.policy.kernel.history import Trust
+from treadle.policy.kernel.masters import hold_masters
 from treadle.policy.parts import NEVER
 from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
 
@@ -51,6 +52,16 @@ class PilotsParameters(Parameters):
         le=10.0,
         description="Nor is one whose level history settles (order: mlfq): so much of its size's 90 % interval, by "
         "logarithms, lies in one level, or not above that of pilots; 0: all are.",
+    )
+    masters_starting: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="So many application masters start at a time, first come first served: where their starts share "
+        "processors, all are late if all start at once; 0: any number.",
+    )
+    master_timeout_ms: int = Field(
+        default=60_000, ge=1000, le=2**40, description="A master that has asked for nothing by then counts as started."
     )
     tez: bool = Field(
         default=False,
@@ -99,6 +110,9 @@ class PilotsGate:
         self.due_ms = int(
             kernel.hold_back(view, rows, size, now_ms, mapreduce, chosen.pilot_timeout_ms, chosen.hold_timeout_ms)
         )
+        if chosen.masters_starting > 0:
+            most, timeout_ms = chosen.masters_starting, chosen.master_timeout_ms
+            self.due_ms = min(self.due_ms, int(hold_masters(view, rows, size, now_ms, most, timeout_ms)))
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let only through what was held back."""

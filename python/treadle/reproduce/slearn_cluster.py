@@ -44,7 +44,7 @@ REDUCES_PREEMPTED: Final = "Preempting attempt_"
 
 POLICY: Final = """
 policy:
-  gate: {{kind: pilots}}
+  gate: {{kind: pilots, masters_starting: {masters}}}
   share: {{kind: capacity}}
   order: {{kind: mlfq, size: whole, first_threshold_ms: {threshold_ms}}}
   fit: {{kind: packing}}
@@ -84,6 +84,8 @@ class Settings:
     """Mean load by the tasks' own time; the start of a JVM comes on top."""
     threshold_ms: int = 20_000
     """The first level's bound, SLearn's 10^6 ms shrunk as jobs are."""
+    masters_starting: int = 2
+    """Application masters that start at a time under slearn; 0: any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,9 @@ def cluster_settings(scheme: Scheme, settings: Settings, folder: Path) -> Cluste
         policy = folder.with_name(f"{folder.name}-treadle.yaml")
         store = folder.with_name(f"{folder.name}-profiles.db").resolve()
         store.unlink(missing_ok=True)  # nobody knows the sizes
-        policy.write_text(POLICY.format(store=store, threshold_ms=settings.threshold_ms))
+        policy.write_text(
+            POLICY.format(store=store, threshold_ms=settings.threshold_ms, masters=settings.masters_starting)
+        )
         overrides = dict(PATIENCE)
     return ClusterSettings(
         nodes=settings.nodes,
