@@ -25,6 +25,7 @@ from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.samples import Sample
 from treadle.profiles.sketch import DurationSketch
 from treadle.profiles.store import ProfileStore, open_store
+from treadle.sidecar.history import AHEAD_KEY
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.teller import LiveTeller
@@ -160,6 +161,31 @@ def test_a_job_seen_before_is_told_at_the_next_tick_and_needs_no_pilots(store: s
     live.tick()
     assert live.recorder.summary() == "2 of 2 jobs by earlier runs"
     assert {event.application.tolist()[0] for event in live.told() if isinstance(event, TaskEstimates)} == {app, known}
+
+
+def test_reduces_are_told_before_they_are_asked_for(tmp_path: Path) -> None:
+    file = str(tmp_path / "reduces.db")
+    with open_store(file) as opened:
+        for number in range(3):
+            run = _run(number, 10_000)
+            reduces = StageRun("reduce", 7, DurationSketch([30_000] * 7), {"memory-mb": 1, "vcores": 1})
+            opened.put(replace(run, stages=(*run.stages, reduces)), CLUSTER_MS)
+    live = Live(file, settings_with(gate=GATE, order="srpt", estimate="combined"))
+    app = live.job(40)
+    live.tick()
+    live.tick()
+    (event,) = live.told()
+    assert isinstance(event, TaskEstimates)
+    ahead, maps = zip(event.key.tolist(), event.duration_ms.tolist(), event.tasks.tolist(), strict=True)
+    assert ahead == (AHEAD_KEY, 30_000, 7)
+    assert maps == (0, 10_000, -1)
+    live.rm.ask(app, 1, 5, (1, 1), priority=REDUCE)
+    live.tick()
+    live.tick()
+    event = live.told()[-1]
+    assert isinstance(event, TaskEstimates)
+    assert event.key.tolist() == [AHEAD_KEY, 1]
+    assert (event.duration_ms.tolist(), event.tasks.tolist()) == ([-1, 30_000], [0, -1]), "what is asked for counts now"
 
 
 def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import exp, log
+from math import exp
 from typing import Any, Final
 
 import numpy as np
 
 from treadle.estimate.estimator import Z90
-from treadle.estimate.estimators import VARIATION_DEGREES
-from treadle.estimate.history import VARIATION
 from treadle.model.types import F64
 from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
 from treadle.reproduce.slearn_levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
@@ -83,9 +81,7 @@ class Model:
         self._deviations = Z90 * settings.get("settled_part", 0.0)
         fixed = settings.get("ratio") == "fixed"
         self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
-        estimate = scheme.parts.get("estimate")
-        self._goes_by_told = estimate == "told"
-        self._joins = estimate == "combined"
+        self._goes_by_told = scheme.parts.get("estimate") == "told"
         told = trace.told[scheme.told] if scheme.told else None
         self._jobs: list[_Job] = []
         first = 0
@@ -183,19 +179,8 @@ class Model:
         told_ms = job.told_ms[0] if job.told_ms else first_ms
         if self._goes_by_told:
             first_ms = told_ms
-        elif self._joins:
-            first_ms = self._joint_ms(job, first_ms)
         size_ms = job.size_ms(0.0) * (first_ms / told_ms) + first_ms * job.widths[0]  # SLearn-DAG's scaling
         self._move(job, bisect_left(_THRESHOLDS_MS, size_ms))
-
-    def _joint_ms(self, job: _Job, pilots_ms: float) -> float:
-        """Return what pilots and history say together, their logarithms by inverse variance."""
-        count, degrees = job.pilots, VARIATION_DEGREES
-        squares = sum((duration / pilots_ms - 1.0) ** 2 for duration in job.durations_ms[:count])
-        variance = (degrees * VARIATION**2 + squares) / (count - 1 + degrees) * (1.0 - count / job.widths[0]) / count
-        weights = [1.0 / max(error, 1e-3**2) for error in (variance, (job.deviations_ms[0] / job.told_ms[0]) ** 2)]
-        logarithms = [log(pilots_ms), log(job.told_ms[0])]
-        return exp(sum(weight * each for weight, each in zip(weights, logarithms, strict=True)) / sum(weights))
 
     def _move(self, job: _Job, level: int) -> None:
         if level == job.level and not job.pilots:

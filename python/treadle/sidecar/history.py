@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from treadle import events
 from treadle.events import ApplicationState
+from treadle.model.columns import MAX_ROWS
 from treadle.profiles.prediction import predicted
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
@@ -16,6 +17,11 @@ from treadle.wire.decoder import Frame
 
 KEYS_MAX: Final = 1_000_000
 """Request keys that are looked at; beyond it nothing is told until the next snapshot."""
+
+AHEAD_KEY: Final = MAX_ROWS - 1
+"""What is told of stages that are not asked for yet has request keys from here down: the shim counts from 0 up."""
+STAGES_AHEAD_MAX: Final = 100
+"""Stages of a job that are told of before they are asked for."""
 
 FindProfile = Callable[[RecurrenceKey], JobProfile | None]
 
@@ -34,10 +40,16 @@ class ToldKey(NamedTuple):
     key: int
     duration_ms: int
     deviation_ms: int
+    tasks: int = -1
+    """How many have not ended, of a stage that is not asked for yet; -1: what is asked for says it."""
 
 
 class HistoryLookup:
-    """Looks up each job once, when it first asks for containers, and tells of each of its request keys once."""
+    """Looks up each job once, when it first asks for containers, and tells of each of its request keys once.
+
+    With the first is told what earlier runs say of the job's other stages, and how wide they were; that is taken back
+    when they are asked for.
+    """
 
     def __init__(self, tracker: StageTracker, find: FindProfile) -> None:
         """Look up jobs that a tracker follows.
@@ -55,6 +67,8 @@ class HistoryLookup:
         self._keys = 0
         self._known: set[int] = set()
         """Applications of which something was told."""
+        self._ahead: dict[int, dict[str, int]] = {}
+        """Of each application the keys of stages that it has not asked for yet."""
         self.moment = Moment(0, 0)
         """Which snapshot the indices of what was returned last count by."""
 
@@ -66,6 +80,7 @@ class HistoryLookup:
             self._told.clear()
             self._keys = 0
             self._known.clear()
+            self._ahead.clear()
         found: list[ToldKey] = []
         for event in frame.events:
             if isinstance(event, events.Applications):
@@ -75,26 +90,49 @@ class HistoryLookup:
             elif isinstance(event, events.Requests):
                 rows = (event.application, event.key, event.priority, event.count)
                 for row in zip(*(column.tolist() for column in rows), strict=True):
-                    told = self._look_up(*row)
-                    found += [told] if told is not None else []
+                    found += self._look_up(*row)
         return found
 
     def summary(self) -> str:
         """Return in a few words how many jobs are known by earlier runs."""
         return f"{len(self._known)} of {len(self._profiles)} jobs by earlier runs"
 
-    def _look_up(self, application: int, key: int, priority: int, count: int) -> ToldKey | None:
+    def _look_up(self, application: int, key: int, priority: int, count: int) -> list[ToldKey]:
         job = self._tracker.job(application)
         if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX:
-            return None  # the only container of a job that awaits its AM is the AM's
+            return []  # the only container of a job that awaits its AM is the AM's
         keys = self._told.setdefault(application, set())
         if key in keys:
-            return None
+            return []
         keys.add(key)
         self._keys += 1
+        name = job.stage(priority).name
         if application not in self._profiles:
             self._profiles[application] = self._find(job.key())
-        return self._tell(job, application, key, priority)
+            found = self._tell_ahead(job, application, name)
+        else:
+            ahead = self._ahead.get(application, {}).pop(name, None)
+            found = [ToldKey(application, ahead, -1, -1, 0)] if ahead is not None else []
+        asked = self._tell(job, application, key, priority)
+        return [*found, asked] if asked is not None else found
+
+    def _tell_ahead(self, job: JobState, application: int, first: str) -> list[ToldKey]:
+        """Return what is known of stages that come after the first one asked for, under keys of their own."""
+        profile = self._profiles[application]
+        stages = () if profile is None else profile.stages
+        position = next((stage.position for stage in stages if stage.name == first), None)
+        if position is None:
+            return []
+        found: list[ToldKey] = []
+        for stage in stages[:STAGES_AHEAD_MAX]:
+            if stage.position <= position or stage.measured is not job.framework.measured:
+                continue
+            estimate = predicted(stage, stage.demand)
+            if estimate is not None:
+                key = AHEAD_KEY - len(found)
+                self._ahead.setdefault(application, {})[stage.name] = key
+                found.append(ToldKey(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
+        return found
 
     def _tell(self, job: JobState, application: int, key: int, priority: int) -> ToldKey | None:
         profile = self._profiles[application]
@@ -112,4 +150,5 @@ class HistoryLookup:
     def _forget(self, application: int) -> None:
         self._profiles.pop(application, None)
         self._known.discard(application)
+        self._ahead.pop(application, None)
         self._keys -= len(self._told.pop(application, ()))

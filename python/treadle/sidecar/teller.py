@@ -144,15 +144,14 @@ class LiveTeller:
         rows = [key for moment, key in now if moment == self._moment and key.application in self._live]
         if not rows:
             return ()
-        application, key, duration_ms, deviation_ms = (np.array(column) for column in zip(*rows, strict=True))
-        unknown = np.full(len(rows), -1, np.int32)
+        application, key, duration_ms, deviation_ms, tasks = (np.array(column) for column in zip(*rows, strict=True))
         return (
             TaskEstimates(
                 application.astype(np.int32),
                 key.astype(np.int32),
                 duration_ms.astype(np.int64),
                 deviation_ms.astype(np.int64),
-                unknown,
+                tasks.astype(np.int32),
             ),
         )
 
