@@ -18,6 +18,14 @@ ACTIVE: Final = 1
 
 
 @inner
+def waits_for_master(view: View, app: int) -> bool:
+    """Say whether an application's master has no container, neither allocated nor proposed."""
+    if view.apps[app].state != ACTIVE or not view.apps[app].awaiting_am:
+        return False
+    return bool(view.apps[app].pending > view.apps[app].assumed_count and view.apps[app].first_row >= 0)
+
+
+@inner
 def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
     """Say whether an application's master has its container, has asked for nothing yet, and is not late."""
     if view.apps[app].state != ACTIVE:
@@ -25,7 +33,7 @@ def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
         return False
     if view.apps[app].awaiting_am:
         view.apps[app].master_since_ms = 0
-        return bool(view.apps[app].assumed_count > 0)
+        return not waits_for_master(view, app)
     if view.apps[app].pending > 0 or view.apps[app].first_group >= 0:
         view.apps[app].master_since_ms = STARTED
     if view.apps[app].master_since_ms == STARTED:
@@ -41,8 +49,7 @@ def first_waiting(view: View, rows: Records, size: int) -> int:
     """Return the application that came first of those that await their master and are not let through yet, or -1."""
     first = -1
     for app in range(size):
-        waits = view.apps[app].state == ACTIVE and view.apps[app].awaiting_am and view.apps[app].assumed_count == 0
-        if not waits or view.apps[app].first_row < 0 or rows[view.apps[app].first_row].may:
+        if not waits_for_master(view, app) or rows[view.apps[app].first_row].may:
             continue
         earlier = first < 0 or view.apps[app].start_time_ms < view.apps[first].start_time_ms
         if earlier or (view.apps[app].start_time_ms == view.apps[first].start_time_ms and app < first):
@@ -62,7 +69,7 @@ def hold_masters(view: View, rows: Records, size: int, now_ms: int, most: int, t
             starting += 1
             if view.apps[app].master_since_ms > 0:
                 due_ms = min(due_ms, view.apps[app].master_since_ms + timeout_ms)
-        if view.apps[app].state == ACTIVE and view.apps[app].awaiting_am and view.apps[app].assumed_count == 0:
+        if waits_for_master(view, app):
             row = view.apps[app].first_row
             while row >= 0:
                 rows[row].may = 0
