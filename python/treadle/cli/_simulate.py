@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +46,11 @@ def simulate(
         for _, settings in policies:
             warm_up(settings)
     for seed in range(read.seed, read.seed + seeds):
-        workload = jobs_of(read, scenario.parent, seed)
+        with _naming(scenario):
+            workload = jobs_of(read, scenario.parent, seed)
         for name, settings in policies:
-            simulation = Simulation(read, workload, settings, seed, check=check)
+            with _naming(scenario):
+                simulation = Simulation(read, workload, settings, seed, check=check)
             run = _with_progress(simulation, f"{name}, seed {seed}", console)
             summaries.append(summarise(run, name, seed))
             if seed == read.seed:
@@ -59,6 +63,16 @@ def simulate(
         write_json(json_file, as_json(summaries))
     if plot is not None:
         _plot(first_runs, plot, console)
+
+
+@contextmanager
+def _naming(scenario: Path) -> Iterator[None]:
+    """Let what is found wrong after a scenario was read name its file too."""
+    try:
+        yield
+    except UserError as error:
+        text = str(error)
+        raise UserError(text if text.startswith(str(scenario)) else f"{scenario}: {text}") from error
 
 
 def _policies(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:

@@ -207,7 +207,7 @@ def _knobs(scenario: Scenario, seed: int) -> Knobs:
         task_failure=failures.task_probability,
         straggler=stragglers.probability,
         straggler_min=stragglers.factor_min,
-        straggler_max=max(stragglers.factor_max, stragglers.factor_min),
+        straggler_max=stragglers.factor_max,
         node_mtbf_ms=1000.0 * failures.node_mtbf_s,
         node_repair_ms=1000.0 * failures.node_repair_s,
         node_detection_ms=round(1000 * failures.node_detection_s),

@@ -115,6 +115,12 @@ class Stragglers(Model):
     factor_min: float = Field(default=2.0, ge=1, le=1000)
     factor_max: float = Field(default=5.0, ge=1, le=1000)
 
+    @model_validator(mode="after")
+    def _factors_in_order(self) -> Stragglers:
+        if self.factor_min > self.factor_max:
+            raise ValueError(f"factor_min, {self.factor_min:g}, is above factor_max, {self.factor_max:g}; lower it")
+        return self
+
 
 class Decision(Model):
     """When the engine decides, and what simulated time that takes."""
@@ -257,6 +263,8 @@ def _explain(detail: Any) -> str:
         return unknown(str(detail["loc"][-1]), known) if known else "is not known here; take it out"
     if detail["type"] == "missing":
         return "is missing; write it (docs/simulator.md)"
+    if detail["type"] == "too_short":
+        return f"has {detail['ctx']['actual_length']}; at least {detail['ctx']['min_length']} must be written"
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
     return f"{detail['input']!r}: " + str(detail["msg"]).replace("Input should be", "it must be")

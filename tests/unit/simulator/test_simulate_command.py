@@ -52,7 +52,8 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("cluster: {nodes: []}\nworkload: {file: x}", "scenario.yaml:1: cluster.nodes:"),
+        ("cluster: {nodes: []}\nworkload: {file: x}", "scenario.yaml:1: cluster.nodes: has 0; at least 1 must"),
+        (SMALL + "stragglers: {factor_min: 9}\n", "factor_min, 9, is above factor_max, 5; lower it"),
         (SMALL.replace("count: 2", "count: two"), "scenario.yaml:3: cluster.nodes.0.count: 'two'"),
         (SMALL.replace("queues:", "queue:"), "did you mean queues?"),
         (SMALL.replace("duration_s: 5", "duration_s: .nan"), "workload.jobs.0.stages.0.duration_s"),
