@@ -1,4 +1,4 @@
-"""The wheel carries one jar: the shim's, of its own version, with py4j moved out of the way and no Hadoop."""
+"""The wheel carries the jars of its version; the shim's with py4j moved out of the way and no Hadoop."""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ def test_the_golden_report_says_what_the_stages_were(desk: StageDesk) -> None:
     assert (first.name, first.width) == ("0 map at job.py:1", 3)
     assert first.durations == DurationSketch([1_000, 1_500, 400])
     assert (first.input_bytes, first.parents, first.measured) == (35, (), Measured.TASKS)
+    assert (first.retried, first.speculative) == (2, 1), "one failed, one succeeded again; the copy was the first to"
     assert last.durations == DurationSketch([4_000_000_000])
     assert (last.name, last.input_bytes) == ("1 map at job.py:3", 1 << 40)
     assert last.parents == ("0 map at job.py:1",), "the stage between them never ran"

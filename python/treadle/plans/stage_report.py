@@ -64,8 +64,12 @@ def _stage(reader: Reader) -> SparkStage:
     if not 0 <= number < STAGES_MAX or not 0 <= tasks <= TASKS_MAX:
         raise MessageError(f"stage {number} of {tasks} tasks")
     parents = tuple(reader.number() for _ in range(reader.count(PARENTS_MAX)))
-    input_bytes, *_attempts = reader.take(_COUNTS)
-    return SparkStage(number, first_id, name, tasks, parents, _durations(reader), max(input_bytes, 0))
+    input_bytes, *attempts = reader.take(_COUNTS)
+    if min(input_bytes, *attempts) < 0:
+        raise MessageError("a count below 0")
+    failed, _killed, repeated, speculative = attempts
+    durations = _durations(reader)
+    return SparkStage(number, first_id, name, tasks, parents, durations, input_bytes, failed + repeated, speculative)
 
 
 def _durations(reader: Reader) -> DurationSketch:

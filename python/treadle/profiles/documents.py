@@ -104,10 +104,11 @@ def _job_run(row: object) -> tuple[int, str, int]:
 
 
 def _stage_run(row: object) -> RecentRun:
-    # those written before estimates were told live lack the last one
-    if not isinstance(row, list) or len(row) not in {len(RecentRun._fields) - 1, len(RecentRun._fields)}:
+    # those written before estimates were told live, or attempts counted, lack the last ones
+    least, most = len(RecentRun._fields) - len(RecentRun._field_defaults), len(RecentRun._fields)
+    if not isinstance(row, list) or not least <= len(row) <= most:
         raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")
-    ended_ms, run, width, mean_ms, input_bytes, told_ms = [*row, -1][: len(RecentRun._fields)]
+    ended_ms, run, width, mean_ms, input_bytes, told_ms, retried, speculative = [*row, -1, -1, -1][:most]
     return RecentRun(
         _is_number(ended_ms, "the end of a run"),
         _is_run(run),
@@ -115,6 +116,8 @@ def _stage_run(row: object) -> RecentRun:
         _is_number(mean_ms, "a mean", -1),
         _is_number(input_bytes, "an input", -1),
         _is_number(told_ms, "what was told", -1),
+        _is_number(retried, "attempts that were made again", -1),
+        _is_number(speculative, "speculative attempts", -1),
     )
 
 

@@ -33,6 +33,10 @@ class RecentRun(NamedTuple):
     """-1 if not known."""
     told_ms: int = -1
     """How long the engine was told, from the runs before, that a task takes; -1 if it was not told."""
+    retried: int = -1
+    """Attempts that failed, or succeeded though their task had before; -1 if not known."""
+    speculative: int = -1
+    """Attempts that were copies of one that was slow; -1 if not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,9 +163,9 @@ def merged(one: JobProfile, other: JobProfile) -> JobProfile:
 
 def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: StageRun) -> StageProfile | None:
     mean_ms = round(stage.durations.mean_ms) if stage.durations.count else -1
-    unknown = {"input_bytes": stage.input_bytes, "told_ms": stage.told_ms}
-    known = {name: value for name, value in unknown.items() if value is not None}
-    this = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, **{"input_bytes": -1, **known})
+    unknown = (stage.input_bytes, stage.told_ms, stage.retried, stage.speculative)
+    known = (-1 if value is None else value for value in unknown)
+    this = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, *known)
     durations = DurationSketch()
     durations.merge(stage.durations)
     if before is None:

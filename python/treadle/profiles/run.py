@@ -47,6 +47,10 @@ class StageRun:
     """Those of the parents of which task i alone feeds task i."""
     told_ms: int | None = None
     """How long the engine was told, from earlier runs, that a task of it takes; None if it was not told."""
+    retried: int | None = None
+    """Attempts that failed, or succeeded though their task had before; None if not known."""
+    speculative: int | None = None
+    """Attempts that were copies of one that was slow; None if not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +81,8 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
             one_to_one=tuple(storable(parent) for parent in stage.one_to_one),
             input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
             told_ms=None if stage.told_ms is None else _bounded(stage.told_ms),
+            retried=None if stage.retried is None else _bounded(stage.retried),
+            speculative=None if stage.speculative is None else _bounded(stage.speculative),
         )
         for stage in run.stages
     )

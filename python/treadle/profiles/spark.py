@@ -24,6 +24,9 @@ class SparkStage:
     """Numbers of the stages that feed it."""
     durations: DurationSketch
     input_bytes: int
+    retried: int
+    """Attempts that failed, or succeeded though their task had before."""
+    speculative: int
 
 
 def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
@@ -39,6 +42,8 @@ def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
             {},
             tuple(names[parent] for parent in stage.parents if parent in names and parent != stage.number),
             input_bytes=stage.input_bytes,
+            retried=stage.retried,
+            speculative=stage.speculative,
         )
         for stage in ordered
     )

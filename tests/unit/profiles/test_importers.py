@@ -21,6 +21,7 @@ from treadle.profiles.importers.sources import find_sources, read_source
 from treadle.profiles.importers.spark import Application, read_spark_log
 from treadle.profiles.importers.tez import read_tez_history
 from treadle.profiles.run import JobRun, Measured
+from treadle.profiles.sketch import DurationSketch
 from treadle.profiles.store import ProfileStore
 
 DATA = Path(__file__).parents[2] / "data" / "histories"
@@ -122,6 +123,26 @@ def test_spark_on_yarn_has_a_stage_of_executors() -> None:
     assert (executors.name, executors.width, executors.measured) == ("executors", 2, Measured.CONTAINERS)
     assert (executors.durations.minimum_ms, executors.durations.maximum_ms) == (3000, 7000)
     assert executors.demand == {"memory-mb": 8192 + 819, "vcores": 4}
+
+
+def test_attempts_of_spark_that_were_retried_or_speculative_are_told_apart() -> None:
+    application = Application()
+    application.take({"Event": "SparkListenerApplicationStart", "App Name": "n", "App ID": "local-1", "User": "u"})
+    application.take({"Event": "SparkListenerStageSubmitted", "Stage Info": {"Stage ID": 0, "Number of Tasks": 2}})
+    for task, reason, copy, end_ms in (
+        (0, "ExceptionFailure", False, 100),
+        (0, "Success", False, 300),
+        (1, "Success", True, 400),
+        (1, "TaskKilled", False, 401),
+        (0, "Success", False, 900),
+    ):
+        facts = {"Index": task, "Launch Time": 0, "Finish Time": end_ms, "Speculative": copy}
+        end = {"Event": "SparkListenerTaskEnd", "Stage ID": 0, "Task End Reason": {"Reason": reason}}
+        application.take({**end, "Task Info": facts})
+    application.take({"Event": "SparkListenerApplicationEnd", "Timestamp": 9000})
+    (stage,) = application.run().stages
+    assert (stage.retried, stage.speculative) == (2, 1)
+    assert stage.durations == DurationSketch([300, 400])
 
 
 def test_a_tez_dag_with_its_edges() -> None:

@@ -48,6 +48,8 @@ class _Stage:
     took_ms: dict[int, int] = field(default_factory=dict)
     """By task."""
     input_bytes: int = 0
+    retried: int = 0
+    speculative: int = 0
     ran: bool = False
 
 
@@ -132,10 +134,13 @@ class Application:
         stage = self._by_id.get(number(event.get("Stage ID"), -1))
         facts = mapping(event.get("Task Info"))
         at = number(facts.get("Index"), -1)
-        if stage is None or text(mapping(event.get("Task End Reason")).get("Reason")) != "Success":
+        if stage is None:
             return
+        stage.speculative += facts.get("Speculative") is True
+        reason = text(mapping(event.get("Task End Reason")).get("Reason"))
         # of two attempts that both succeeded (speculation, a lost executor) the first one counts
-        if at in stage.took_ms:
+        if reason != "Success" or at in stage.took_ms:
+            stage.retried += reason != "TaskKilled"
             return
         stage.ran = True
         stage.took_ms[at] = number(facts.get("Finish Time")) - number(facts.get("Launch Time"))
@@ -155,8 +160,19 @@ class Application:
                 parents = (self._by_id.get(parent) for parent in sorted(stage.parents))
                 fed = dict.fromkeys(numbers[id(parent)] for parent in parents if parent is not None)
                 durations = DurationSketch(stage.took_ms.values())
-                first, read = min(stage.ids), stage.input_bytes
-                found.append(SparkStage(at, first, stage.name, stage.tasks, tuple(fed), durations, read))
+                found.append(
+                    SparkStage(
+                        at,
+                        min(stage.ids),
+                        stage.name,
+                        stage.tasks,
+                        tuple(fed),
+                        durations,
+                        stage.input_bytes,
+                        stage.retried,
+                        stage.speculative,
+                    )
+                )
         return stage_runs(found)
 
     def _executor_stage(self, ended_ms: int) -> list[StageRun]:
