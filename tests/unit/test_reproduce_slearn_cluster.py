@@ -25,6 +25,7 @@ from treadle.reproduce.slearn_cluster import (
 )
 from treadle.reproduce.slearn_cluster_plot import plot_completions
 from treadle.reproduce.slearn_cluster_report import document, ratio, shortfalls, table, type_of
+from treadle.reproduce.slearn_cluster_simulated import MASTER_START_MS, TASK_START_MS
 from treadle.sidecar.live import read_live_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "workload" / "swim.tsv"
@@ -108,6 +109,20 @@ def test_table_json_and_plot(tmp_path: Path) -> None:
     assert written["rounds"][0]["placed"]["native"] == 0
     plot_completions(rounds(), tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 10_000
+
+
+def test_the_same_draws_run_in_the_simulator(sample: Path, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    arguments = ["reproduce", "slearn-cluster", "--sample", str(sample), "--jobs", "8", "--rounds", "2", "--simulated"]
+    assert run([*arguments, "--json", str(file)]) == 0
+    figures = json.loads(file.read_text())
+    assert [(one["seed"], one["scheme"]) for one in figures["rounds"]] == [
+        (1, "slearn"), (1, "fifo"), (1, "fair"), (2, "fifo"), (2, "fair"), (2, "slearn")
+    ]  # fmt: skip
+    jobs = figures["rounds"][0]["jobs"]
+    assert len(jobs) == 8
+    least_ms = MASTER_START_MS + TASK_START_MS
+    assert all(each["completion_ms"] > least_ms + each["work_ms"] / 24 for each in jobs)
 
 
 def test_a_sample_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,12 @@ def slearn_cluster(
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of jobs, each under every scheduler.")] = 3,
     jobs: Annotated[int, typer.Option(min=2, max=1000, help="Of a draw.")] = 16,
     load: Annotated[float, typer.Option(min=0.05, max=20, help="Mean load of the cluster by the tasks' time.")] = 1.0,
+    masters_starting: Annotated[
+        int, typer.Option(min=0, max=1000, help="Application masters that start at a time under slearn; 0: any number.")
+    ] = 2,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="In the simulator, where any number of JVMs start as fast as one.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-slearn.")] = None,
@@ -27,9 +33,10 @@ def slearn_cluster(
     from treadle.minicluster.readiness import terminable
     from treadle.reproduce.slearn_cluster import SCHEMES, Round, Settings, arrivals, run_scheme
     from treadle.reproduce.slearn_cluster_report import document, shortfalls, table
+    from treadle.reproduce.slearn_cluster_simulated import run_simulated
 
     console = console_for_tables(140)
-    settings = Settings(jobs=jobs, load=load)
+    settings = Settings(jobs=jobs, load=load, masters_starting=masters_starting)
     draws = {one: arrivals(sample, one, settings) for one in range(seed, seed + rounds)}
     if plot is not None:
         plot_folder(plot)
@@ -39,7 +46,11 @@ def slearn_cluster(
         for turn, (one, drawn) in enumerate(draws.items()):
             # whoever comes first finds the machine's caches cold: each does in turn
             order = (*SCHEMES[turn % len(SCHEMES) :], *SCHEMES[: turn % len(SCHEMES)])
-            found += [run_scheme(scheme, drawn, one, settings, place, say) for scheme in order]
+            if simulated:
+                say(f"seed {one}")
+                found += [run_simulated(scheme.name, drawn, one, settings) for scheme in order]
+            else:
+                found += [run_scheme(scheme, drawn, one, settings, place, say) for scheme in order]
             if json_file is not None:
                 write_json(json_file, document(found, settings, sample))
     console.print(table(found))
