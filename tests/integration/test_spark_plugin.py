@@ -100,9 +100,13 @@ def test_the_stages_of_a_driver_in_the_cluster_are_remembered(spark: SparkCluste
     shown = CliRunner().invoke(app, ["show", "word-count", "--store", str(spark.folder / "profiles.db")])
     assert shown.exit_code == 0
     assert "1 runJob at SparkHadoopWriter" in shown.output
+    assert read.name.startswith("0 reduceByKey at spark_words.py:"), "the same in each run"
 
 
-def test_where_nothing_can_be_reported_a_job_runs_as_without(spark: SparkCluster) -> None:
+def test_where_nobody_listens_a_job_runs_as_without(spark: SparkCluster) -> None:
     assert "are not all reported to Treadle" in spark.run("nobody-listens", address="127.0.0.2:1")
-    assert "has no token of an application master" in spark.run("from-outside", mode="client")
     assert [stage.name for stage in spark.remembered("nobody listens").stages] == ["executors"]
+
+
+def test_a_driver_outside_the_cluster_says_that_it_reports_nothing(spark: SparkCluster) -> None:
+    assert "has no token of an application master" in spark.run("from-outside", mode="client")

@@ -77,6 +77,12 @@ def test_without_a_last_report_nothing_is_taken_for_the_whole(desk: StageDesk) -
     assert desk.take(NAME) == ()
 
 
+def test_a_stage_is_called_the_same_in_each_run(desk: StageDesk) -> None:
+    names_of_runs = ["sum at /data/container_1/my jobs/a.py:4", "run at Writer.scala:85", "a/b"]
+    desk.serve(ONE, report(*(stage(at, name=name) for at, name in enumerate(names_of_runs)), ended=True))
+    assert names(desk.take(NAME)) == ["0 sum at a.py:4", "1 run at Writer.scala:85", "2 a/b"]
+
+
 def test_what_is_not_known_has_to_be_told_from_the_start(desk: StageDesk) -> None:
     assert desk.serve(ONE, report(stage(0), start=False)) is Status.UNKNOWN
     second = ONE._replace(attempt=2)

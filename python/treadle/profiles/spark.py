@@ -33,7 +33,7 @@ def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
     """Return stages as those of a run, in the order of Spark's ids; parents that are not among them are left out."""
     ordered = sorted(stages, key=lambda stage: (stage.first_id, stage.number))
     # a call site and a place: two stages may have one call site
-    names = {stage.number: f"{at} {stage.name}".strip() for at, stage in enumerate(ordered)}
+    names = {stage.number: f"{at} {_call_site(stage.name)}".strip() for at, stage in enumerate(ordered)}
     return tuple(
         StageRun(
             names[stage.number],
@@ -47,3 +47,9 @@ def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
         )
         for stage in ordered
     )
+
+
+def _call_site(name: str) -> str:
+    """Return a call site without the folder of its file: in cluster mode a container's, another one in each run."""
+    call, at, place = name.rpartition(" at ")
+    return f"{call}{at}{place.rpartition('/')[2]}" if at else name
