@@ -6,12 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from treadle import events
-from treadle.config.parts import PARTS, Part
+from treadle.config.parts import PARTS, QUESTIONS, Part
 from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
+
+
+def any_parts() -> st.SearchStrategy[dict[str, str]]:
+    """Return a kind for each of the five parts: any goes with any other."""
+    return st.fixed_dictionaries({part: st.sampled_from(_kinds(part)) for part in QUESTIONS})
+
+
+def _kinds(part: str) -> list[str]:
+    return sorted(name for name in PARTS.kinds(part) if name != "file")
 
 
 def settings_with(**parts: Any) -> Settings:

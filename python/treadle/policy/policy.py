@@ -127,12 +127,11 @@ class Policy:
                 end = min(len(out), int(scratch.counters[PLACED]) + parts.recompute_after)
                 if place(view, scratch, knobs, out, asked, partition, end) < end:
                     break
+        _lend(cluster, view, scratch, knobs, out, asked)
         if scratch.counters[PLACED] < len(out) and parts.open_for_idle(scratch):
             for partition in range(len(cluster.names.partitions)):
                 place(view, scratch, knobs, out, asked, partition, len(out))
-        for partition in cluster.shared_partitions():
-            scratch.rows["done"] = scratch.rows["nearest"] = 0
-            place(view, scratch, knobs._replace(lends=True), out, asked, partition, len(out))
+            _lend(cluster, view, scratch, knobs, out, asked)
         self.holds.choose(view, scratch, knobs, self._settings.hold)
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
@@ -156,3 +155,10 @@ class Policy:
             seed=self._settings.seed,
             lends=False,
         )
+
+
+def _lend(cluster: Cluster, view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64) -> None:
+    """Give what is left idle on nodes of non-exclusive labels to whoever the gate lets through."""
+    for partition in cluster.shared_partitions():
+        scratch.rows["done"] = scratch.rows["nearest"] = 0
+        place(view, scratch, knobs._replace(lends=True), out, asked, partition, len(out))

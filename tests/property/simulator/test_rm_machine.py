@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.engine.parts import any_parts, settings_with
 
-from treadle.config.parts import PARTS, Part
 from treadle.config.settings import default_settings
 from treadle.events import Fate
 from treadle.proposals import Proposals
@@ -20,7 +20,6 @@ from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 
-SHARES = ("capacity", "hdrf", "drf", "deficit", "none")
 AMOUNTS = st.fixed_dictionaries({"memory-mb": st.sampled_from([0, 512, 1024, 3000]), "vcores": st.integers(0, 3)})
 
 
@@ -73,13 +72,11 @@ class Machine(RuleBasedStateMachine):
 
     simulation: Simulation
 
-    @initialize(scenario=a_scenario(), seed=st.integers(0, 1000), share=st.sampled_from(SHARES))
-    def begin(self, scenario: Scenario, seed: int, share: str) -> None:
+    @initialize(scenario=a_scenario(), seed=st.integers(0, 1000), parts=any_parts())
+    def begin(self, scenario: Scenario, seed: int, parts: dict[str, str]) -> None:
         workload = jobs_of(scenario, Path(), seed)
-        chosen = default_settings()
-        kind = PARTS.kinds("share")[share]
-        policy = replace(chosen.policy, share=Part(kind, kind.parameters()))
-        self.simulation = Simulation(scenario, workload, replace(chosen, policy=policy), seed)
+        chosen = replace(default_settings(), policy=settings_with(**parts).policy)
+        self.simulation = Simulation(scenario, workload, chosen, seed)
 
     @rule(elapsed_ms=st.sampled_from([1, 100, 1000, 7000]))
     def tick(self, elapsed_ms: int) -> None:
