@@ -52,15 +52,22 @@ lint: build/.venv ## ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-.PHONY: test
-test: build lint ## every check that a change must pass
+.PHONY: java-test
+java-test: build/.jar ## the Java modules' tests
 	@$(MVN) verify
+
+# Both are busy on one core most of the time.
+.PHONY: lint-and-java-test
+lint-and-java-test: build
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint java-test
+
+.PHONY: test
+test: lint-and-java-test ## every check that a change must pass
 	@$(BIN)/pytest -n 2 -m 'not cluster and not slow'
 	@$(BIN)/pytest -m 'cluster and not slow'
 
 .PHONY: test-all
-test-all: build lint ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
-	@$(MVN) verify
+test-all: lint-and-java-test ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
 	@$(BIN)/pytest -n 2 --hypothesis-profile explore -m 'not cluster and not slow'
 	@$(BIN)/pytest --hypothesis-profile explore -m 'cluster or slow'
 	@$(MVN) -Pstock-tests verify

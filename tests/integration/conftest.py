@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.accounts import wait_settled
+from tests.support.accounts import wait_idle, wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
+
+from treadle.minicluster import processes
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,6 +28,8 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyC
     cluster = faulty_cluster(tmp_path_factory.mktemp("shared"))
     with cluster:
         yield cluster
+        wait_idle(cluster)
+    assert processes.members(cluster.layout) == []
 
 
 @pytest.fixture

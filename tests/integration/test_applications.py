@@ -25,7 +25,7 @@ def test_a_killed_application_leaves_no_container(cluster: FaultyCluster) -> Non
 
 
 def test_a_master_that_dies_is_started_again_by_treadle(cluster: FaultyCluster) -> None:
-    job = sleep_job(cluster, "master-dies", maps=10, map_ms=2000)
+    job = sleep_job(cluster, "master-dies", maps=6, map_ms=2000)
     job.wait_containers(3)
 
     cluster.wait_for("application master's process", lambda: masters(job)).pop().kill()

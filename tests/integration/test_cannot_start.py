@@ -33,7 +33,7 @@ def test_no_python_and_then_a_bad_configuration(tmp_path: Path) -> None:
         error = cluster.wait_for("error that names the command", lambda: cluster.rm.treadle()["LastError"])
         assert str(command) in error
         assert "\n" not in error
-        job = sleep_job(cluster, "no-python", maps=2)
+        job = sleep_job(cluster, "no-python", maps=1)
         assert job.wait() == "SUCCEEDED"
         placed = cluster.rm.placements()[job.application_id]
         assert placed == {"treadle": 0, "native": job.containers()}

@@ -13,6 +13,7 @@ from tests.support.jobs import Job, sleep_job
 pytestmark = pytest.mark.cluster
 
 PROPOSALS = 100_000
+MAPS = 10
 SEEN_ALIVE = (
     "RejectedOutOfRange",
     "RejectedNegative",
@@ -28,10 +29,9 @@ LIMITS = ("RejectedNodeFull", "RejectedUserLimit", "RejectedQueueMaximum")
 def test_hostile_proposals_break_no_limit(cluster: FaultyCluster) -> None:
     rm = cluster.rm_pid()
     before = cluster.rm.treadle()
+    large = {"mapreduce.map.memory.mb": "700"}
     jobs = [
-        sleep_job(
-            cluster, f"hostile-{queue}", maps=20, map_ms=2500, queue=queue, settings={"mapreduce.map.memory.mb": "700"}
-        )
+        sleep_job(cluster, f"hostile-{queue}", maps=MAPS, map_ms=2500, queue=queue, settings=large)
         for queue in ("default", "batch")
     ]
     for job in jobs:
@@ -85,4 +85,4 @@ def broken_limits(cluster: FaultyCluster) -> list[str]:
 
 def placed_no_more_than_asked(jobs: list[Job]) -> bool:
     """Did no job get more than a master, its maps and a reduce need, each tried twice at most?"""
-    return all(job.containers() <= 2 * (1 + 20 + 1) for job in jobs)
+    return all(job.containers() <= 2 * (1 + MAPS + 1) for job in jobs)

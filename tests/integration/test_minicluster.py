@@ -53,6 +53,7 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
     assert "no cluster is running" in treadle("status", *place).stderr
 
 
+@pytest.mark.slow
 def test_run_exits_as_its_command_does_and_leaves_nothing(cluster_folder: Path) -> None:
     script = 'test -f "$HADOOP_CONF_DIR/yarn-site.xml" && exit 7'
     options = ("--folder", str(cluster_folder), "--nodes", "1", "--scheduler", "capacity")
@@ -61,7 +62,7 @@ def test_run_exits_as_its_command_does_and_leaves_nothing(cluster_folder: Path) 
     assert left_running(cluster_folder) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupt_leaves_nothing(cluster_folder: Path, number: signal.Signals) -> None:
     """A command in the foreground is interrupted while it runs, as by Ctrl-C."""
     # A shell has what it starts in the background ignore SIGINT, these tests too, and the command would inherit that.
@@ -82,6 +83,7 @@ def test_an_interrupt_leaves_nothing(cluster_folder: Path, number: signal.Signal
     assert left_running(cluster_folder) == []
 
 
+@pytest.mark.slow
 def test_a_restarted_rm_goes_on_with_its_job(cluster_folder: Path) -> None:
     settings = ClusterSettings(nodes=1, scheduler=Scheduler.CAPACITY, recovery=True)
     with MiniCluster(settings, cluster_folder) as cluster:
@@ -95,6 +97,7 @@ def test_a_restarted_rm_goes_on_with_its_job(cluster_folder: Path) -> None:
     assert left_running(cluster_folder) == []
 
 
+@pytest.mark.slow
 def test_every_container_of_an_unmodified_job_is_placed_by_treadle(cluster_folder: Path) -> None:
     settings = ClusterSettings(nodes=2, overrides={"yarn.scheduler.treadle.lease-ms": "6000"})
     with MiniCluster(settings, cluster_folder) as cluster:

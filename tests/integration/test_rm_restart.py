@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.accounts import wait_settled
+from tests.support.accounts import wait_idle, wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.jobs import sleep_job
 
@@ -19,10 +19,11 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluste
     cluster = faulty_cluster(tmp_path_factory.mktemp("restarted"))
     with cluster:
         yield cluster
+        wait_idle(cluster)
 
 
 def test_a_killed_rm_takes_its_sidecar_along_and_recovers_its_jobs(restarted: FaultyCluster) -> None:
-    job = sleep_job(restarted, "rm-killed", maps=10, map_ms=2000)
+    job = sleep_job(restarted, "rm-killed", maps=6, map_ms=2000)
     job.wait_containers(3)
     orphan = restarted.sidecar_pid()
 
@@ -37,7 +38,7 @@ def test_a_killed_rm_takes_its_sidecar_along_and_recovers_its_jobs(restarted: Fa
 
 
 def test_jobs_run_through_the_change_to_the_stock_scheduler_and_back(restarted: FaultyCluster) -> None:
-    job = sleep_job(restarted, "swapped", maps=16, map_ms=4000)
+    job = sleep_job(restarted, "swapped", maps=10, map_ms=4000)
     job.wait_containers(3)
 
     restarted.restart_rm(scheduler=Scheduler.CAPACITY)

@@ -29,7 +29,7 @@ def test_a_healthy_sidecar_places_every_container(cluster: FaultyCluster) -> Non
 
 def test_a_killed_sidecar_is_replaced_and_no_job_is_lost(cluster: FaultyCluster) -> None:
     first = cluster.sidecar_pid()
-    job = sleep_job(cluster, "killed", maps=12)
+    job = sleep_job(cluster, "killed", maps=8)
     job.wait_containers(3)
 
     os.kill(first, signal.SIGKILL)
@@ -40,7 +40,7 @@ def test_a_killed_sidecar_is_replaced_and_no_job_is_lost(cluster: FaultyCluster)
 
 
 def test_a_stopped_sidecar_loses_the_lease_and_gets_it_back(cluster: FaultyCluster) -> None:
-    job = sleep_job(cluster, "stopped", maps=12)
+    job = sleep_job(cluster, "stopped", maps=8)
     job.wait_containers(3)
     stopped = cluster.sidecar_pid()
 
@@ -62,7 +62,7 @@ def test_a_lying_sidecar_loses_the_lease_and_the_stock_scheduler_carries_on(
     cluster.show_fault(fault)
     cluster.wait_for("lost lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 0, 60)
 
-    job = sleep_job(cluster, f"fault-{fault.name.lower()}", maps=4)
+    job = sleep_job(cluster, f"fault-{fault.name.lower()}", maps=1, reduces=0)
 
     assert job.wait() == "SUCCEEDED"
     assert cluster.rm_pid() == rm
