@@ -52,6 +52,7 @@ class ContainerEvent(IntEnum):
     ALLOCATED = 1
     LAUNCHED = 2
     COMPLETED = 3
+    RESIZED = 4
 
 
 class Fate(IntEnum):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM, flat
 from tests.engine.parts import containers, engine_with, estimates
@@ -84,6 +86,17 @@ def test_srpt_counts_the_rests_of_tasks_that_run(told: int, first: int) -> None:
     about = estimates((0, 0, 100, told), (1, 0, 110 if told < 0 else 130, -1))
     # 0: 2 x 100 + 10 x 5 = 250; told of 12: 12 x 100 - 10 x 95 = 250. 1: 2 x 110 = 220 or 2 x 130 = 260.
     assert served(rm, engine_with(order="srpt", estimate="told"), 1, running, about) == [first]
+
+
+@pytest.mark.parametrize(("units", "first"), [(1, 0), (3, 1)])
+def test_a_resized_task_counts_with_what_it_has_now(units: int, first: int) -> None:
+    """A task of 100 ms has run for 50 ms and another waits: 100 + 50 x units. The other application: 190."""
+    rm = leaf_with((1, (1, 1)), (1, (1, 1)))
+    life = (0, 1, 0, 950, 950)
+    resized = replace(containers(ContainerEvent.RESIZED, life), capability=np.full((1, 2), units))
+    about = estimates((0, 0, 100, -1), (1, 0, 190, -1))
+    told = containers(STARTED, life), resized, about
+    assert served(rm, engine_with(order="srpt", estimate="told"), 1, *told) == [first]
 
 
 def test_a_task_that_runs_longer_than_expected_is_about_to_end() -> None:

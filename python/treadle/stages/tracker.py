@@ -178,8 +178,8 @@ class StageTracker:
         for number, index, priority, node, step, time_ms, created_ms, exit_status, am, capability in rows:
             key = ContainerKey(number, created_ms)
             job = self._by_index.get(index) or self._left_by(key)
-            if job is None:
-                continue
+            if job is None or step == ContainerEvent.RESIZED:
+                continue  # what the containers of a stage ask for is not changed by it
             ended = step == ContainerEvent.COMPLETED
             if am:
                 job.am_exit_status = exit_status if ended else 0

@@ -17,6 +17,7 @@ MAPS: Final = 0
 RUNS_PILOTS: Final = 1
 """`treadle.model.applications.Sampling.RUNS_PILOTS`, as kernels take it."""
 COMPLETED: Final = 3
+RESIZED: Final = 4
 GONE: Final = 0
 SUCCESS: Final = 0
 KILLED_BY_AM: Final = -105
@@ -98,6 +99,14 @@ def end_task(groups: Records, amounts: I64, tasks: Records, task: int) -> None:
 
 
 @inner
+def resize_task(groups: Records, amounts: I64, tasks: Records, capability: I64, i: int, task: int) -> None:
+    """Let a task, that has had as much as the others of its group, have what is in row ``i`` of ``capability``."""
+    group = tasks[task].group
+    for r in range(amounts.shape[1]):
+        amounts[group, r] += capability[i, r] - amounts[group, r] // groups[group].running
+
+
+@inner
 def note_pilot(apps: Records, tasks: Records, app: int, task: int, priority: int) -> None:
     """Take a task that begins for a pilot, if its application still needs one."""
     if apps[app].sampling != RUNS_PILOTS or not is_of_stage(apps[app].sampled_stage, priority):
@@ -163,7 +172,10 @@ def apply_containers(
             continue
         key = task_key(app, container[i])
         if event[i] != COMPLETED:
-            if find(task_index, key) < 0:
+            task = find(task_index, key)
+            if task >= 0 and event[i] == RESIZED:
+                resize_task(groups, amounts, tasks, capability, i, task)
+            if task < 0:
                 group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
                 task = take_from(free_tasks, next_task)
                 put(task_index, key, task)

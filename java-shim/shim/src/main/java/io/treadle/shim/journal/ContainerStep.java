@@ -16,7 +16,9 @@ public final class ContainerStep {
     /** Its NodeManager reported it as started. */
     LAUNCHED(2),
     /** It ended, in whatever way. */
-    COMPLETED(3);
+    COMPLETED(3),
+    /** Its resource was changed while it runs. */
+    RESIZED(4);
 
     private final int code;
 
@@ -72,6 +74,11 @@ public final class ContainerStep {
   /** A container ended with an exit status of YARN's; {@code timeMs} is the RM's clock in milliseconds since 1970. */
   public static ContainerStep completed(RMContainer container, long timeMs, int exitStatus) {
     return new ContainerStep(Kind.COMPLETED, container, timeMs, exitStatus, false, container.isAMContainer());
+  }
+
+  /** A container has another resource now; {@code timeMs} is the RM's clock in milliseconds since 1970. */
+  public static ContainerStep resized(RMContainer container, long timeMs) {
+    return new ContainerStep(Kind.RESIZED, container, timeMs, 0, false, container.isAMContainer());
   }
 
   /** What happened. */

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.function.Consumer;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.NodeState;
@@ -13,6 +14,7 @@ import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.server.api.protocolrecords.NMContainerStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
@@ -65,6 +67,27 @@ public final class Taps {
         journal.blacklistChanged(attempt.getApplicationId());
       }
     });
+  }
+
+  /** After {@code allocate}: what its answer says of the AM's containers. Those that were resized changed just now. */
+  public void answered(Allocation answer) {
+    if (holds(answer.getIncreasedContainers()) || holds(answer.getDecreasedContainers())) {
+      guarded(() -> {
+        resized(answer.getIncreasedContainers());
+        resized(answer.getDecreasedContainers());
+      });
+    }
+  }
+
+  private void resized(List<Container> containers) {
+    if (containers != null) {
+      for (Container container : containers) {
+        RMContainer resized = port.scheduler().getRMContainer(container.getId());
+        if (resized != null) {
+          journal.container(ContainerStep.resized(resized, System.currentTimeMillis()));
+        }
+      }
+    }
   }
 
   /** After {@code nodeUpdate}: a NodeManager's heartbeat. Most change nothing that the other taps do not see. */

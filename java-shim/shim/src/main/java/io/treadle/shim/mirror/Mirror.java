@@ -29,6 +29,7 @@ public final class Mirror implements Directory {
   private final SchedulerPort port;
   private final Journal journal;
   private final MirrorSettings settings;
+  private final ResourceTypesSection types = new ResourceTypesSection();
   private final NodeSection nodes;
   private final QueueSection queues = new QueueSection();
   private final QueueLimitsSection limits = new QueueLimitsSection();
@@ -93,7 +94,8 @@ public final class Mirror implements Directory {
    * @throws io.treadle.shim.wire.FrameTooSmallException if the queue tree alone does not fit in a frame
    */
   public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
-    if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit(), indicesAtSnapshot)) {
+    if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit(), indicesAtSnapshot)
+        || types.changed(port.scheduler())) {
       journal.snapshotNeeded();
     }
     Changes changes = journal.drain();
@@ -133,7 +135,7 @@ public final class Mirror implements Directory {
     usages.reset();
     applicationSweep.reset(monotonicMs);
     headroomSweep.reset(monotonicMs);
-    ResourceTypesSection.write(draft);
+    types.write(draft);
     options.snapshot(draft, frameOptions);
     queues.reset();
     nodes.snapshot(draft);

@@ -1,27 +1,40 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.wire.Section;
+import java.util.Arrays;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceInformation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
-/** Writes the cluster's resource types, and which of them its ResourceCalculator counts. */
+/**
+ * Writes the cluster's resource types, and which of them its ResourceCalculator counts, in snapshots. An RM reads both
+ * when it starts; if either is another one day, each row and each sum of the engine means something else.
+ */
 final class ResourceTypesSection {
-  private ResourceTypesSection() {
-  }
+  private ResourceInformation[] told = {};
+  private ResourceCalculator toldCalculator;
 
   /** How many types there are, R. */
   static int count() {
     return ResourceUtils.getNumberOfKnownResourceTypes();
   }
 
-  static void write(Draft draft) {
+  /** Whether the types or the calculator are others than when they were written: only a snapshot can say so. */
+  boolean changed(CapacityScheduler scheduler) {
+    return toldCalculator != null && (toldCalculator != scheduler.getResourceCalculator()
+        || !Arrays.equals(told, ResourceUtils.getResourceTypesArray()));
+  }
+
+  void write(Draft draft) {
     ResourceCalculator calculator = draft.scheduler().getResourceCalculator();
     Resource minimum = draft.scheduler().getMinimumResourceCapability();
     Resource maximum = draft.scheduler().getMaximumResourceCapability();
     ResourceInformation[] types = ResourceUtils.getResourceTypesArray();
+    told = types.clone();
+    toldCalculator = calculator;
     for (int i = 0; i < types.length; i++) {
       draft.section(Section.RESOURCE_TYPES).name(draft.name(types[i].getName())).name(draft.name(types[i].getUnits()))
           .flag(isCounted(calculator, i)).i64(minimum.getResourceInformation(i).getValue())

@@ -77,6 +77,9 @@ final class EngineModel {
 
   private void applyCluster(FrameReader frame) {
     FrameReader.Table types = frame.table(Section.RESOURCE_TYPES);
+    if (types.rows() > 0) {
+      resourceTypes.clear();
+    }
     for (int i = 0; i < types.rows(); i++) {
       resourceTypes.add(name(types, i, "name") + " " + types.at(i, "counted"));
     }

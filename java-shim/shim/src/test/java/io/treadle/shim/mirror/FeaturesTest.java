@@ -4,12 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.Map;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.ResourceSizing;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
@@ -18,6 +23,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 import org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.DominantResourceCalculator;
@@ -92,6 +98,58 @@ class FeaturesTest {
       cluster.tickAndCheck();
       assertTrue(cluster.model.applications.get(0L).requests.toString().contains("count=2"),
           cluster.model.applications.get(0L).requests.toString());
+    }
+  }
+
+  /** Runs a container of 1024 MB; an AM must ask for it by its number. */
+  private static ContainerId run(Cluster cluster, MockAM am, MockNM node) throws Exception {
+    am.allocate("*", 1024, 1, Collections.emptyList());
+    node.nodeHeartbeat(true);
+    cluster.rm.drainEvents();
+    ContainerId id = am.schedule().getAllocatedContainers().get(0).getId();
+    node.nodeHeartbeat(am.getApplicationAttemptId(), id.getContainerId(), ContainerState.RUNNING);
+    cluster.rm.waitForState(node, id, RMContainerState.RUNNING);
+    return id;
+  }
+
+  private static void resize(Cluster cluster, MockAM am, MockNM node, UpdateContainerRequest request) throws Exception {
+    am.sendContainerResizingRequest(Collections.singletonList(request));
+    node.nodeHeartbeat(true);
+    cluster.rm.drainEvents();
+    am.schedule();
+    cluster.rm.drainEvents();
+  }
+
+  @Test
+  void aResizedContainerIsToldWithWhatItHasNow() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockAM am = MockRM.launchAndRegisterAM(submit(cluster, "a", 1024), cluster.rm, node);
+      ContainerId id = run(cluster, am, node);
+      cluster.tickAndCheck();
+      resize(cluster, am, node, UpdateContainerRequest.newInstance(0, id, ContainerUpdateType.INCREASE_RESOURCE,
+          Resources.createResource(3072, 1), null));
+      cluster.tickAndCheck();
+      Map<Long, String> told = cluster.model.applications.get(0L).containers;
+      assertTrue(told.get(id.getContainerId()).endsWith("[3072, 1]"), told.toString());
+      resize(cluster, am, node, UpdateContainerRequest.newInstance(1, id, ContainerUpdateType.DECREASE_RESOURCE,
+          Resources.createResource(2048, 1), null));
+      cluster.tickAndCheck();
+      assertTrue(told.get(id.getContainerId()).endsWith("[2048, 1]"), told.toString());
+      assertEquals(1, cluster.mirror.snapshots());
+    }
+  }
+
+  @Test
+  void anotherCalculatorIsToldByASnapshot() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tickAndCheck();
+      assertEquals(Arrays.asList("memory-mb 1", "vcores 0"), cluster.model.resourceTypes);
+      cluster.scheduler.setResourceCalculator(new DominantResourceCalculator());
+      cluster.tickAndCheck();
+      assertEquals(Arrays.asList("memory-mb 1", "vcores 1"), cluster.model.resourceTypes);
+      assertEquals(2, cluster.mirror.snapshots());
     }
   }
 

@@ -49,6 +49,7 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
     Allocation allocation =
         super.allocate(attempt, ask, schedulingRequests, release, blacklistAdditions, blacklistRemovals, updates);
     taps.allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
+    taps.answered(allocation);
     return allocation;
   }
 

@@ -169,6 +169,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
       Shim current = shim;
       if (current != null) {
         current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
+        current.taps().answered(allocation);
         current.updatesAsked(attempt, updateRequests);
         return current.lowerHeadroom(allocation, attempt);
       }

@@ -50,6 +50,11 @@ final class TestRms {
     RMApp app = MockRMAppSubmitter.submit(rm, MockRMAppSubmissionData.Builder
         .createWithResource(Resource.newInstance(memoryMb, 1), rm).withQueue("default")
         .withWaitForAppAcceptedState(false).build());
+    return launchByEngine(rm, app);
+  }
+
+  /** Waits until an engine has placed an application's AM, and registers it. */
+  static MockAM launchByEngine(MockRM rm, RMApp app) throws Exception {
     Await.until("the AM has its container", () -> app.getCurrentAppAttempt() != null
         && app.getCurrentAppAttempt().getState() == RMAppAttemptState.ALLOCATED);
     ApplicationAttemptId attempt = app.getCurrentAppAttempt().getAppAttemptId();
