@@ -32,7 +32,7 @@ class Master:
         self.desk = PlanDesk(Plans(schedules=50), History(remember=self.runs.append), lambda: self.now_s)
         self.desk.meet(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
         self.desk.machines({0: (("memory-mb", 2048.0),)})
-        self.body = dag(vertex(0, 2), vertex(1, 4, 0), vertex(2, 2, 1), vertex(3, 4, 0), vertex(4, 2, 3))
+        self.body = dag(vertex(0, 2), vertex(1, 10, 0), vertex(2, 2, 1), vertex(3, 10, 0), vertex(4, 2, 3))
         self.order = self.ask(Kind.PLAN, self.body)
 
     def ask(self, kind: Kind, body: bytes, attempt: Attempt = ONE) -> tuple[int, ...]:
@@ -68,12 +68,19 @@ def test_a_width_that_changes_brings_another_order() -> None:
 def test_durations_that_are_far_off_bring_another_order() -> None:
     master = Master()
     later = 3 if master.order.index(1) < master.order.index(3) else 1
-    ended = [(0, 1_000), (0, 1_000), *[(later, 80_000)] * 3]
+    ended = [*[(0, 10_000)] * 2, *[(4 - later, 10_000)] * 3, *[(later, 80_000)] * 9]
     rows = (pack(">iiiBqqqq", at, task, 0, 0, 90_000, took, -1, -1) for task, (at, took) in enumerate(ended))
     master.now_s = EVERY_S
     order = master.ask(Kind.REPORT, pack(">iBBii", 1, 0, 1, 0, len(ended)) + b"".join(rows))
     assert _is_topological(order)
     assert order.index(later) < order.index(4 - later), "the long task that is left goes first"
+
+
+def test_durations_that_are_all_off_alike_leave_the_order_as_it_is() -> None:
+    master = Master()
+    rows = (pack(">iiiBqqqq", 0, task, 0, 0, 900_000, 700_000, -1, -1) for task in range(2))
+    master.now_s = EVERY_S
+    assert master.ask(Kind.REPORT, pack(">iBBii", 1, 0, 1, 0, 2) + b"".join(rows)) == ()
 
 
 @pytest.mark.parametrize("planned", [True, False])
@@ -86,7 +93,7 @@ def test_not_before_its_time_and_not_in_natural_order(*, planned: bool) -> None:
 def test_a_dag_that_is_as_planned_keeps_its_order() -> None:
     master = Master()
     master.now_s = EVERY_S
-    assert master.widths(2, 4, 2, 4, 2) == ()
+    assert master.widths(2, 10, 2, 10, 2) == ()
     assert master.ask(Kind.REPORT, report(1, {}, ended=1)) == ()
 
 

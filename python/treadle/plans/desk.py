@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -296,12 +297,23 @@ def _request_now(record: _Record) -> PlanRequest:
 
 
 def _known_now(record: _Record) -> dict[int, Prediction]:
-    """Return how long tasks take by those that have ended, where these say more than earlier runs."""
-    known = dict(record.predictions)
-    for vertex, seen in record.durations.items():
-        if seen.count >= min(SEEN_MIN, max(record.tasks.get(vertex, 1), 1)):
-            known[vertex] = Prediction(round(seen.mean_ms), -1, 1)
-    return known
+    """Return how long tasks take by those that have ended, where these say more than earlier runs.
+
+    Vertices of which nothing has ended are taken to be off as those that have are in the median: durations count
+    relative to each other (see `treadle.planner.following`).
+    """
+    before_ms = {
+        vertex.id: record.predictions[vertex.id].duration_ms if vertex.id in record.predictions else DURATION_MS
+        for vertex in record.request.vertices
+    }
+    seen_ms = {
+        vertex: max(round(seen.mean_ms), 1)
+        for vertex, seen in record.durations.items()
+        if seen.count >= min(SEEN_MIN, max(record.tasks.get(vertex, 1), 1))
+    }
+    off = median([took_ms / max(before_ms[vertex], 1) for vertex, took_ms in seen_ms.items()] or [1.0])
+    now_ms = {vertex: seen_ms.get(vertex, round(took_ms * off)) for vertex, took_ms in before_ms.items()}
+    return {vertex: Prediction(took_ms, -1, 1) for vertex, took_ms in now_ms.items()}
 
 
 def _take(record: _Record, report: Report) -> None:
