@@ -6,6 +6,8 @@ import hashlib
 from struct import pack, unpack
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.test_plan_listener import ONE, dag, report, vertex
 
 from treadle.config.settings import Plans
@@ -153,3 +155,23 @@ def test_a_second_attempt_asks_anew_and_is_told_apart_from_the_first() -> None:
     (run,) = master.runs
     assert {stage.name: stage.durations.count for stage in run.stages} == {"v0": 0, "v1": 0, "v2": 0, "v3": 0, "v4": 2}
     assert run.id.endswith("_1")
+
+
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_whatever_is_reported_an_order_has_parents_first(data: st.DataObject) -> None:
+    many = data.draw(st.integers(2, 7))
+    parents = [sorted(data.draw(st.sets(st.integers(0, at - 1)))) if at else [] for at in range(many)]
+    master = Master()
+    body = dag(*(vertex(at, data.draw(st.integers(-1, 6)), *parents[at]) for at in range(many)))
+    at = {found: place for place, found in enumerate(master.ask(Kind.PLAN, body))}
+    for turn in range(1, 4):
+        master.now_s = turn * EVERY_S
+        rows = b"".join(pack(">iii", one, 3 * (one + 1), data.draw(st.integers(0, 9))) for one in range(many))
+        times = data.draw(st.lists(st.tuples(st.integers(0, many - 1), st.integers(0, 500_000)), max_size=12))
+        ended = b"".join(pack(">iiiBqqqq", one, 0, 0, 0, 600_000, took, -1, -1) for one, took in times)
+        head, count = pack(">iBBi", 1, 0, 1, many), pack(">i", len(times))
+        order = master.ask(Kind.REPORT, head + rows + count + ended)
+        at = {found: place for place, found in enumerate(order)} or at
+        assert sorted(at) == list(range(many))
+        assert all(at[parent] < at[child] for child in range(many) for parent in parents[child])
