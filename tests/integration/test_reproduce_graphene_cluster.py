@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.reproduce.graphene_cluster import SCHEMES, run_scheme
+from treadle.reproduce.graphene_cluster import SCHEMES, run_rounds
 from treadle.reproduce.graphene_cluster_jobs import DagSettings, draw
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -14,14 +14,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SETTINGS = DagSettings(jobs=1, tasks=(12, 12), duration_ms=(500, 1000))
 
 
-@pytest.mark.parametrize("name", ["plan", "both", "silent"])
-def test_a_dag_ends_and_follows_a_plan_where_there_is_one(name: str, tmp_path: Path) -> None:
-    scheme = next(one for one in SCHEMES if one.name == name)
-    (dag,) = draw(1, SETTINGS)
-    found = run_scheme(scheme, [dag], 1, SETTINGS, tmp_path / "cluster", print)
-    (job,) = found.jobs
-    assert job.status == "SUCCEEDED"
-    assert job.planned == scheme.plans
-    if scheme.scoring:
-        assert found.placed["native"] == 0
-        assert found.placed["treadle"] == job.containers + 1
+def test_a_dag_ends_under_every_scheme_and_follows_a_plan_where_there_is_one(tmp_path: Path) -> None:
+    draws = {1: draw(1, SETTINGS)}
+    found = {one.scheme: one for one in run_rounds(draws, SETTINGS, tmp_path / "cluster", print)}
+    for scheme in SCHEMES:
+        (job,) = found[scheme.name].jobs
+        assert job.status == "SUCCEEDED"
+        assert job.planned == scheme.plans
+        placed = job.containers + 1
+        assert found[scheme.name].placed[("native", "treadle")[scheme.scoring]] == placed
+        assert found[scheme.name].placed[("treadle", "native")[scheme.scoring]] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from treadle.cli.main import run
+from treadle.config.installing import ready_made
 from treadle.dag.dag import Dag
-from treadle.minicluster import Scheduler
 from treadle.profiles.dags import dag_of_profile
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.store import open_store
@@ -26,6 +27,7 @@ from treadle.reproduce.graphene_cluster import (
     Round,
     Scheme,
     cluster_settings,
+    name_of,
     remember,
     tez_settings,
 )
@@ -74,38 +76,40 @@ def test_a_draw_depends_on_its_seed_alone_and_every_task_fits_a_node() -> None:
             assert asks(stage) == {NETWORK: stage.demand[NETWORK]}
 
 
-def test_dags_of_a_draw_are_no_runs_of_one_another() -> None:
-    names = [dag.name for dag in draw(1, DagSettings(jobs=8))]
-    assert len({recurrence_key("someone", "default", "TEZ", name) for name in names}) == 8
+def test_a_dag_is_no_run_of_another_nor_of_its_own_under_another_scheme() -> None:
+    draws = {seed: draw(seed, DagSettings(jobs=8)) for seed in (1, 2)}
+    names = [name_of(one, seed, dag) for one in SCHEMES for seed, dags in draws.items() for dag in dags]
+    assert len({recurrence_key("someone", "default", "TEZ", name) for name in names}) == 2 * 8 * len(SCHEMES)
 
 
 def test_the_store_knows_each_dag_as_it_is(tmp_path: Path) -> None:
     store = tmp_path / "profiles.db"
-    dags = draw(5, DagSettings(jobs=2))
-    remember(dags, store)
-    remember(dags, store)
+    draws = {5: draw(5, DagSettings(jobs=2))}
+    remember(draws, store)
+    remember(draws, store)
     with open_store(str(store), read_only=True) as opened:
-        assert len(opened.profiles()) == 2
-        for dag in dags:
-            profile = opened.get(recurrence_key(getpass.getuser(), "default", "TEZ", dag.name))
+        assert len(opened.profiles()) == 2 * len(SCHEMES)
+        for dag in draws[5]:
+            name = name_of(scheme("both"), 5, dag)
+            profile = opened.get(recurrence_key(getpass.getuser(), "default", "TEZ", name))
             assert profile is not None
             assert shape(dag_of_profile(profile, {})) == shape(dag)
 
 
+def test_the_cluster_has_room_for_masters_and_the_ready_made_policy(tmp_path: Path) -> None:
+    found = cluster_settings({1: draw(1, SETTINGS)}, SETTINGS, tmp_path / "place" / "cluster", 4711)
+    assert (found.memory_mb, found.vcores) == (NODE[MEMORY] + 3 * UNIT_MB, NODE["vcores"] + 3)
+    assert found.policy is not None
+    settings = read_live_settings(found.policy)
+    assert settings.policy == read_live_settings(ready_made()["graphene"]).policy
+    assert (settings.listener.address, settings.listener.port) == ("127.0.0.1", 4711)
+    assert settings.plans.schedules > 0
+
+
 @pytest.mark.parametrize("one", SCHEMES, ids=lambda one: one.name)
-def test_who_schedules_and_who_plans(one: Scheme, tmp_path: Path) -> None:
-    found = cluster_settings(one, draw(1, SETTINGS), SETTINGS, tmp_path / "place" / "cluster", 4711)
-    assert (
-        (found.scheduler is Scheduler.TREADLE)
-        == (found.policy is not None)
-        == (one.name in ("plan", "scoring", "both"))
-    )
-    assert found.mode == ("enforce" if one.scoring else "observe_only")
-    if found.policy is not None:
-        settings = read_live_settings(found.policy)
-        assert ("fit=tetris" in settings.policy.name()) == one.scoring
-        assert settings.listener.address == ("127.0.0.1" if one.plugin else "")
-        assert (settings.plans.schedules > 0) == one.plugin
+def test_who_places_and_whom_the_plug_in_asks(one: Scheme) -> None:
+    assert one.mode == ("enforce" if one.name in ("scoring", "both") else "observe_only")
+    assert one.plans == (one.name in ("plan", "both"))
     asked = tez_settings(one, 4711)
     assert ("tez.am.dag.scheduler.class" in asked) == one.plugin
     assert asked.get("treadle.plan.addresses") == ("127.0.0.1:4711" if one.plugin else None)
@@ -147,21 +151,21 @@ def test_table_json_and_plot(tmp_path: Path) -> None:
     assert (tmp_path / "plot.png").stat().st_size > 10_000
 
 
-def test_the_command_runs_every_scheme_in_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    order: list[tuple[int, str]] = []
+def test_the_command_shows_all_draws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told: list[DagSettings] = []
 
-    def fake(one: Scheme, dags: list[Dag], seed: int, settings: DagSettings, *_: Any) -> Round:
-        assert len(dags) == settings.jobs == 2
-        order.append((seed, one.name))
-        found = next(each for each in rounds() if each.scheme == one.name)
-        return replace(found, seed=seed)
+    def fake(draws: dict[int, list[Dag]], settings: DagSettings, *_: Any) -> Iterator[Round]:
+        assert [len(dags) for dags in draws.values()] == [2, 2]
+        told.append(settings)
+        for seed in draws:
+            for one in rounds()[: len(SCHEMES)]:
+                yield replace(one, seed=seed)
 
-    monkeypatch.setattr(graphene_cluster, "run_scheme", fake)
+    monkeypatch.setattr(graphene_cluster, "run_rounds", fake)
     figures = tmp_path / "figures.json"
     command = ["reproduce", "graphene-cluster", "--rounds", "2", "--seed", "7", "--jobs", "2", "--json", str(figures)]
     assert run([*command, "--plot", str(tmp_path / "plots")]) == 0
-    names = [one.name for one in SCHEMES]
-    assert order == [(7, name) for name in names] + [(8, name) for name in (*names[1:], names[0])]
+    assert told == [DagSettings(jobs=2)]
     assert {one["seed"] for one in json.loads(figures.read_text())["rounds"]} == {7, 8}
     assert (tmp_path / "plots" / "graphene-cluster.png").is_file()
 

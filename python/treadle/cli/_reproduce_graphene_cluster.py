@@ -18,12 +18,12 @@ def graphene_cluster(
     jobs: Annotated[int, typer.Option(min=1, max=8, help="DAGs of a draw, submitted at once.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="The clusters' folder; else build/reproduce-graphene.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="The cluster's folder; else build/reproduce-graphene.")] = None,
 ) -> None:
     """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
     from treadle.minicluster.progress import saying
     from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.graphene_cluster import SCHEMES, Round, run_scheme
+    from treadle.reproduce.graphene_cluster import SCHEMES, Round, run_rounds
     from treadle.reproduce.graphene_cluster_jobs import DagSettings, draw
     from treadle.reproduce.graphene_cluster_report import document, shortfalls, table
 
@@ -35,11 +35,9 @@ def graphene_cluster(
     place = (folder or build_folder() / "reproduce-graphene").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:
-        for turn, (one, dags) in enumerate(draws.items()):
-            # whoever comes first finds the machine's caches cold: each does in turn
-            order = (*SCHEMES[turn % len(SCHEMES) :], *SCHEMES[: turn % len(SCHEMES)])
-            found += [run_scheme(scheme, dags, one, settings, place, say) for scheme in order]
-            if json_file is not None:
+        for one in run_rounds(draws, settings, place, say):
+            found.append(one)
+            if json_file is not None and len(found) % len(SCHEMES) == 0:
                 write_json(json_file, document(found, settings))
     console.print(table(found))
     if plot is not None:

@@ -1,7 +1,8 @@
 """Graphene on real ResourceManagers: unmodified Tez, DAGs with troublesome tasks, with and without plans.
 
-Each draw of DAGs runs under every scheme, on a cluster of its own, one scheme after the other. Tasks sleep and ask for
-three resource types (Graphene, OSDI 2016, section 8.2, has a testbed of 200 machines).
+Each draw of DAGs runs under every scheme, one after the other on one cluster whose ResourceManager is told in between
+who is to place. Tasks sleep and ask for three resource types (Graphene, OSDI 2016, section 8.2, has a testbed of 200
+machines).
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import getpass
 import math
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from treadle.dag.dag import Dag
-from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler
+from treadle.minicluster import ClusterSettings, MiniCluster
+from treadle.minicluster.configuration import write_configuration
 from treadle.minicluster.ports import LOOPBACK, free_ports
 from treadle.minicluster.site import CS, Entries, write_site
 from treadle.profiles.recurrence import recurrence_key
@@ -27,7 +29,7 @@ from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
 from treadle.shim_jar import tez_jar
 
-__all__ = ["SCHEMES", "WAIT_MS", "Ended", "Round", "Scheme", "run_scheme"]
+__all__ = ["SCHEMES", "WAIT_MS", "Ended", "Round", "Scheme", "name_of", "run_rounds"]
 
 POLL_S: Final = 0.5
 QUEUE: Final = "default"
@@ -38,19 +40,18 @@ ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 FOLLOWS: Final = "follows its plan"
 """What the plug-in logs of a DAG that does (`DagAgent`)."""
 
-SCORING: Final = """\
+POLICY: Final = """\
 policy:
-  share: {kind: deficit}
-  order: {kind: srpt}
-  fit: {kind: tetris}
-  estimate: {kind: told}
-"""
-"""Of conf/policies/graphene.yaml."""
-LISTENING: Final = """\
+  share: {{kind: deficit}}
+  order: {{kind: srpt}}
+  fit: {{kind: tetris}}
+  estimate: {{kind: told}}
 plans: {{schedules: 400}}
 listener: {{address: {address}, port: {port}}}
+profiles: {{store: {store}}}
 """
-STORE: Final = "profiles: {{store: {store}}}\n"
+"""The parts are those of conf/policies/graphene.yaml."""
+SETTLED_S: Final = 120.0
 
 Say = Callable[[str], None]
 
@@ -59,8 +60,8 @@ Say = Callable[[str], None]
 class Scheme:
     """Who orders the tasks of a DAG, and who places containers.
 
-    Where plans come without scoring, Treadle runs beside the stock scheduler in mode ``observe_only``: the listener
-    answers, and the ResourceManager places by stock code alone.
+    Where Treadle does not score, its mode is ``observe_only``: stock code alone places, and the listener answers all
+    the same.
     """
 
     name: str
@@ -71,14 +72,14 @@ class Scheme:
     """Whom the plug-in asks takes the call and never answers: the worst that a sidecar can do."""
 
     @property
-    def scheduler(self) -> Scheduler:
-        """The class that the ResourceManager loads."""
-        return Scheduler.TREADLE if self.scoring or self.plans else Scheduler.CAPACITY
-
-    @property
     def plans(self) -> bool:
         """Is there somebody who answers with plans?"""
         return self.plugin and not self.silent
+
+    @property
+    def mode(self) -> str:
+        """Treadle's mode."""
+        return "enforce" if self.scoring else "observe_only"
 
 
 SCHEMES: Final = (
@@ -117,7 +118,7 @@ class Round:
     makespan_ms: int
     """From the first submission to the last end."""
     placed: dict[str, int]
-    """Containers that Treadle placed, and that the stock scheduler did; empty where Treadle is not."""
+    """Containers that Treadle placed (``treadle``), and that the stock scheduler did (``native``)."""
 
 
 def queues() -> Entries:
@@ -131,55 +132,56 @@ def queues() -> Entries:
     }
 
 
-def policy(scheme: Scheme, store: Path, port: int) -> str:
-    """Return the treadle.yaml of a scheme that has one."""
-    listening = LISTENING.format(address=LOOPBACK, port=port) if scheme.plans else ""
-    return (SCORING if scheme.scoring else "") + listening + STORE.format(store=store)
+def name_of(scheme: Scheme, seed: int, dag: Dag) -> str:
+    """Return a DAG's name under a scheme: what one scheme's run shows must not be known to the next one's."""
+    return f"{scheme.name} draw {seed} {dag.name}"
 
 
-def remember(dags: Sequence[Dag], store: Path) -> None:
-    """Make a store of profiles that knows earlier runs of DAGs, and nothing else."""
+def remember(draws: Mapping[int, Sequence[Dag]], store: Path) -> None:
+    """Make a store of profiles that knows earlier runs of the DAGs under every scheme's name, and nothing else."""
     for file in store.parent.glob(f"{store.name}*"):
         file.unlink()
     now_ms = int(time.time() * 1000)
     with open_store(str(store)) as opened:
-        for dag in dags:
-            for run in runs_before(dag, recurrence_key(getpass.getuser(), QUEUE, "TEZ", dag.name)):
-                opened.put(run, now_ms)
+        for scheme in SCHEMES:
+            for seed, dags in draws.items():
+                for dag in dags:
+                    key = recurrence_key(getpass.getuser(), QUEUE, "TEZ", name_of(scheme, seed, dag))
+                    for run in runs_before(dag, key):
+                        opened.put(run, now_ms)
 
 
 def cluster_settings(
-    scheme: Scheme, dags: Sequence[Dag], settings: DagSettings, folder: Path, port: int
+    draws: Mapping[int, Sequence[Dag]], settings: DagSettings, folder: Path, port: int
 ) -> ClusterSettings:
-    """Return the cluster of a scheme; its queues, policy and store are files beside ``folder``."""
+    """Return the cluster; its queues, policy and store are files beside ``folder``."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     queue_file = folder.with_name(f"{folder.name}-queues.xml")
     write_site(queue_file, queues())
-    overrides = {"yarn.scheduler.minimum-allocation-mb": str(UNIT_MB)}
-    file = None
-    if scheme.scheduler is Scheduler.TREADLE:
-        file = folder.with_name(f"{folder.name}-treadle.yaml")
-        store = folder.with_name(f"{folder.name}-profiles.db").resolve()
-        remember(dags, store)
-        file.write_text(policy(scheme, store, port))
-        overrides |= PATIENCE
+    store = folder.with_name(f"{folder.name}-profiles.db").resolve()
+    remember(draws, store)
+    file = folder.with_name(f"{folder.name}-treadle.yaml")
+    file.write_text(POLICY.format(address=LOOPBACK, port=port, store=store))
     masters = math.ceil(settings.jobs / settings.nodes)  # nodes have room for them besides that for tasks
     return ClusterSettings(
         nodes=settings.nodes,
         memory_mb=NODE[MEMORY] + masters * UNIT_MB,
         vcores=NODE[VCORES] + masters,
         resources={NETWORK: NODE[NETWORK]},
-        scheduler=scheme.scheduler,
-        mode="enforce" if scheme.scoring else "observe_only",
         queues=queue_file,
         policy=file,
-        overrides=overrides,
+        overrides={"yarn.scheduler.minimum-allocation-mb": str(UNIT_MB), **PATIENCE},
         start_timeout_s=START_TIMEOUT_S,
     )
 
 
 def tez_settings(scheme: Scheme, port: int) -> dict[str, str]:
-    """Return what a scheme adds to tez-site.xml; containers are used again, as Tez does unless told otherwise."""
+    """Return what a scheme adds to tez-site.xml; containers are used again, as Tez does unless told otherwise.
+
+    Args:
+        scheme: which.
+        port: of whom its plug-in asks.
+    """
     found = {"tez.am.resource.memory.mb": str(UNIT_MB), "tez.am.resource.cpu.vcores": "1"}
     if scheme.plugin:
         found |= {
@@ -191,43 +193,49 @@ def tez_settings(scheme: Scheme, port: int) -> dict[str, str]:
     return found
 
 
-def run_scheme(scheme: Scheme, dags: Sequence[Dag], seed: int, settings: DagSettings, folder: Path, say: Say) -> Round:
-    """Start a cluster in ``folder``, run the DAGs on it, and stop it whatever happens.
+def run_rounds(
+    draws: Mapping[int, Sequence[Dag]],
+    settings: DagSettings,
+    folder: Path,
+    say: Say,
+    schemes: Sequence[Scheme] = SCHEMES,
+) -> Iterator[Round]:
+    """Start a cluster in ``folder``, run each draw under every scheme, and stop the cluster whatever happens.
 
     Raises:
         ClusterError: the cluster does not start, a DAG is not submitted, or the ResourceManager does not answer.
     """
-    (port,) = free_ports(1)
-    cluster = MiniCluster(cluster_settings(scheme, dags, settings, folder, port), folder, say)
-    with (
-        _never_answering(port if scheme.silent else None),
-        cluster,
-        SleepingDags(cluster) as client,
-        cluster.answering(),
-    ):
-        if scheme.plans:
-            _wait_listening(cluster, port)
-        return _run(cluster, client, scheme, dags, seed, tez_settings(scheme, port), say)
+    port, silent = free_ports(2)
+    cluster = MiniCluster(cluster_settings(draws, settings, folder, port), folder, say)
+    with _never_answering(silent), cluster, SleepingDags(cluster) as client, cluster.answering():
+        for turn, (seed, dags) in enumerate(draws.items()):
+            first = turn % len(schemes)  # the machine's load changes with time: each comes first in turn
+            for scheme in (*schemes[first:], *schemes[:first]):
+                _set_mode(cluster, client, scheme.mode)
+                named = [replace(dag, name=name_of(scheme, seed, dag)) for dag in dags]
+                asked = tez_settings(scheme, silent if scheme.silent else port)
+                yield _run(cluster, client, scheme, named, seed, asked, say)
 
 
 @contextmanager
-def _never_answering(port: int | None) -> Iterator[None]:
-    """Listen at a port and take calls without a word; None: do nothing."""
-    if port is None:
-        yield
-        return
+def _never_answering(port: int) -> Iterator[None]:
+    """Listen at a port and take calls without a word."""
     with socket.create_server((LOOPBACK, port), backlog=64):
         yield
 
 
-def _wait_listening(cluster: MiniCluster, port: int) -> None:
-    """Wait until the sidecar decides and serves plans."""
+def _set_mode(cluster: MiniCluster, client: SleepingDags, mode: str) -> None:
+    """Tell the ResourceManager who places from now on, and wait until it is so and nothing runs."""
+    if cluster.rm.treadle()["Mode"] != mode:
+        write_configuration(cluster.layout, replace(cluster.settings, mode=mode), cluster.lib)
+        client.refresh_queues()
 
-    def listening() -> bool:
-        with socket.socket() as probe:
-            return cluster.rm.treadle().get("Frames", 0) > 0 and probe.connect_ex((LOOPBACK, port)) == 0
+    def settled() -> bool:
+        bean = cluster.rm.treadle()
+        held = bean["LeaseHeld"] == 1 or mode != "enforce"
+        return bean["Mode"] == mode and held and cluster.rm.metrics()["containersAllocated"] == 0
 
-    cluster.wait_for("listener for plans", listening, LISTENING_S)
+    cluster.wait_for(f"idle cluster in mode {mode}", settled, SETTLED_S)
 
 
 def _run(
@@ -239,20 +247,21 @@ def _run(
     tez: dict[str, str],
     say: Say,
 ) -> Round:
-    who = f"seed {seed}, {scheme.title}"
+    title = f"seed {seed}, {scheme.title}"
     submitted = {client.submit(dag, tez): dag for dag in dags}
     found: dict[str, dict[str, Any]] = {}
     while len(found) < len(submitted):
         for application in cluster.rm.applications():
             if application["id"] in submitted and application["finalStatus"] in ENDED:
                 found[application["id"]] = application
-        say(f"{who}: {len(found)} of {len(dags)} DAGs ended")
+        say(f"{title}: {len(found)} of {len(dags)} DAGs ended")
         time.sleep(POLL_S)
     containers = cluster.containers()
     ended = tuple(_ended(cluster, dag, found[id_], len(containers.get(id_, ()))) for id_, dag in submitted.items())
     begun_ms = min(int(each["startedTime"]) for each in found.values())
     makespan_ms = max(int(each["finishedTime"]) for each in found.values()) - begun_ms
-    placed = cluster.rm.placed() if scheme.scheduler is Scheduler.TREADLE else {}
+    counts = cluster.rm.placements()
+    placed = {who: sum(counts.get(id_, {}).get(who, 0) for id_ in submitted) for who in ("treadle", "native")}
     return Round(seed, scheme.name, ended, makespan_ms, placed)
 
 

@@ -35,9 +35,9 @@ class DagSettings:
     jobs: int = 5
     """All are submitted at once."""
     nodes: int = 2
-    depth: tuple[int, int] = (3, 4)
-    stages: tuple[int, int] = (5, 8)
-    tasks: tuple[int, int] = (8, 40)
+    depth: tuple[int, int] = (2, 3)
+    stages: tuple[int, int] = (4, 7)
+    tasks: tuple[int, int] = (6, 24)
     """Of a DAG, the logarithm drawn evenly: inputs differ in size."""
     duration_ms: tuple[int, int] = (1500, 3000)
     """Of a task that is not long; long ones take ten to twenty times as much."""
@@ -63,8 +63,7 @@ def draw(seed: int, settings: DagSettings) -> list[Dag]:
     drawn = []
     for number in range(settings.jobs):
         tasks = round(float(np.exp(random.uniform(*np.log(settings.tasks)))))
-        # Trailing numbers would make them runs of one recurring job.
-        name = f"dag {chr(ord('a') + number)} of troublesome tasks"
+        name = f"dag {chr(ord('a') + number)}"  # trailing numbers would make them runs of one recurring job
         drawn.append(_in_units(name, generate(int(random.integers(2**31)), settings.shape(tasks)).dag))
     return drawn
 

@@ -107,7 +107,7 @@ def shortfalls(rounds: Sequence[Round]) -> list[str]:
 
 
 def document(rounds: Sequence[Round], settings: DagSettings) -> dict[str, Any]:
-    """Return everything for ``--json``."""
+    """Return everything for ``--json``; every draw must have run under every scheme."""
     return {
         "settings": asdict(settings),
         "wait_ms": WAIT_MS,

@@ -82,6 +82,20 @@ class SleepingDags:
         except Py4JError as error:
             raise ClusterError(f"DAG {dag.name} was not submitted: {refusal(error)}") from error
 
+    def refresh_queues(self) -> None:
+        """Let the ResourceManager read its configuration again (``yarn rmadmin -refreshQueues``).
+
+        Raises:
+            ClusterError: it refused.
+        """
+        jvm = self._gateway.jvm
+        tool = jvm.org.apache.hadoop.yarn.client.cli.RMAdminCLI(jvm.org.apache.hadoop.yarn.conf.YarnConfiguration())
+        words = self._gateway.strings(["-refreshQueues"])
+        if tool.run(words) != 0:
+            raise ClusterError(
+                f"the ResourceManager refused to read its configuration; see {self._cluster.layout.logs}"
+            )
+
     def _dag(self, api: Any, dag: Dag) -> Any:
         made = api.DAG.create(dag.name)
         vertices = {stage.id: self._vertex(api, stage) for stage in dag.stages}
