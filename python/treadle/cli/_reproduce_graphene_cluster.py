@@ -15,7 +15,7 @@ from treadle.minicluster.locations import build_folder
 def graphene_cluster(
     seed: Annotated[int, typer.Option(min=0, help="Of the first draw of DAGs; further rounds take the next ones.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of DAGs, each under every scheme.")] = 3,
-    jobs: Annotated[int, typer.Option(min=1, max=8, help="DAGs of a draw, submitted at once.")] = 5,
+    jobs: Annotated[int, typer.Option(min=1, max=8, help="DAGs of a draw.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
     folder: Annotated[Path | None, typer.Option(help="The cluster's folder; else build/reproduce-graphene.")] = None,

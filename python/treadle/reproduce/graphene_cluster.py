@@ -12,6 +12,7 @@ import math
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ __all__ = ["SCHEMES", "WAIT_MS", "Ended", "Round", "Scheme", "name_of", "run_rou
 
 POLL_S: Final = 0.5
 QUEUE: Final = "default"
+GAP_S: Final = 2.0
+"""Between the submissions of two DAGs: so their order is the same under every scheme."""
 WAIT_MS: Final = 5_000
 """How long a DAG waits for its plan, at most."""
 LISTENING_S: Final = 300.0
@@ -238,6 +241,18 @@ def _set_mode(cluster: MiniCluster, client: SleepingDags, mode: str) -> None:
     cluster.wait_for(f"idle cluster in mode {mode}", settled, SETTLED_S)
 
 
+def _submit_all(client: SleepingDags, dags: Sequence[Dag], tez: dict[str, str]) -> list[str]:
+    """Submit DAGs, one every `GAP_S`; returns the ids of their applications when all application masters run."""
+
+    def submit(late: tuple[int, Dag]) -> str:
+        number, dag = late
+        time.sleep(number * GAP_S)
+        return client.submit(dag, tez)
+
+    with ThreadPoolExecutor(len(dags)) as pool:
+        return list(pool.map(submit, enumerate(dags)))
+
+
 def _run(
     cluster: MiniCluster,
     client: SleepingDags,
@@ -248,7 +263,8 @@ def _run(
     say: Say,
 ) -> Round:
     title = f"seed {seed}, {scheme.title}"
-    submitted = {client.submit(dag, tez): dag for dag in dags}
+    say(f"{title}: DAGs are submitted")
+    submitted = dict(zip(_submit_all(client, dags, tez), dags, strict=True))
     found: dict[str, dict[str, Any]] = {}
     while len(found) < len(submitted):
         for application in cluster.rm.applications():

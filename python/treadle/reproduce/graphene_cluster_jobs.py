@@ -33,7 +33,7 @@ class DagSettings:
     """How large the DAGs of a draw are, how troublesome, and on how many machines they run."""
 
     jobs: int = 5
-    """All are submitted at once."""
+    """One is submitted every two seconds."""
     nodes: int = 2
     depth: tuple[int, int] = (2, 3)
     stages: tuple[int, int] = (4, 7)

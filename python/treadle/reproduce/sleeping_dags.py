@@ -57,7 +57,9 @@ class SleepingDags:
         self._gateway.__exit__(kind, error, trace)
 
     def submit(self, dag: Dag, settings: Mapping[str, str]) -> str:
-        """Submit a DAG whose demands are in YARN's units; returns YARN's id of its application at once.
+        """Submit a DAG whose demands are in YARN's units; returns YARN's id of its application when its master runs.
+
+        Tez's client waits for that. May be called by several threads at a time.
 
         Args:
             dag: what to run; every stage needs ``memory-mb`` and ``vcores``.
