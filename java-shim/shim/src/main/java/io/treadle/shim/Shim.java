@@ -19,7 +19,9 @@ import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.sidecar.ExternalSidecar;
 import io.treadle.shim.sidecar.LocalEngine;
 import io.treadle.shim.sidecar.ManagedSidecar;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
@@ -42,6 +44,8 @@ public class Shim {
   private static final Logger LOG = LoggerFactory.getLogger(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
   private static final AtomicInteger INSTANCES = new AtomicInteger();
+  /** As long as asynchronous scheduling itself pauses between two rounds over the nodes. */
+  private static final long ASYNCHRONOUS_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
 
   private final SchedulerPort port;
   private final Escapes escapes;
@@ -163,16 +167,22 @@ public class Shim {
   }
 
   /**
-   * Whether an engine schedules, so that the stock scheduler must not. Costs a look at the clock.
+   * Whether an engine schedules, so that the stock scheduler must not. Costs a look at the clock. Threads of
+   * asynchronous scheduling, which come again at once and hold no lock, are kept a little where it is closed.
    *
    * @param candidates the nodes that the stock scheduler would place on, null for the probe at start-up
+   * @param withNodeHeartbeat false on a thread of asynchronous scheduling
    */
-  public boolean gateClosed(CandidateNodeSet<FiCaSchedulerNode> candidates) {
+  public boolean gateClosed(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
     if (candidates == null) {
       probed = true;
       return true;
     }
-    return mayCommit();
+    boolean closed = mayCommit();
+    if (closed && !withNodeHeartbeat) {
+      LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
+    }
+    return closed;
   }
 
   private boolean mayCommit() {
