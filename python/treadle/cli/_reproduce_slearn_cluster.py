@@ -20,7 +20,7 @@ def slearn_cluster(
     load: Annotated[float, typer.Option(min=0.05, max=20, help="Mean load of the cluster by the tasks' time.")] = 1.0,
     masters_starting: Annotated[
         int, typer.Option(min=0, max=1000, help="Application masters that start at a time under slearn; 0: any number.")
-    ] = 0,
+    ] = 2,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="In the simulator, where any number of JVMs start as fast as one.")
     ] = False,

@@ -84,7 +84,7 @@ class Settings:
     """Mean load by the tasks' own time; the start of a JVM comes on top."""
     threshold_ms: int = 20_000
     """The first level's bound, SLearn's 10^6 ms shrunk as jobs are."""
-    masters_starting: int = 0
+    masters_starting: int = 2
     """Application masters that start at a time under slearn; 0: any number."""
 
 
