@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psutil
 import pytest
+from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.clusters import FaultyCluster
 from tests.support.jobs import Job, sleep_job
 
@@ -22,6 +23,7 @@ def test_a_killed_application_leaves_no_container(cluster: FaultyCluster) -> Non
 
     assert killer.wait(timeout=120) == 0
     assert job.wait() == "KILLED"
+    wait_idle(cluster)
 
 
 def test_a_master_that_dies_is_started_again_by_treadle(cluster: FaultyCluster) -> None:
@@ -29,6 +31,7 @@ def test_a_master_that_dies_is_started_again_by_treadle(cluster: FaultyCluster) 
     job.wait_containers(3)
 
     cluster.wait_for("application master's process", lambda: masters(job)).pop().kill()
+    wait_adds_up(cluster)
 
     assert job.wait() == "SUCCEEDED"
     attempts = cluster.rm.get(f"/ws/v1/cluster/apps/{job.application_id}/appattempts")

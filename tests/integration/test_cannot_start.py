@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.jobs import sleep_job
 
 from treadle.minicluster.cluster import MiniCluster
@@ -34,9 +35,11 @@ def test_no_python_and_then_a_bad_configuration(tmp_path: Path) -> None:
         assert str(command) in error
         assert "\n" not in error
         job = sleep_job(cluster, "no-python", maps=1)
+        wait_adds_up(cluster)
         assert job.wait() == "SUCCEEDED"
         placed = cluster.rm.placements()[job.application_id]
         assert placed == {"treadle": 0, "native": job.containers()}
+        wait_idle(cluster)
 
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m treadle "$@"\n')
         command.chmod(0o755)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import LEASE_MS
 from tests.support.jobs import sleep_job
 
@@ -53,11 +54,14 @@ def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_pat
         first.wait()
         cluster.wait_for("end of the lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 0)
         job = sleep_job(cluster, "external-lost", maps=3)
+        wait_adds_up(cluster)
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}
+        wait_idle(cluster)
 
         with external_sidecar(connection):
             cluster.wait_for("lease of the next sidecar", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
             job = sleep_job(cluster, "external-again", maps=3)
             assert job.wait() == "SUCCEEDED"
             assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+            wait_settled(cluster)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.accounts import wait_adds_up, wait_settled
 from tests.support.clusters import LEASE_MS
 from tests.support.jobs import sleep_job
 from tests.support.pairs import PairOfResourceManagers
@@ -23,6 +24,7 @@ def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_pa
         cluster.wait_for("one sidecar, of the other RM", lambda: cluster.sidecar_pids() not in ([first], []), 60)
         cluster.wait_ready()
         assert first not in cluster.sidecar_pids()
+        wait_adds_up(cluster)
         before = cluster.rm.treadle()["Committed"]
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.treadle()["Committed"] > before
@@ -34,3 +36,4 @@ def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_pa
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id]["native"] == 0
         assert len(cluster.sidecar_pids()) == 1
+        wait_settled(cluster)

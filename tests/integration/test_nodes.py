@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.accounts import usage_adds_up
+from tests.support.accounts import wait_adds_up
 from tests.support.clusters import FaultyCluster
 from tests.support.jobs import sleep_job
 
@@ -20,8 +20,10 @@ def test_a_job_survives_the_loss_of_a_node_which_is_used_again_when_it_is_back(c
     job.wait_containers(3)
     cluster.kill_node(2)
     cluster.wait_for("node to be LOST", lambda: state() == "LOST", 60)
+    wait_adds_up(cluster)
     cluster.start_node(2)
     cluster.wait_for("node to be RUNNING", lambda: state() == "RUNNING", 60)
+    wait_adds_up(cluster)
 
     assert job.wait() == "SUCCEEDED"
     again = sleep_job(cluster, "node-back", maps=8, map_ms=1500)
@@ -44,6 +46,7 @@ def test_a_node_that_shrinks_gets_no_more_than_it_has_now(cluster: FaultyCluster
     cluster.admin("-updateNodeResource", node, "1024", "4")
     cluster.wait_for("smaller node", lambda: memory_mb() == 1024)
     job = sleep_job(cluster, "node-shrunk", maps=8)
+    wait_adds_up(cluster)
     seen: list[int] = []
 
     def ended() -> bool:
@@ -56,4 +59,3 @@ def test_a_node_that_shrinks_gets_no_more_than_it_has_now(cluster: FaultyCluster
 
     assert job.wait() == "SUCCEEDED"
     assert max(seen) <= 1024
-    cluster.wait_for("usage that adds up", lambda: usage_adds_up(cluster))

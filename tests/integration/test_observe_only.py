@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.jobs import sleep_job
 
 from treadle.minicluster.cluster import MiniCluster
@@ -21,11 +22,13 @@ def test_the_comparison_is_shown_and_nothing_is_placed(tmp_path: Path) -> None:
     with MiniCluster(settings, tmp_path / "cluster") as cluster:
         cluster.wait_for("first answer", lambda: cluster.rm.treadle()["Frames"] > 0, 120)
         job = sleep_job(cluster, "observed", maps=8)
+        wait_adds_up(cluster)
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}
         assert cluster.rm.treadle()["Committed"] == 0
         cluster.wait_for("observed proposals", lambda: cluster.rm.treadle()["Observed"] > 0)
 
+        wait_idle(cluster)
         command = [sys.executable, "-m", "treadle", "observe", "--rm", cluster.rm.url]
         shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60)
         table = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from xml.etree import ElementTree
-
 import pytest
+from tests.support.accounts import wait_adds_up
 from tests.support.clusters import FaultyCluster
 from tests.support.jobs import sleep_job
+from tests.support.sites import MODE, change
 
 from treadle.minicluster.errors import ClusterError
 
 pytestmark = pytest.mark.cluster
 
-MODE = "yarn.scheduler.treadle.mode"
 LEASE = "yarn.scheduler.treadle.lease-ms"
 PREFIX = "yarn.scheduler.capacity.root"
-
-
-def change(file: Path, values: dict[str, str | None]) -> None:
-    """Set entries of a Hadoop configuration file; None removes one."""
-    tree = ElementTree.parse(file)
-    root = tree.getroot()
-    for entry in list(root):
-        if entry.findtext("name") in values:
-            root.remove(entry)
-    for name, value in values.items():
-        if value is not None:
-            entry = ElementTree.SubElement(root, "property")
-            ElementTree.SubElement(entry, "name").text = name
-            ElementTree.SubElement(entry, "value").text = value
-    tree.write(file)
 
 
 def state_of(cluster: FaultyCluster, name: str) -> str:
@@ -65,10 +48,12 @@ def test_the_mode_changes_while_a_job_runs(cluster: FaultyCluster) -> None:
         cluster.admin("-refreshQueues")
         cluster.wait_for("mode off", lambda: cluster.rm.treadle()["Mode"] == "off")
         cluster.wait_for("a native placement", lambda: cluster.rm.placements()[job.application_id]["native"] > 0, 120)
+        wait_adds_up(cluster)
     finally:
         site.write_text(before)
         cluster.admin("-refreshQueues")
     cluster.wait_for("mode enforce", lambda: cluster.rm.treadle()["Mode"] == "enforce")
+    wait_adds_up(cluster)
 
     assert job.wait() == "SUCCEEDED"
     assert cluster.rm.placements()[job.application_id]["treadle"] > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.accounts import wait_idle, wait_settled
+from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.jobs import sleep_job
 
@@ -31,6 +31,7 @@ def test_a_killed_rm_takes_its_sidecar_along_and_recovers_its_jobs(restarted: Fa
     restarted.wait_for("end of the sidecar", lambda: not restarted.sidecar_pids(), 30)
     restarted.start_rm()
     restarted.wait_ready()
+    wait_adds_up(restarted)
 
     assert job.wait() == "SUCCEEDED"
     assert restarted.sidecar_pid() != orphan
@@ -47,7 +48,9 @@ def test_jobs_run_through_the_change_to_the_stock_scheduler_and_back(restarted: 
     before = job.containers()
     job.wait_containers(before + 1)
     assert job.state() == "UNDEFINED"
+    wait_adds_up(restarted)
     restarted.restart_rm(scheduler=Scheduler.TREADLE)
+    wait_adds_up(restarted)
 
     assert job.wait() == "SUCCEEDED"
     wait_settled(restarted)

@@ -27,9 +27,14 @@ from treadle.wire.header import read_frame_header
 SLOW_S = 8.0
 """Longer than the lease that tests set."""
 
+LATE_S = 1.0
+"""Well within the lease; long enough for an application to change under a decision."""
+
 HUGE_BYTES = 100 * 1024 * 1024
 EPOCH_OFFSET = 8
 SEQUENCE_OFFSET = 16
+APPLICATIONS, KEYS, NODES = 20, 4, 4
+"""A test's few things have indices below these."""
 
 
 class Fault(StrEnum):
@@ -44,11 +49,12 @@ class Fault(StrEnum):
     WRONG_SEQUENCE = "wrong sequence"
     CLOSES = "closes the connection"
     HOSTILE = "hostile proposals"
+    LATE = "hostile proposals, late"
 
     @property
     def interrupts(self) -> bool:
         """Must the sidecar lose the lease by it?"""
-        return self not in (Fault.NONE, Fault.HOSTILE)
+        return self not in (Fault.NONE, Fault.HOSTILE, Fault.LATE)
 
 
 def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[bytes], bytes]:
@@ -77,6 +83,9 @@ def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[byte
                 raise server.RefusedError("a fault on demand")
             case Fault.HOSTILE:
                 return hostile(frame, reply)
+            case Fault.LATE:
+                time.sleep(LATE_S)
+                return hostile(frame, reply)
 
     return answer
 
@@ -84,16 +93,17 @@ def faulty(decide: Callable[[bytes], bytes], fault_file: Path) -> Callable[[byte
 def hostile(frame: bytes, reply: bytes) -> bytes:
     """Return the answer with as many made-up proposals as the frame allows, each of them twice.
 
-    Many name things that exist: early indices, which tests' few applications, keys and nodes have.
+    Most name things that exist: early indices, which tests' few applications, keys and nodes have.
     """
     answer = decode_answer(reply, rows_max=1 << 20)
     limit = read_frame_header(frame)[0].limit
     numbers = random.Random(answer.sequence)
 
-    def index() -> int:
-        return int(numbers.choice((*range(6), *range(6), -1, -(1 << 31), 77, 1 << 20, (1 << 31) - 1)))
+    def column(known: int) -> list[int]:
+        wrong = (-1, -(1 << 31), 77, 1 << 20, (1 << 31) - 1)
+        return [numbers.choice(wrong) if numbers.random() < 0.1 else numbers.randrange(known) for _ in range(limit)]
 
-    columns = np.array([index() for _ in range(3 * limit)], np.int32).reshape(3, limit)
+    columns = np.array([column(APPLICATIONS), column(KEYS), column(NODES)], np.int32)
     twice = limit - limit % 2
     columns[:, 1:twice:2] = columns[:, 0:twice:2]
     return encode_answer(answer._replace(proposals=Proposals(*columns)))
