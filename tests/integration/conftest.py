@@ -37,8 +37,9 @@ def cluster(shared_cluster: FaultyCluster) -> Iterator[FaultyCluster]:
     """The shared cluster, idle and scheduled by Treadle before and after the test."""
     wait_settled(shared_cluster)
     yield shared_cluster
-    if shared_cluster.heal():
-        # after several failures in a row the next sidecar is started late, unless an administrator asks
-        shared_cluster.admin("-refreshQueues")
+    shared_cluster.heal()
     wait_settled(shared_cluster)
+    if shared_cluster.forget_faults():
+        # sidecars that fail in one test after another look like a crash loop, which an administrator ends
+        shared_cluster.admin("-refreshQueues")
     assert shared_cluster.rm.treadle()["Escapes"] == 0

@@ -27,14 +27,20 @@ QUEUES = """<configuration>
 class FaultyCluster(MiniCluster):
     """A mini cluster whose sidecar can be told to misbehave."""
 
+    _has_shown_faults = False
+
     def show_fault(self, fault: str) -> None:
         """Let the sidecar show a fault of `tests.support.faulty_sidecar.Fault` from its next answer on."""
         self.fault_file.write_text(fault)
+        self._has_shown_faults = True
 
-    def heal(self) -> bool:
-        """Let the sidecar work again; was a fault shown?"""
-        shown = self.fault_file.exists()
+    def heal(self) -> None:
+        """Let the sidecar work again."""
         self.fault_file.unlink(missing_ok=True)
+
+    def forget_faults(self) -> bool:
+        """Was a fault shown since this was asked last?"""
+        shown, self._has_shown_faults = self._has_shown_faults, False
         return shown
 
     @property
