@@ -174,6 +174,11 @@ def _difference(whose: str, booked: Amounts, summed: Amounts) -> str:
     return "" if booked == summed else f"{whose}: {words(booked)} booked, its containers have {words(summed)}"
 
 
+def _several(found: Any) -> list[dict[str, Any]]:
+    """Return a list of the web service's, which writes one of a single entry as that entry."""
+    return found if isinstance(found, list) else [found] if found else []
+
+
 def _containers(cluster: MiniCluster, app: dict[str, Any]) -> Iterator[Container]:
     """The live containers of an application, which are those of its last attempt."""
     path = f"/ws/v1/cluster/apps/{app['id']}/appattempts"
@@ -181,6 +186,7 @@ def _containers(cluster: MiniCluster, app: dict[str, Any]) -> Iterator[Container
     if not attempts:
         return
     last = max(attempts, key=lambda attempt: int(attempt["id"]))["appAttemptId"]
-    for entry in cluster.rm.get(f"{path}/{last}/containers").get("container") or []:
-        held = Counter({str(pair["key"]): int(pair["value"]) for pair in entry["allocatedResources"]["entry"]})
+    for entry in _several(cluster.rm.get(f"{path}/{last}/containers").get("container")):
+        pairs = _several(entry["allocatedResources"]["entry"])
+        held = Counter({str(pair["key"]): int(pair["value"]) for pair in pairs})
         yield Container(app["id"], app["queue"].rpartition(".")[2], app["user"], entry["assignedNodeId"], +held)

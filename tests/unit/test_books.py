@@ -83,6 +83,13 @@ def test_a_cluster_whose_usage_is_the_sum_of_its_containers_has_no_mistakes() ->
     assert books(pages(512, 1, 2, 3)).mistakes() == []
 
 
+def test_a_single_container_is_no_list() -> None:
+    answers = pages(512, 1, 2, 1)
+    page = next(page for path, page in answers.items() if path.endswith("/containers"))
+    (page["container"],) = page["container"]
+    assert books(answers).mistakes() == []
+
+
 def test_an_idle_cluster_has_nothing_left() -> None:
     assert books(pages(512, 1, 2, 0)).leftovers() == []
 
