@@ -231,7 +231,8 @@ class PlanDesk:
         if dag.tasks > PLAN_TASKS_MAX or not replanning.is_off(sizes):
             return None
         replanning.look(sizes, now_s)
-        return replanning, remaining(dag, {vertex: seen.count for vertex, seen in record.durations.items()})
+        left = remaining(dag, {vertex: seen.count for vertex, seen in record.durations.items()})
+        return (replanning, left) if left.stages else None
 
     def _replan(self, record: _Record, replanning: Replanning, left: Dag) -> tuple[int, ...]:
         """Return another order for a DAG that runs; empty if it keeps the one it has."""

@@ -2,7 +2,6 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
@@ -141,11 +140,14 @@ class FeaturesInRmTest {
       return scheduler().getNode(node.getNodeId()).getNumContainers() == 4;
     });
     MetricsSource source = DefaultMetricsSystem.instance().getSource("TreadleMetrics");
-    MetricsCollectorImpl collector = new MetricsCollectorImpl();
-    source.getMetrics(collector, true);
-    String records = collector.getRecords().toString();
-    assertTrue(records.contains("TreadleAgreement"), records);
-    assertTrue(records.matches("(?s).*name=StockPlacements[^}]*}, value=3.*"), records);
+    // the comparison is made beside the scheduler, a moment later
+    Await.until("all placements of the stock scheduler are compared", () -> {
+      MetricsCollectorImpl collector = new MetricsCollectorImpl();
+      source.getMetrics(collector, true);
+      String records = collector.getRecords().toString();
+      return records.contains("TreadleAgreement")
+          && records.matches("(?s).*name=StockPlacements[^}]*}, value=3.*");
+    });
     rm.stop();
     assertNull(DefaultMetricsSystem.instance().getSource("TreadleMetrics"));
   }
