@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from treadle.minicluster.cluster import MiniCluster
@@ -12,27 +11,21 @@ from treadle.reproduce.client_gateway import ClientGateway
 YARN = "org.apache.hadoop.yarn"
 
 
-class Masters:
+class Masters(ClientGateway):
     """Unmanaged application masters of any user, all in one client's JVM. Use it in a `with` statement."""
 
     def __init__(self, cluster: MiniCluster) -> None:
-        self._cluster = cluster
-        self._gateway = ClientGateway(cluster, "masters.log")
+        super().__init__(cluster, "masters.log")
         self._conf: Any = None
 
     def __enter__(self) -> Self:
-        self._gateway.__enter__()
+        super().__enter__()
         self._conf = self.java(f"{YARN}.conf.YarnConfiguration")()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._gateway.__exit__(kind, error, trace)
-
     def java(self, name: str) -> Any:
         """Return the Java class of a full name."""
-        found = self._gateway.jvm
+        found = self.jvm
         for part in name.split("."):
             found = getattr(found, part)
         return found

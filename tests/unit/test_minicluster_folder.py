@@ -23,6 +23,7 @@ def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:
 
 def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
     make_anew(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [".treadle-minicluster"]
     make_anew(tmp_path)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import write_json
+from treadle.cli._results import plot_folder, write_json
 
 
 def engine_command(
@@ -36,13 +36,12 @@ def engine_command(
     from treadle.bench.engine_memory import LARGEST, measure_memory
     from treadle.bench.engine_report import figures_table, growth_table, write_plots
     from treadle.bench.errors import BenchError
-    from treadle.bench.plot import load_pyplot
     from treadle.config.installing import ready_made
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
     if plot is not None:
-        load_pyplot()
+        plot_folder(plot)
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick)

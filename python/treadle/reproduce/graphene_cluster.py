@@ -38,7 +38,6 @@ GAP_S: Final = 2.0
 """Between the submissions of two DAGs: so their order is the same under every scheme."""
 WAIT_MS: Final = 5_000
 """How long a DAG waits for its plan, at most."""
-LISTENING_S: Final = 300.0
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 FOLLOWS: Final = "follows its plan"
 """What the plug-in logs of a DAG that does (`DagAgent`)."""

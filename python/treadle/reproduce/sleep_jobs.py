@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from py4j.protocol import Py4JError
 
@@ -31,22 +29,12 @@ class SleepJob:
     """Further settings of the job's, such as ``mapreduce.job.tags``."""
 
 
-class SleepJobs:
+class SleepJobs(ClientGateway):
     """A client of a started cluster that submits jobs of any user. Use it in a ``with`` statement."""
 
     def __init__(self, cluster: MiniCluster) -> None:
-        self._cluster = cluster
-        self._gateway = ClientGateway(cluster, "sleep-jobs.log")
+        super().__init__(cluster, "sleep-jobs.log")
         self._submitted = 0
-
-    def __enter__(self) -> Self:
-        self._gateway.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._gateway.__exit__(kind, error, trace)
 
     def submit(self, job: SleepJob) -> str:
         """Submit a job; returns YARN's id of its application at once.
@@ -55,7 +43,7 @@ class SleepJobs:
             ClusterError: it was refused.
         """
         self._submitted += 1
-        jvm = self._gateway.jvm
+        jvm = self.jvm
         # There is no HDFS whose files could belong to several users: each job has a folder of its own.
         staging = f"{self._cluster.folder}/staging/{job.user}-{self._submitted}"
         conf = jvm.org.apache.hadoop.mapred.JobConf()

@@ -7,8 +7,7 @@ master; what edges and vertex managers are made of is the module ``tez-sleep`` o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
@@ -39,22 +38,12 @@ def asks(stage: Stage) -> dict[str, int]:
     }
 
 
-class SleepingDags:
+class SleepingDags(ClientGateway):
     """A client of a started cluster that submits DAGs, each to an application master of its own."""
 
     def __init__(self, cluster: MiniCluster) -> None:
-        self._cluster = cluster
         self._jar = sleep_jar()
-        self._gateway = ClientGateway(cluster, "sleeping-dags.log", (self._jar,))
-
-    def __enter__(self) -> Self:
-        self._gateway.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._gateway.__exit__(kind, error, trace)
+        super().__init__(cluster, "sleeping-dags.log", (self._jar,))
 
     def submit(self, dag: Dag, settings: Mapping[str, str]) -> str:
         """Submit a DAG whose demands are in YARN's units; returns YARN's id of its application when its master runs.
@@ -68,7 +57,7 @@ class SleepingDags:
         Raises:
             ClusterError: it was refused.
         """
-        jvm = self._gateway.jvm
+        jvm = self.jvm
         api = jvm.org.apache.tez.dag.api
         conf = api.TezConfiguration()
         jars = [f"file://{self._jar}", *filter(None, [settings.get("tez.aux.uris")])]
@@ -90,9 +79,9 @@ class SleepingDags:
         Raises:
             ClusterError: it refused.
         """
-        jvm = self._gateway.jvm
+        jvm = self.jvm
         tool = jvm.org.apache.hadoop.yarn.client.cli.RMAdminCLI(jvm.org.apache.hadoop.yarn.conf.YarnConfiguration())
-        words = self._gateway.strings(["-refreshQueues"])
+        words = self.strings(["-refreshQueues"])
         if tool.run(words) != 0:
             raise ClusterError(
                 f"the ResourceManager refused to read its configuration; see {self._cluster.layout.logs}"
@@ -109,7 +98,7 @@ class SleepingDags:
         return made
 
     def _vertex(self, api: Any, stage: Stage) -> Any:
-        jvm = self._gateway.jvm
+        jvm = self.jvm
         sleep = jvm.org.apache.tez.runtime.library.processor.SleepProcessor
         told = sleep.SleepProcessorConfig(stage.duration_ms).toUserPayload()
         processor = api.ProcessorDescriptor.create("org.apache.tez.runtime.library.processor.SleepProcessor")

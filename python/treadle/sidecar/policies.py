@@ -176,8 +176,10 @@ def _beside(read: Callable[[], Settings]) -> Future[Settings]:
     def run() -> None:
         try:
             future.set_result(read())
-        except BaseException as error:  # what is not told would be waited for without an end
+        except Exception as error:
             future.set_exception(error)
+        except BaseException as error:  # what is not told would be waited for without an end
+            future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
 
     Thread(target=run, name="settings", daemon=True).start()
     return future

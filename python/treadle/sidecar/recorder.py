@@ -216,7 +216,7 @@ class ProfileRecorder:
         now_ms = self._now_ms = frame.header.rm_time_ms
         self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
         self._runs.extend(self._with_stages(run) for run in self._tracker.finished())
-        if self._runs and self._store.may_try(now_ms):
+        if self._runs:
             self._put(now_ms)
         self._tell(frame)
         if self._samples and self._store.may_try(now_ms):

@@ -327,8 +327,8 @@ class Session:
             reading, self._reading = self._reading, None
             try:
                 self._take_over(reading.result())
-            except BaseException as error:  # reading runs code of a user's, which may raise anything
-                said = "; ".join(error.lines()) if isinstance(error, ConfigError) else f"{error}"
+            except (ConfigError, PartFailure) as error:
+                said = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
                 # Numbered, so that whoever waits for a refusal can tell it from an earlier one.
                 self._status.config_error = f"settings {self._configuration} refused, the old ones are kept: {said}"
                 _log.error("%s", self._status.config_error, exc_info=error.__cause__)
