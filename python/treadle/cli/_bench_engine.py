@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import plot_folder, write_json
+from treadle.cli._results import check_results, write_json
 
 
 def engine_command(
@@ -40,8 +40,7 @@ def engine_command(
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
-    if plot is not None:
-        plot_folder(plot)
+    check_results(json_file, plot)
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import plot_folder, write_json
+from treadle.cli._results import check_results, write_json
 
 
 def simulator_command(
@@ -29,8 +29,7 @@ def simulator_command(
 
     if min(nodes or [1]) <= 0:
         raise BenchError("--nodes must be above 0")
-    if plot is not None:
-        plot_folder(plot)
+    check_results(json_file, plot)
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
     console = Console(stderr=True)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from treadle.cli._format import Format
-from treadle.cli._results import plot_folder, write_json, writing
+from treadle.cli._results import check_results, write_json, writing
 from treadle.dag import json_format, psplib
 from treadle.dag.instance import Instance, TimeUnit
 from treadle.planner import baselines, cpsat
@@ -54,8 +54,7 @@ def plan(
 ) -> None:
     """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
     instances = [instance for file in files for instance in _read(file, file_format, machines)]
-    if run.plot is not None:
-        plot_folder(run.plot)
+    check_results(as_json, run.plot)
     warm_up()
     results = list(_results(instances, algorithms, run))
     if as_json is not None:

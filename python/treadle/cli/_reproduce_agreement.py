@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import plot_folder, write_json
+from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
 from treadle.minicluster.locations import build_folder
 
@@ -30,8 +30,7 @@ def agreement(
     for name in names:
         if name not in POLICIES:
             raise UserError(f"--policy {name}: there is none; choose of {', '.join(POLICIES)}")
-    if plot is not None:
-        plot_folder(plot)
+    check_results(json_file, plot)
     place = (folder or build_folder() / "agreement").resolve()
     console = console_for_tables(140)
     with terminable(), saying(console) as say:

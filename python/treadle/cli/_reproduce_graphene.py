@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress
-from treadle.cli._results import plot_folder, write_json, writing
+from treadle.cli._results import check_results, write_json, writing
 from treadle.reproduce import graphene_paper as paper
 from treadle.reproduce.graphene_parts import Part
 
@@ -53,8 +53,7 @@ def graphene(
     from treadle.reproduce.graphene_report import report_of
 
     console = console_for_tables()
-    if plot is not None:
-        plot_folder(plot)
+    check_results(json_file, plot)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
     sizes = Sizes(jobs, load, tick_ms, alone=5 if quick else 20, sweep_jobs=max(2, jobs // 2), parts=parts)

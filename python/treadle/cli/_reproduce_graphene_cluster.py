@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import plot_folder, write_json
+from treadle.cli._results import check_results, write_json
 from treadle.minicluster.locations import build_folder
 
 
@@ -30,8 +30,7 @@ def graphene_cluster(
     console = console_for_tables(140)
     settings = DagSettings(jobs=jobs)
     draws = {one: draw(one, settings) for one in range(seed, seed + rounds)}
-    if plot is not None:
-        plot_folder(plot)
+    check_results(json_file, plot)
     place = (folder or build_folder() / "reproduce-graphene").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import plot_folder, write_json
+from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
 from treadle.minicluster.locations import build_folder
 
@@ -33,8 +33,7 @@ def hdrf(
     for name in names:
         if name not in TESTS:
             raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
-    if plot is not None:
-        plot_folder(plot)
+    check_results(json_file, plot)
     chosen = [TESTS[name] for name in dict.fromkeys(names)]
     settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
     place = (folder or build_folder() / "reproduce-hdrf").resolve()

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress
-from treadle.cli._results import check_plotting, write_json, writing
+from treadle.cli._results import check_results, write_json, writing
 from treadle.reproduce.interval import Interval
 from treadle.reproduce.slearn_paper import DAGS, JOBS, NODES
 
@@ -64,6 +64,7 @@ def slearn(
     from treadle.reproduce.slearn_trace import Choices, Source
     from treadle.simulator.simulation import warm_up
 
+    check_results(json_file, plot)
     console = console_for_tables()
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
     choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled)
@@ -136,7 +137,6 @@ def _beside(name: str, ours: Mapping[str, Interval], papers: Mapping[str, float]
 
 
 def _plot(outcomes: list[Outcome], report: Report, folder: Path, console: Console) -> None:
-    check_plotting()
     from treadle.reproduce.slearn_plot import plot_slearn
 
     with writing("--plot", folder, "folder"):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import plot_folder, write_json
+from treadle.cli._results import check_results, write_json
 from treadle.minicluster.locations import build_folder
 
 
@@ -35,11 +35,10 @@ def slearn_cluster(
     from treadle.reproduce.slearn_cluster_report import document, shortfalls, table
     from treadle.reproduce.slearn_cluster_simulated import run_simulated
 
+    check_results(json_file, plot)
     console = console_for_tables(140)
     settings = Settings(jobs=jobs, load=load, masters_starting=masters_starting)
     draws = {one: arrivals(sample, one, settings) for one in range(seed, seed + rounds)}
-    if plot is not None:
-        plot_folder(plot)
     place = (folder or build_folder() / "reproduce-slearn").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:

@@ -32,8 +32,7 @@ def write_json(file: Path, document: object) -> None:
         UserError: the file cannot be written.
     """
     with writing("--json", file, "file"):
-        if not file.parent.exists():  # a parent that is no folder is told by the write, in clearer words
-            file.parent.mkdir(parents=True)
+        _make_folder_of(file)
         file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
@@ -44,8 +43,13 @@ def check_writable(option: str, file: Path) -> None:
         UserError: it cannot.
     """
     with writing(option, file, "file"):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder_of(file)
         file.open("a", encoding="utf-8").close()
+
+
+def _make_folder_of(file: Path) -> None:
+    if not file.parent.exists():  # a parent that is no folder is told by the write, in clearer words
+        file.parent.mkdir(parents=True)
 
 
 def check_plotting() -> None:
@@ -67,3 +71,15 @@ def plot_folder(folder: Path) -> None:
     check_plotting()
     with writing("--plot", folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def check_results(json_file: Path | None, plot: Path | None) -> None:
+    """See, before long work, that what ``--json`` and ``--plot`` name can be written.
+
+    Raises:
+        UserError: one of them cannot.
+    """
+    if plot is not None:
+        plot_folder(plot)
+    if json_file is not None:
+        check_writable("--json", json_file)

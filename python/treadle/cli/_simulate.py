@@ -12,7 +12,7 @@ from rich.table import Table
 
 import treadle.policy  # noqa: F401 (registers the parts that a policy may name)
 from treadle.cli._console import console_for_tables, counted_progress
-from treadle.cli._results import check_writable, plot_folder, write_json, writing
+from treadle.cli._results import check_results, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
@@ -34,10 +34,7 @@ def simulate(
 ) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
     read = read_scenario(scenario)
-    if plot is not None:
-        plot_folder(plot)
-    if json_file is not None:
-        check_writable("--json", json_file)
+    check_results(json_file, plot)
     policies = _policies(scenario.parent, read, policy)
     console = console_for_tables()
     summaries: list[Summary] = []

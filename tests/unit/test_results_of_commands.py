@@ -1,0 +1,43 @@
+"""Where long commands put their results is looked at before the work, not after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+
+SAMPLE = "j\t0\t0\t1\t0\t0\n"
+LONG = [
+    ["bench", "engine"],
+    ["bench", "simulator"],
+    ["reproduce", "agreement"],
+    ["reproduce", "graphene"],
+    ["reproduce", "graphene-cluster"],
+    ["reproduce", "hdrf"],
+    ["reproduce", "slearn", "--trace", "FOLDER"],
+    ["reproduce", "slearn-cluster", "--sample", "SAMPLE"],
+]
+
+
+@pytest.mark.parametrize("command", LONG, ids=lambda command: " ".join(command[:2]))
+@pytest.mark.parametrize(("option", "kind"), [("--json", "file"), ("--plot", "folder")])
+def test_results_that_cannot_be_written_are_told_before_the_work(
+    command: list[str], option: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample = tmp_path / "sample.tsv"
+    sample.write_text(SAMPLE)
+    places = {"FOLDER": str(tmp_path), "SAMPLE": str(sample)}
+    target = sample / "results"  # below a file nothing can be written
+    assert run([*(places.get(word, word) for word in command), option, str(target)]) == 2
+    told = capsys.readouterr()
+    assert told.err.strip() == f"{option}: {target}: Not a directory; name a {kind} that can be written"
+    assert told.out == ""
+
+
+def test_a_file_of_results_keeps_what_it_holds_until_there_are_new_ones(tmp_path: Path) -> None:
+    earlier = tmp_path / "figures.json"
+    earlier.write_text("{}")
+    assert run(["reproduce", "hdrf", "--test", "Z", "--json", str(earlier)]) == 2
+    assert earlier.read_text() == "{}"
