@@ -94,6 +94,24 @@ def test_theorem_3_nobody_gains_by_a_lie_without_a_hierarchy(tree: Tree, data: s
     assert useful <= fill(flat, HDRF)[liar.name]
 
 
+@given(tree=trees(), data=st.data())
+def test_theorem_3_not_all_of_a_coalition_gain_without_a_hierarchy(tree: Tree, data: st.DataObject) -> None:
+    """Somebody in it gains nothing. The theorem says more, and fails: test_counterexamples."""
+    flat = flattened(tree)
+    gains = _gains(flat, data.draw(_coalitions(flat)))
+    assert not all(gain > 0 for gain in gains)
+
+
+@given(tree=trees(), data=st.data())
+def test_theorem_3_as_the_paper_has_it_where_everybody_needs_everything(tree: Tree, data: st.DataObject) -> None:
+    """Without a hierarchy no coalition gains in which nobody loses, if all demands are above 0."""
+    flat = flattened(tree)
+    needy = {leaf.name: replace(leaf, demand={n: d + 1 for n, d in leaf.demand.items()}) for leaf in flat.leaves}
+    flat = flat.with_leaves(needy)
+    gains = _gains(flat, data.draw(_coalitions(flat)))
+    assert min(gains) < 0 or max(gains) == 0
+
+
 @RULES
 @given(tree=trees(whole=True))
 def test_slivers_by_the_paper_come_to_the_same(rule: Rule, tree: Tree) -> None:
@@ -116,6 +134,26 @@ def test_slivers_by_the_paper_come_to_the_same(rule: Rule, tree: Tree) -> None:
     for number, leaf in enumerate(tree.leaves):
         share = exact[leaf.name] * max(tree.demand_share(leaf))
         assert abs(share - shares.tasks(number) * grain) <= (len(tree.leaves) + 4) * 2 * grain
+
+
+@st.composite
+def _coalitions(draw: st.DrawFn, tree: Tree) -> dict[str, Leaf]:
+    """Up to three leaves and what they say that they need."""
+    liars = draw(st.lists(st.sampled_from(tree.leaves), min_size=1, max_size=3, unique_by=lambda leaf: leaf.name))
+    claims = {leaf.name: {name: draw(amounts) for name in tree.resources} for leaf in liars}
+    return {leaf.name: replace(leaf, demand=claims[leaf.name]) for leaf in liars if any(claims[leaf.name].values())}
+
+
+def _gains(tree: Tree, claims: dict[str, Leaf]) -> list[Fraction]:
+    """How many more of their real tasks leaves run when they say that they need something else; 0 if nobody does."""
+    truth, lie = fill(tree, HDRF), fill(tree.with_leaves(claims), HDRF)
+    gains = [Fraction(0)]
+    for leaf in tree.leaves:
+        if leaf.name in claims:
+            claim = claims[leaf.name].demand
+            useful = min(lie[leaf.name] * claim[name] / amount for name, amount in leaf.demand.items() if amount)
+            gains.append(useful - truth[leaf.name])
+    return gains[1:] or gains
 
 
 def _as_fifo(group: Group, name: str) -> Group:

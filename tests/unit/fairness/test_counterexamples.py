@@ -110,13 +110,26 @@ def test_theorem_3_a_leaf_gains_by_a_lie(rule: Rule) -> None:
     assert abs(slivers(problem, rule, Fraction(1, 1500))["n2.2"] - truth) < Fraction(1, 200)
 
 
+@pytest.mark.parametrize("rule", [HDRF, NAIVE], ids=["dynamic", "static"])
+def test_theorem_3_two_leaves_gain_by_a_lie_of_one_without_a_hierarchy(rule: Rule) -> None:
+    """By hand: n4's memory ends at s = 2/3 of the GPUs' time, or at s = 1/2 with the lie, and n3 has the other GPUs."""
+    problem = tree("coalition")
+    assert useful(problem, "n1", {"cpu": 1, "gpu": 0, "memory": 1}, rule) == (Fraction(6), Fraction(6))
+    truth = fill(problem, rule)
+    (liar,) = (leaf for leaf in problem.leaves if leaf.name == "n1")
+    claim = {"cpu": Fraction(1), "gpu": Fraction(0), "memory": Fraction(1)}
+    lie = fill(problem.with_leaves({"n1": replace(liar, demand=claim)}), rule)
+    assert (truth["n3"], truth["n4"]) == (Fraction(8), Fraction(4))
+    assert (lie["n3"], lie["n4"]) == (Fraction(9), Fraction(3))
+
+
 def test_theorem_5_no_population_monotonicity() -> None:
     with_n3, without_n3 = compute_steps(read_problem(EXAMPLES / "counterexample-population.yaml"), "hdrf")
     assert with_n3.leaves["n1"].dominant_share == Fraction(2, 3)
     assert without_n3.leaves["n1"].dominant_share == Fraction(3, 5)
 
 
-@pytest.mark.parametrize("name", ["tasks-end", "starvation", "static", "lie", "population"])
+@pytest.mark.parametrize("name", ["tasks-end", "starvation", "static", "lie", "coalition", "population"])
 def test_the_guarantee_holds_on_all_of_them_when_filled(name: str) -> None:
     problem = tree(name)
     for rule in (HDRF, NAIVE):
