@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,15 @@ from treadle.dag.generate import Shape
 from treadle.errors import UserError
 from treadle.reproduce import graphene, graphene_jobs, graphene_offline
 from treadle.reproduce.graphene import Experiment, Outcome, Sizes
+from treadle.reproduce.graphene_bounds import bounds_of
 from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.reproduce.graphene_kept import KeptResults
 from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
-from treadle.reproduce.graphene_online import Plans, gaps_percent, run_scheme
+from treadle.reproduce.graphene_online import Plans, gaps_percent, run_scheme, scenario_of
 from treadle.reproduce.graphene_parts import Part
 from treadle.reproduce.graphene_report import report_of
 from treadle.reproduce.graphene_schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
-from treadle.workload.job import Workload
+from treadle.workload.job import Job, Workload, arranged
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
 MIX = Mix(2)
@@ -150,6 +153,24 @@ def test_no_job_is_faster_than_its_critical_path(outcome: Outcome) -> None:
             assert result.completion_ms[number] >= max(longest.values()), scheme
 
 
+def test_no_batch_is_faster_than_its_bounds(outcome: Outcome) -> None:
+    for workload, bounds in outcome.batch_bounds.items():
+        for scheme, result in outcome.batch[workload].items():
+            counts_all = scheme not in (BFS_CORES.name, BFS_MEMORY.name)
+            least = bounds.planner_ms if counts_all else max(bounds.work_ms, bounds.path_ms)
+            assert result.makespan_ms >= least > 0, (workload, scheme)
+
+
+def test_bounds_of_a_batch_are_work_longest_path_and_what_waves_take() -> None:
+    chain = (Stage(0, 1, 10_000, {"memory": 0.5}), Stage(1, 1, 5_000, {"memory": 0.5}, (0,)))
+    wide = Dag("wide", (Stage(0, 8, 10_000, {"cpu": 0.6, "memory": 0.1}),))
+    batch = arranged((Job("chain", 1_000, Dag("chain", chain)), Job("wide", 3_000, wide)))
+    bounds = bounds_of(batch, MIX)
+    assert bounds.work_ms == 8 * 10_000 * 0.6 / 2
+    assert bounds.path_ms == 15_000
+    assert bounds.planner_ms == 2_000 + 4 * 10_000  # one of its tasks a machine at a time
+
+
 def test_jain_lies_between_a_half_and_one(outcome: Outcome) -> None:
     values = [index for result in outcome.two_queues.values() for index in result.jain.values()]
     assert all(0.5 <= value <= 1.0 for value in values if np.isfinite(value))
@@ -167,6 +188,10 @@ def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> Non
 def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
     offline = compare_offline(range(1, 3), SMALL, schedules=10)
     report = report_of([outcome, outcome], offline, {(0.0, 0.5): offline}).as_json()
+    possible = report["throughput_possible"]["bfs"]["generated"]
+    least, took = outcome.batch_bounds["generated"], outcome.batch["generated"]["bfs"].makespan_ms
+    assert possible["planner's"]["mean"] == pytest.approx(100.0 * (took / least.planner_ms - 1.0))
+    assert possible["work or path"]["mean"] >= possible["planner's"]["mean"]
     for base in ("bfs", "bfs-cores", "bfs-memory"):
         assert report["median_shorter"][base]["tpch"][base] == {"mean": 0.0, "low": 0.0, "high": 0.0}
         assert report["throughput_higher"][base]["tpch"][base]["mean"] == 0.0
@@ -178,6 +203,50 @@ def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: 
     assert report["paper"]["throughput_higher"] == 30.0
     assert set(report["alone"]) == {"right", "wrong", "wrong, kept"}
     json.dumps(report, allow_nan=False)
+
+
+WRONG = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
+
+
+def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Experiment(None, WRONG, keep=tmp_path).run(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(graphene, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+        again = Experiment(None, WRONG, keep=tmp_path).run(1)
+        assert report_of([again], None, {}) == report_of([first], None, {})
+    files = set(tmp_path.iterdir())
+    for other in (replace(WRONG, tick_ms=200), replace(WRONG, load=0.5), replace(WRONG, srpt_weight=2.0)):
+        Experiment(None, other, keep=tmp_path).run(1)
+        assert files < (files := set(tmp_path.iterdir()))
+
+
+def test_the_same_jobs_believed_to_be_others_are_another_result(tmp_path: Path) -> None:
+    work, scenario, kept = jobs(), scenario_of(MIX, GRAPHENE), KeptResults(tmp_path)
+    believed = (None, misjudged(work, 2.0, 1), misjudged(work, 3.0, 1))
+    assert len({kept.place("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
+
+
+def test_a_kept_result_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    Experiment(None, WRONG, keep=tmp_path).run(1)
+    broken = min(tmp_path.iterdir())
+    broken.write_text('{"completion_ms": [1')
+    with pytest.raises(UserError, match=broken.name):
+        Experiment(None, WRONG, keep=tmp_path).run(1)
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UserError, match=r"--keep.*name a folder that can be written"):
+        Experiment(None, WRONG, keep=tmp_path / "taken").run(1)
+
+
+def test_schemes_can_be_chosen_and_weigh_the_work_left_otherwise() -> None:
+    sizes = Sizes(jobs=2, parts=frozenset({Part.ONLINE}), schemes=frozenset({"cp"}))
+    assert set(Experiment(None, sizes).run(1).online["generated"]) == {"bfs", "cp"}
+    assert GRAPHENE.weighed(3.0).settings(0).policy.fit.parameters.model_dump()["srpt_weight"] == 3.0
+    assert BFS.weighed(3.0) is BFS
+    with pytest.raises(UserError, match=r"--scheme: fifo is none; give one of bfs, "):
+        CliRunner().invoke(app, ["graphene", "--scheme", "fifo"], catch_exceptions=False)
 
 
 def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

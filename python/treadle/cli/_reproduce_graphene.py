@@ -12,6 +12,7 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json, writing
+from treadle.errors import UserError
 from treadle.reproduce import graphene_paper as paper
 from treadle.reproduce.graphene_parts import Part
 
@@ -45,6 +46,17 @@ def graphene(
     part: Annotated[
         list[Part] | None, typer.Option(help="Run this part alone; may be given several times (docs/graphene.md).")
     ] = None,
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(help="Of the schemes that online, batch and range compare, this one and bfs; several times."),
+    ] = None,
+    srpt_weight: Annotated[
+        float | None, typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs.")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A folder in which results are kept; those found there are not run again."),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
@@ -56,10 +68,10 @@ def graphene(
     check_results(json_file, plot)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
-    sizes = Sizes(jobs, load, tick_ms, alone=5 if quick else 20, sweep_jobs=max(2, jobs // 2), parts=parts)
-    outcomes, offline, swept = _run(
-        tpch, sizes, range(first_seed, first_seed + (seeds or (1 if quick else SEEDS))), quick, console
-    )
+    alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
+    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), srpt_weight)
+    draws = range(first_seed, first_seed + (seeds or (1 if quick else SEEDS)))
+    outcomes, offline, swept = _run(tpch, sizes, draws, quick, keep, console)
     report = report_of(outcomes, offline, swept)
     _print(report, console)
     if json_file is not None:
@@ -72,8 +84,18 @@ def graphene(
                 console.print(f"wrote {file}", highlight=False)
 
 
+def _schemes(wanted: list[str] | None) -> frozenset[str]:
+    from treadle.reproduce.graphene_schemes import SCHEMES
+
+    known = frozenset(scheme.name for scheme in SCHEMES)
+    for name in wanted or ():
+        if name not in known:
+            raise UserError(f"--scheme: {name} is none; give one of {', '.join(sorted(known))}")
+    return frozenset(wanted or known)
+
+
 def _run(
-    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, console: Console
+    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, keep: Path | None, console: Console
 ) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
     """Run the online parts of each seed, then the offline one."""
     from treadle.planner.warm_up import warm_up as warm_up_planner
@@ -89,7 +111,7 @@ def _run(
         def show(title: str, done: int, total: int) -> None:
             bar.update(task, description=f"{place}{title}", completed=done, total=total)
 
-        experiment = Experiment(tpch, sizes, show)
+        experiment = Experiment(tpch, sizes, show, keep)
         warm_up(GRAPHENE.settings(0))
         warm_up_planner()
         outcomes = []
@@ -113,10 +135,13 @@ def _print(report: Report, console: Console) -> None:
     for workload in report.median_s:
         for base in report.median_shorter:
             console.print(_online(report, workload, base))
-    for base, table in report.throughput_higher.items():
-        for workload, figures in table.items():
+    for base, workloads in report.throughput_higher.items():
+        for workload, figures in workloads.items():
             title = f"{workload}, a batch: throughput higher than {base} (%; paper {paper.THROUGHPUT_HIGHER_PERCENT:g})"
-            console.print(_plain_table(title, figures))
+            table = _plain_table(title, figures)
+            for bound, possible in report.throughput_possible[base][workload].items():
+                table.add_row(f"at the lower bound, {bound}", str(possible))
+            console.print(table)
     if report.jain:
         console.print(_queues(report))
     if report.wrong_shorter:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
+from treadle.reproduce.graphene_bounds import BatchBounds, bounds_of
 from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.reproduce.graphene_kept import KeptResults
 from treadle.reproduce.graphene_offline import Progress
-from treadle.reproduce.graphene_online import TICK_MS, Result, run_scheme
+from treadle.reproduce.graphene_online import TICK_MS, Plans, Result, run_scheme, scenario_of
 from treadle.reproduce.graphene_parts import Part
 from treadle.reproduce.graphene_schemes import (
     BFS,
@@ -56,6 +58,10 @@ class Sizes:
     """Jobs at each point of the generator's range."""
     parts: frozenset[Part] = frozenset(Part)
     """What is run at all."""
+    schemes: frozenset[str] = frozenset(scheme.name for scheme in SCHEMES)
+    """Of the schemes that parts online, batch and range compare, those that are run; `bfs` always is."""
+    srpt_weight: float | None = None
+    """The weight of the work left in perfScore, for Tetris and Graphene; None: the scheme's own."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,8 @@ class Outcome:
     one_queue: dict[str, Result] = field(default_factory=dict)
     """Generated jobs that all come to one queue, by scheme: what two queues and wrong estimates are compared with."""
     batch: dict[str, dict[str, Result]] = field(default_factory=dict)
+    batch_bounds: dict[str, BatchBounds] = field(default_factory=dict)
+    """By workload: what no scheduler can beat."""
     two_queues: dict[str, Result] = field(default_factory=dict)
     """Generated jobs, by scheme."""
     wrong: dict[str, Result] = field(default_factory=dict)
@@ -82,20 +90,24 @@ class Outcome:
 class Experiment:
     """Runs all of it, seed by seed."""
 
-    def __init__(self, tpch: Path | None, sizes: Sizes, progress: Progress | None = None) -> None:
+    def __init__(
+        self, tpch: Path | None, sizes: Sizes, progress: Progress | None = None, keep: Path | None = None
+    ) -> None:
         """Prepare; the data is read at once.
 
         Args:
             tpch: the folder of TPC-H's measured DAGs; None leaves that workload out
             sizes: how much is run
             progress: told what runs
+            keep: a folder in which results are kept, and looked for before anything is run; None: none are
 
         Raises:
             WorkloadError: the data is missing or wrong.
         """
         self._sizes = sizes
         self._progress = progress
-        self._run = partial(run_scheme, plans={}, tick_ms=sizes.tick_ms)
+        self._kept = KeptResults(keep)
+        self._plans: Plans = {}
         self._shapes: dict[str, tuple[JobShape, Mix]] = {}
         if tpch is not None:
             mix = Mix(TPCH_MACHINES)
@@ -110,9 +122,10 @@ class Experiment:
         for name, (shape, mix) in self._shapes.items():
             jobs = arrivals(shape, mix, seed, self._sizes.jobs, self._sizes.load)
             if Part.ONLINE in parts:
-                outcome.online[name] = self._all(jobs, SCHEMES, mix, seed, f"{name}: ")
+                outcome.online[name] = self._all(jobs, self._wanted(SCHEMES), mix, seed, f"{name}: ")
             if Part.BATCH in parts:
-                outcome.batch[name] = self._all(at_once(jobs), COMPARED, mix, seed, f"{name}, at once: ")
+                outcome.batch_bounds[name] = bounds_of(at_once(jobs), mix)
+                outcome.batch[name] = self._all(at_once(jobs), self._wanted(COMPARED), mix, seed, f"{name}, at once: ")
         mix = Mix(GENERATED_MACHINES)
         if parts & {Part.QUEUES, Part.WRONG}:
             self._one_queue(outcome, mix)
@@ -136,6 +149,41 @@ class Experiment:
         tables += [outcome.two_queues, outcome.wrong, *outcome.sweep.values()]
         return [result for table in tables for result in table.values()]
 
+    def _wanted(self, schemes: Sequence[Scheme]) -> list[Scheme]:
+        return [scheme for scheme in schemes if scheme == BFS or scheme.name in self._sizes.schemes]
+
+    def _run(
+        self,
+        jobs: Workload,
+        scheme: Scheme,
+        mix: Mix,
+        seed: int,
+        *,
+        queues: Sequence[str] = ("one",),
+        believed: Sequence[Dag | None] | None = None,
+        title: str = "",
+    ) -> Result:
+        """Run jobs under a scheme, unless the result is kept."""
+        scheme = scheme.weighed(self._sizes.srpt_weight)
+        scenario = scenario_of(mix, scheme, queues, self._sizes.tick_ms)
+        place = self._kept.place(f"{seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(seed))
+        result = self._kept.read(place)
+        if result is None:
+            result = run_scheme(
+                jobs,
+                scheme,
+                mix,
+                seed,
+                queues=queues,
+                believed=believed,
+                progress=self._progress,
+                title=title,
+                plans=self._plans,
+                tick_ms=self._sizes.tick_ms,
+            )
+            self._kept.write(place, result)
+        return result
+
     def _all(
         self,
         jobs: Workload,
@@ -145,10 +193,7 @@ class Experiment:
         title: str,
         queues: Sequence[str] = ("one",),
     ) -> dict[str, Result]:
-        return {
-            scheme.name: self._run(jobs, scheme, mix, seed, queues=queues, progress=self._progress, title=title)
-            for scheme in schemes
-        }
+        return {scheme.name: self._run(jobs, scheme, mix, seed, queues=queues, title=title) for scheme in schemes}
 
     def _one_queue(self, outcome: Outcome, mix: Mix) -> None:
         """Run generated jobs in one queue, unless that was done."""
@@ -165,7 +210,7 @@ class Experiment:
             for scheme in (TETRIS, GRAPHENE):
                 title = f"durations off {factor:g} times: "
                 outcome.wrong[f"{scheme.name} {factor:g}"] = self._run(
-                    jobs, scheme, mix, outcome.seed, believed=believed, progress=self._progress, title=title
+                    jobs, scheme, mix, outcome.seed, believed=believed, title=title
                 )
 
     def _alone(self, outcome: Outcome) -> None:
@@ -193,5 +238,5 @@ class Experiment:
                 mix = Mix(GENERATED_MACHINES, long_share, fragmenting)
                 jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.sweep_jobs, self._sizes.load)
                 title = f"long {long_share:g}, fragmenting {fragmenting:g}: "
-                compared = (BFS, BFS_CORES, TETRIS, GRAPHENE)
+                compared = self._wanted((BFS, BFS_CORES, TETRIS, GRAPHENE))
                 outcome.sweep[long_share, fragmenting] = self._all(jobs, compared, mix, outcome.seed, title)

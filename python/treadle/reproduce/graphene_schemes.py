@@ -38,6 +38,12 @@ class Scheme:
             chosen[part] = Part(kind, kind.parameters(**parameters))
         return replace(settings, policy=replace(settings.policy, **chosen), plans=Plans(**self.plans), seed=seed)
 
+    def weighed(self, srpt_weight: float | None) -> Scheme:
+        """Return the scheme with another weight of the work left in perfScore; itself if it has none, or for None."""
+        if srpt_weight is None or self.parts["fit"] != "tetris":
+            return self
+        return replace(self, parts={**self.parts, "fit": ("tetris", {"srpt_weight": srpt_weight})})
+
 
 STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}
 PACKED: Final = {"share": "capacity", "order": "srpt", "fit": "tetris", "estimate": "told"}
