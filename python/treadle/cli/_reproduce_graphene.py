@@ -51,7 +51,8 @@ def graphene(
         typer.Option(help="Of the schemes that online, batch and range compare, this one and bfs; several times."),
     ] = None,
     srpt_weight: Annotated[
-        float | None, typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs.")
+        float | None,
+        typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs."),
     ] = None,
     keep: Annotated[
         Path | None,
