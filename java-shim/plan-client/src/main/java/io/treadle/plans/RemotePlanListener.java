@@ -1,13 +1,14 @@
 package io.treadle.plans;
 
 import java.io.DataInputStream;
-import java.io.DataOutputStream;
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -105,7 +106,8 @@ public final class RemotePlanListener implements PlanListener {
   }
 
   /**
-   * Tries each address with each key, beginning with the address that answered last.
+   * Tries each address with each key, beginning with the address that answered last. Whoever says nothing, because its
+   * host is gone or its process hangs, is given no more than its share of the time that is left, so that all are asked.
    *
    * @throws ConnectException if nobody listens at any of them
    */
@@ -114,7 +116,7 @@ public final class RemotePlanListener implements PlanListener {
       throw new IOException("a request of " + body.length + " bytes; " + BODY_MAX + " are allowed");
     }
     long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeMs);
-    IOException problem = new IOException("no AMRM token was found");
+    IOException problem = new IOException("no AMRM token was found, or no time was left");
     boolean nobody = true;
     for (int i = 0; i < addresses.size(); i++) {
       int at = (last + i) % addresses.size();
@@ -124,9 +126,13 @@ public final class RemotePlanListener implements PlanListener {
           throw problem;
         }
         try {
-          Reply reply = exchange(addresses.get(at), key, kind, body, Math.min(leftMs, ATTEMPT_MS));
+          Reply reply = exchange(addresses.get(at), key, kind, body, leftMs, leftMs / (addresses.size() - i));
           last = at;
           return reply;
+        } catch (SilentException nothing) {
+          nobody = false;
+          problem = new IOException(text(addresses.get(at)) + ": " + nothing.getMessage(), nothing);
+          break; // it would say nothing to another key either
         } catch (IOException refused) {
           nobody &= refused instanceof ConnectException;
           problem = new IOException(text(addresses.get(at)) + ": " + refused.getMessage(), refused);
@@ -153,16 +159,31 @@ public final class RemotePlanListener implements PlanListener {
     }
   }
 
-  private Reply exchange(InetSocketAddress address, AttemptKey key, int kind, byte[] body, long timeMs)
+  /** A listener has not said its challenge in time. */
+  private static final class SilentException extends IOException {
+    private static final long serialVersionUID = 1L;
+
+    SilentException(IOException cause) {
+      super("says nothing: " + cause.getMessage(), cause);
+    }
+  }
+
+  /**
+   * Asks at one address.
+   *
+   * @param timeMs how long all of it may take
+   * @param silenceMs how long its first word may take
+   */
+  private Reply exchange(InetSocketAddress address, AttemptKey key, int kind, byte[] body, long timeMs, long silenceMs)
       throws IOException {
     try (Socket socket = new Socket()) {
-      Future<?> end = clock.schedule(() -> close(socket), timeMs, TimeUnit.MILLISECONDS);
+      Future<?> end = clock.schedule(() -> close(socket), Math.min(timeMs, ATTEMPT_MS), TimeUnit.MILLISECONDS);
       try {
-        socket.setTcpNoDelay(true);
-        socket.connect(new InetSocketAddress(InetAddress.getByName(address.getHostString()), address.getPort()),
-            (int) Math.min(timeMs, CONNECT_MS));
-        return exchange(new DataInputStream(socket.getInputStream()), new DataOutputStream(socket.getOutputStream()),
-            key, kind, body);
+        byte[] challenge = challenge(socket, address, (int) Math.max(1, Math.min(silenceMs, CONNECT_MS)));
+        OutputStream out = socket.getOutputStream();
+        out.write(request(key, challenge, kind, body));
+        out.flush();
+        return answer(new DataInputStream(socket.getInputStream()), key, challenge);
       } catch (EOFException gone) {
         throw new IOException("closed the connection: it does not know this attempt, or is too busy", gone);
       } finally {
@@ -171,25 +192,34 @@ public final class RemotePlanListener implements PlanListener {
     }
   }
 
+  private byte[] challenge(Socket socket, InetSocketAddress address, int silenceMs) throws IOException {
+    Future<?> end = clock.schedule(() -> close(socket), silenceMs, TimeUnit.MILLISECONDS);
+    byte[] challenge = new byte[CHALLENGE_BYTES];
+    try {
+      socket.setTcpNoDelay(true);
+      socket.connect(new InetSocketAddress(InetAddress.getByName(address.getHostString()), address.getPort()),
+          silenceMs);
+      new DataInputStream(socket.getInputStream()).readFully(challenge);
+    } catch (EOFException | ConnectException | UnknownHostException told) {
+      throw told;
+    } catch (IOException nothing) {
+      throw new SilentException(nothing);
+    } finally {
+      end.cancel(false);
+    }
+    ByteBuffer said = ByteBuffer.wrap(challenge);
+    if (said.getInt() != CHALLENGE_MAGIC || said.get() != VERSION) {
+      throw new IOException("is no plan listener of version " + VERSION);
+    }
+    return challenge;
+  }
+
   private static void close(Socket socket) {
     try {
       socket.close();
     } catch (IOException problem) {
       LOG.debug("a socket cannot be closed", problem);
     }
-  }
-
-  private static Reply exchange(DataInputStream in, DataOutputStream out, AttemptKey key, int kind, byte[] body)
-      throws IOException {
-    byte[] challenge = new byte[CHALLENGE_BYTES];
-    in.readFully(challenge);
-    ByteBuffer said = ByteBuffer.wrap(challenge);
-    if (said.getInt() != CHALLENGE_MAGIC || said.get() != VERSION) {
-      throw new IOException("is no plan listener of version " + VERSION);
-    }
-    out.write(request(key, challenge, kind, body));
-    out.flush();
-    return answer(in, key, challenge);
   }
 
   /** The bytes of a request that follows a challenge. */

@@ -28,6 +28,8 @@ import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 
 @Timeout(60)
 class RemotePlanListenerTest {
@@ -102,7 +104,9 @@ class RemotePlanListenerTest {
     byte[] mac = new byte[AttemptKey.MAC_BYTES];
     in.readFully(header);
     in.readFully(mac);
-    assertArrayEquals(KEY.mac(challenge, header), mac);
+    if (!Arrays.equals(KEY.mac(challenge, header), mac)) {
+      return;
+    }
     byte[] body = new byte[ByteBuffer.wrap(header).getInt(8)];
     in.readFully(body);
     out.write(answer(KEY, challenge, 0, body, body.length));
@@ -126,6 +130,47 @@ class RemotePlanListenerTest {
       assertEquals(PlanListener.Answer.OK, client.report(PlanListener.Subject.DAG, new byte[] {1}).answer());
       gone.socket.close();
       assertEquals(PlanListener.Answer.OK, client.report(PlanListener.Subject.DAG, new byte[] {1}).answer());
+    }
+  }
+
+  /** As during a failover: the first address is of a ResourceManager that is not the active one. */
+  static List<Behaviour> others() {
+    return Arrays.asList(
+        null,
+        (in, out) -> in.read(),
+        (in, out) -> { },
+        (in, out) -> {
+          out.write(challenge());
+          in.readFully(new byte[RemotePlanListener.REQUEST_BYTES + AttemptKey.MAC_BYTES]);
+        });
+  }
+
+  @ParameterizedTest
+  @MethodSource("others")
+  void aPlanComesFromTheSecondAddressWhateverTheFirstDoes(Behaviour behaviour) throws Exception {
+    AttemptKey renewed = AttemptKey.of(ATTEMPT, 6, PASSWORD);
+    try (Server other = new Server(behaviour); Server server = new Server(RemotePlanListenerTest::well)) {
+      if (behaviour == null) {
+        other.socket.close();
+      }
+      // renewed first, as after a roll-over of which the ResourceManager has not told its engine yet
+      PlanListener client = new RemotePlanListener(Arrays.asList(other.address(), server.address()),
+          () -> Arrays.asList(renewed, KEY), clock);
+      assertEquals(PlanListener.Answer.OK, client.plan(new byte[] {1}, 4_000).answer());
+    }
+  }
+
+  @Test
+  void anAnswerThatTakesLongerThanItsShareIsWaitedFor() throws Exception {
+    try (Server slow = new Server((in, out) -> {
+      byte[] challenge = challenge();
+      out.write(challenge);
+      in.readFully(new byte[RemotePlanListener.REQUEST_BYTES + AttemptKey.MAC_BYTES + 1]);
+      Thread.sleep(700);
+      out.write(answer(KEY, challenge, 0, new byte[0], 0));
+    }); Server gone = new Server((in, out) -> { })) {
+      PlanListener client = client(slow.address(), gone.address(), gone.address(), gone.address());
+      assertEquals(PlanListener.Answer.OK, client.plan(new byte[] {1}, 4_000).answer());
     }
   }
 
