@@ -13,7 +13,7 @@ import pytest
 from treadle.config.settings import Plans
 from treadle.errors import UserError
 from treadle.plans import listener as module
-from treadle.plans.desk import PlanDesk
+from treadle.plans.desk import PLAN_VERTICES_MAX, PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import ATTEMPTS_MAX, Attempt, KeyRing
 from treadle.plans.listener import BURST, CONNECTIONS_MAX, PlanListener, Rates
@@ -194,7 +194,16 @@ def test_a_damaged_body_is_refused(served: Served, body: bytes) -> None:
     assert served.ask(Kind.PLAN, body) == (Status.REFUSED, b"")
 
 
-@pytest.mark.parametrize("body", [dag(), dag(vertex(0, 1, 1), vertex(1, 1, 0)), dag(vertex(0, 1, 9))])
+@pytest.mark.parametrize(
+    "body",
+    [
+        dag(),
+        dag(vertex(0, 1, 1), vertex(1, 1, 0)),
+        dag(vertex(0, 1, 9)),
+        dag(*(vertex(at, 1) for at in range(PLAN_VERTICES_MAX + 1))),
+    ],
+    ids=["empty", "cycle", "unknown parent", "too many vertices"],
+)
 def test_a_dag_that_cannot_be_planned_has_no_plan(served: Served, body: bytes) -> None:
     assert served.ask(Kind.PLAN, body) == (Status.NO_PLAN, b"")
 

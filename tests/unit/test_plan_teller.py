@@ -130,7 +130,8 @@ def test_the_request_keys_of_a_planned_dag_get_its_scores() -> None:
     assert told[0][0] > told[1][0] >= 0.0
     assert told[0][1:] == (-1, 2)
     assert cluster.tell() == {}
-    assert cluster.tell(asks(k2=4)) == {2: told[0]}, "what is asked for again"
+    assert cluster.tell(asks(k2=4)) == {2: told[0]}
+    assert cluster.tell(asks(k3=7)) == {3: (1.0, *told[1][1:])}, "what has failed is wanted at once"
 
 
 def test_ended_tasks_say_how_long_the_rest_takes() -> None:
@@ -179,7 +180,7 @@ def test_what_a_key_meant_in_the_dag_before_is_taken_back() -> None:
     assert cluster.tell() == {0: (-1.0, -1, -1), 1: (-1.0, -1, -1)}
     cluster.ask(dag(vertex(0, 5), number=2))
     cluster.ask(report(2, {0: 9}), Kind.REPORT)
-    assert cluster.tell()[1] == (0.5, -1, 2), "the mean of its tasks"
+    assert cluster.tell()[1] == (1.0, -1, 2), "the DAG's next task"
     assert cluster.ask(report(1, {0: 9}), Kind.REPORT) is Status.UNKNOWN
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from struct import pack, unpack
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,27 +12,21 @@ from hypothesis import strategies as st
 from tests.unit.test_plan_listener import ONE, dag, report, vertex
 
 from treadle.config.settings import Plans
-from treadle.dag.dag import Dag, Stage
-from treadle.planner.online import Machines, followed_ms, plan_online
-from treadle.plans.desk import PlanDesk
+from treadle.plans.desk import REPLAN_EVERY_S, DagView, PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import Header, Kind, Status
-from treadle.plans.replanning import EVERY_S, REPLANS_MAX, Replanning, Size, better, remaining
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.run import JobRun
-
-PARENTS: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (0,), (3,))
-MACHINES = Machines({"memory-mb": 1024.0}, 2)
 
 
 class Master:
     """An application master whose DAG has a root that feeds two branches, of two vertices each."""
 
-    def __init__(self) -> None:
+    def __init__(self, **plans: Any) -> None:
         self.now_s = 0.0
         self.runs: list[JobRun] = []
-        self.desk = PlanDesk(Plans(schedules=50), History(remember=self.runs.append), lambda: self.now_s)
+        self.desk = PlanDesk(Plans(schedules=50, **plans), History(remember=self.runs.append), lambda: self.now_s)
         self.desk.meet(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
         self.desk.machines({0: (("memory-mb", 2048.0),)})
         self.body = dag(vertex(0, 2), vertex(1, 10, 0), vertex(2, 2, 1), vertex(3, 10, 0), vertex(4, 2, 3))
@@ -48,6 +43,17 @@ class Master:
         rows = b"".join(pack(">iii", at, 15 * (at + 1), count) for at, count in enumerate(tasks))
         return self.ask(Kind.REPORT, pack(">iBBi", 1, 0, planned, len(tasks)) + rows + pack(">i", 0))
 
+    def ended(self, *took: tuple[int, int]) -> tuple[int, ...]:
+        """Report tasks that have ended: the vertex and the milliseconds of each."""
+        rows = (pack(">iiiBqqqq", at, task, 0, 0, 900_000, ms, -1, -1) for task, (at, ms) in enumerate(took))
+        return self.ask(Kind.REPORT, pack(">iBBii", 1, 0, 1, 0, len(took)) + b"".join(rows))
+
+    def scores(self) -> dict[int, float]:
+        """Return what the engine is told of the vertices, by id."""
+        view = self.desk.view(ONE)
+        assert isinstance(view, DagView)
+        return {vertex.low // 15 - 1: vertex.score for vertex in view.vertices}
+
 
 def _is_topological(order: tuple[int, ...]) -> bool:
     at = {found: place for place, found in enumerate(order)}
@@ -56,85 +62,100 @@ def _is_topological(order: tuple[int, ...]) -> bool:
 
 def test_a_width_that_changes_brings_another_order() -> None:
     master = Master()
-    first, later = (1, 3) if master.order.index(2) < master.order.index(4) else (3, 1)
-    tasks = {0: 1, first: 10, first + 1: 1, later: 1, later + 1: 1}
-    master.now_s = EVERY_S
-    order = master.widths(*(tasks[at] for at in range(5)))
-    stages = (Stage(at, tasks[at], 10_000, {"memory-mb": 1024.0}, PARENTS[at]) for at in range(5))
-    found = better(master.order, Dag("report", tuple(stages)), MACHINES, 50)
-    assert order == (found[0] if found else ())
-    assert order == () or _is_topological(order)
-    assert master.widths(*(tasks[at] for at in range(5))) == (), "nothing new"
+    master.now_s = REPLAN_EVERY_S
+    assert _is_topological(master.widths(2, 1, 1, 10, 40))
+    master.now_s += REPLAN_EVERY_S
+    assert master.widths(2, 1, 1, 10, 40) == (), "nothing new"
 
 
 def test_durations_that_are_far_off_bring_another_order() -> None:
     master = Master()
     later = 3 if master.order.index(1) < master.order.index(3) else 1
-    ended = [*[(0, 10_000)] * 2, *[(4 - later, 10_000)] * 3, *[(later, 80_000)] * 9]
-    rows = (pack(">iiiBqqqq", at, task, 0, 0, 90_000, took, -1, -1) for task, (at, took) in enumerate(ended))
-    master.now_s = EVERY_S
-    order = master.ask(Kind.REPORT, pack(">iBBii", 1, 0, 1, 0, len(ended)) + b"".join(rows))
+    master.now_s = REPLAN_EVERY_S
+    order = master.ended(*[(0, 10_000)] * 2, *[(4 - later, 10_000)] * 3, *[(later, 80_000)] * 9)
     assert _is_topological(order)
     assert order.index(later) < order.index(4 - later), "the long task that is left goes first"
 
 
 def test_durations_that_are_all_off_alike_leave_the_order_as_it_is() -> None:
     master = Master()
-    rows = (pack(">iiiBqqqq", 0, task, 0, 0, 900_000, 700_000, -1, -1) for task in range(2))
-    master.now_s = EVERY_S
-    assert master.ask(Kind.REPORT, pack(">iBBii", 1, 0, 1, 0, 2) + b"".join(rows)) == ()
+    master.now_s = REPLAN_EVERY_S
+    assert master.ended(*[(0, 700_000)] * 2) == ()
+
+
+def test_how_far_off_a_plan_may_be_is_a_setting() -> None:
+    wrong = ((0, 10_000), (0, 10_000), *[(1, 10_000)] * 3, *[(3, 20_000)] * 3)
+    for factor, replanned in ((3.0, False), (1.5, True)):
+        master = Master(wrong_factor=factor)
+        master.now_s = REPLAN_EVERY_S
+        assert bool(master.ended(*wrong)) == replanned
+
+
+def test_a_plan_that_is_wrong_again_and_again_is_dropped() -> None:
+    master = Master(replans_max=1)
+    master.widths(2, 10, 2, 10, 2)
+    assert max(master.scores().values()) == 1.0
+    master.now_s = REPLAN_EVERY_S
+    assert master.widths(2, 40, 2, 10, 2) != ()
+    assert max(master.scores().values()) == 1.0
+    master.now_s += REPLAN_EVERY_S
+    assert master.widths(2, 40, 2, 200, 2) == ()
+    assert set(master.scores().values()) == {-1.0}, "as a DAG that was never planned"
+
+
+def test_widths_that_nobody_knew_are_no_fault_of_the_plan() -> None:
+    master = Master(replans_max=0)
+    body = dag(vertex(0, 2), vertex(1, -1, 0), vertex(2, 2, 1), vertex(3, 10, 0), vertex(4, 2, 3))
+    master.ask(Kind.PLAN, body)
+    master.now_s = REPLAN_EVERY_S
+    assert _is_topological(master.widths(2, 50, 2, 10, 2))
+    assert max(master.scores().values()) == 1.0
+    master.now_s += REPLAN_EVERY_S
+    assert master.widths(2, 500, 2, 10, 2) == (), "but to have another one then is"
+    assert set(master.scores().values()) == {-1.0}
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_scores_go_on_as_tasks_end(*, relative: bool) -> None:
+    master = Master(relative_scores=relative)
+    master.widths(2, 10, 2, 10, 2)
+    before = master.scores()
+    assert max(before.values()) == before[0] == 1.0
+    master.ended(*[(0, 10_000)] * 2, *[(1, 10_000)] * 10, *[(3, 10_000)] * 5)
+    after = master.scores()
+    assert after[3] > after[4]
+    if relative:
+        assert max(after[at] for at in (2, 3, 4)) == 1.0, "however far the DAG is, its next task has the score 1"
+    else:
+        assert after[3] < before[3], "the score of the task that is next, not of the first"
+
+
+def test_scores_are_not_told_where_orders_alone_are_wanted() -> None:
+    master = Master(scores=False)
+    master.widths(2, 10, 2, 10, 2)
+    assert set(master.scores().values()) == {-1.0}
+
+
+def test_a_dag_is_planned_anew_with_reports_missing() -> None:
+    """Vertex 1 seems to run although all of vertex 2, which waits for it, has ended."""
+    master = Master()
+    master.now_s = REPLAN_EVERY_S
+    order = master.ended(*[(0, 10_000)] * 2, *[(1, 10_000)] * 9, *[(2, 10_000)] * 2, *[(3, 80_000)] * 3)
+    assert _is_topological(order)
 
 
 @pytest.mark.parametrize("planned", [True, False])
 def test_not_before_its_time_and_not_in_natural_order(*, planned: bool) -> None:
     master = Master()
-    master.now_s = EVERY_S - 1.0 if planned else EVERY_S
+    master.now_s = REPLAN_EVERY_S - 1.0 if planned else REPLAN_EVERY_S
     assert master.widths(2, 2, 20, 2, 20, planned=planned) == ()
 
 
 def test_a_dag_that_is_as_planned_keeps_its_order() -> None:
     master = Master()
-    master.now_s = EVERY_S
+    master.now_s = REPLAN_EVERY_S
     assert master.widths(2, 10, 2, 10, 2) == ()
     assert master.ask(Kind.REPORT, report(1, {}, ended=1)) == ()
-
-
-def test_another_order_is_worth_following() -> None:
-    left = Dag(
-        "d",
-        (
-            Stage(0, 2, 10, {"memory-mb": 1024.0}),
-            Stage(1, 2, 10, {"memory-mb": 1024.0}),
-            Stage(2, 2, 50, {"memory-mb": 512.0}, (1,)),
-        ),
-    )
-    found = better((7, 0, 1, 2), left, MACHINES, 20)
-    assert found is not None
-    order, plan = found
-    assert order == (7, 1, 2, 0), "what has ended stays in front"
-    assert followed_ms(left, MACHINES, order[1:]) < followed_ms(left, MACHINES, (0, 1, 2))
-    assert better(order, left, MACHINES, 20) is None
-    assert followed_ms(left, MACHINES, plan.stage_order()) == plan_online(left, MACHINES, 20).executed_makespan
-
-
-def test_what_has_ended_is_left_out_unless_a_parent_has_not() -> None:
-    whole = Dag("d", (Stage(0, 3, 1, {}), Stage(1, 2, 1, {}, (0,)), Stage(2, 4, 1, {}, (1,))))
-    assert [(stage.id, stage.tasks) for stage in remaining(whole, {0: 3, 1: 1}).stages] == [(1, 1), (2, 4)]
-    assert [(stage.id, stage.tasks) for stage in remaining(whole, {0: 2, 1: 2}).stages] == [(0, 1), (1, 1), (2, 4)]
-    assert remaining(whole, {0: 3, 1: 2, 2: 9}).stages == ()
-
-
-def test_looking_for_another_order_is_bounded() -> None:
-    replanning = Replanning((0,), {0: Size(1, 100)}, 0.0)
-    assert not replanning.is_off({0: Size(1, 150)})
-    assert replanning.is_off({0: Size(1, 151)})
-    assert replanning.is_off({0: Size(2, 100)})
-    assert replanning.is_off({0: Size(1, 60)})
-    for look in range(REPLANS_MAX):
-        assert replanning.may_look(EVERY_S * (look + 1))
-        replanning.look({0: Size(1, 100)}, EVERY_S * (look + 1))
-        assert not replanning.may_look(EVERY_S * (look + 1) + 1)
-    assert not replanning.may_look(1e9)
 
 
 def test_a_second_attempt_asks_anew_and_is_told_apart_from_the_first() -> None:
@@ -166,7 +187,7 @@ def test_whatever_is_reported_an_order_has_parents_first(data: st.DataObject) ->
     body = dag(*(vertex(at, data.draw(st.integers(-1, 6)), *parents[at]) for at in range(many)))
     at = {found: place for place, found in enumerate(master.ask(Kind.PLAN, body))}
     for turn in range(1, 4):
-        master.now_s = turn * EVERY_S
+        master.now_s = turn * REPLAN_EVERY_S
         rows = b"".join(pack(">iii", one, 3 * (one + 1), data.draw(st.integers(0, 9))) for one in range(many))
         times = data.draw(st.lists(st.tuples(st.integers(0, many - 1), st.integers(0, 500_000)), max_size=12))
         ended = b"".join(pack(">iiiBqqqq", one, 0, 0, 0, 600_000, took, -1, -1) for one, took in times)

@@ -5,11 +5,15 @@ times as long as planned, the plan is as good as before. A plan is **wrong** whe
 take is off by more than a factor from what the job's stages are off in the median, or when a stage has so many times
 more or fewer tasks than planned. Then what is left of the job is planned anew with what was seen, the stages of which
 nothing was seen scaled by that median. After a number of new plans the job has none, as if it had never been planned.
+To learn a width that was not known at all is no fault of the plan: the plan made anew for it does not count.
+
+Simulated jobs and those of a live cluster (`treadle.plans.desk`) go by the same rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Final, NamedTuple
@@ -17,6 +21,7 @@ from typing import Final, NamedTuple
 from treadle.dag.dag import Dag, Stage
 from treadle.planner.online import PlanSource
 from treadle.planner.plan import Plan
+from treadle.planner.problem import TIME_MAX
 
 SEEN_MIN: Final = 3
 """So many ended tasks show how long those of a stage take; all of them, if it has fewer."""
@@ -41,7 +46,9 @@ class Progress(NamedTuple):
 class PlannedJob:
     """One job's plan, its first one made at once."""
 
-    def __init__(self, source: PlanSource, dag: Dag, wrong_factor: float, replans_max: int) -> None:
+    def __init__(
+        self, source: PlanSource, dag: Dag, wrong_factor: float, replans_max: int, guessed: Collection[int] = ()
+    ) -> None:
         """Plan the job.
 
         Args:
@@ -49,40 +56,72 @@ class PlannedJob:
             dag: what is believed of the job; its durations and widths may be wrong
             wrong_factor: how far off stages may be, above 1
             replans_max: how often a wrong plan is made anew
+            guessed: ids of stages of which nobody knows yet how many tasks they will have
         """
         self.replans = 0
-        """New plans made so far."""
+        """How often the plan was wrong."""
         self.duration_ms = {stage.id: float(stage.duration_ms) for stage in dag.stages}
         """How long a task of each stage is believed to take, by what was seen so far."""
         self._source = source
         self._dag = dag
         self._factor = wrong_factor
         self._replans_max = replans_max
+        self._guessed = set(guessed)
         self._tasks = {stage.id: stage.tasks for stage in dag.stages}
         self._ended_before = dict.fromkeys(self._tasks, 0)
         self._scores: dict[int, list[float]] = {}
+        self._order: tuple[int, ...] = ()
         self.plan: Plan | None = None
-        self._follow(source.plan(dag))
+        self.follow(source.plan(dag), {})
 
     def update(self, progress: Mapping[int, Progress]) -> bool:
         """Take what is known of stages, by id; return whether the plan was made anew or dropped.
 
         Every stage of the DAG must be there, and none may go back.
         """
-        if self.plan is None:
+        if not self.is_wrong(progress):
             return False
-        seen = {stage: ratio for stage, each in progress.items() if (ratio := self._ratio(stage, each)) is not None}
-        scale = median(seen.values()) if seen else None
-        if not any(self._is_wrong(stage, each, seen, scale) for stage, each in progress.items()):
-            return False
+        left = self.review(progress)
+        if left is not None:
+            self.follow(self._source.plan(left), progress)
+        return True
+
+    def is_wrong(self, progress: Mapping[int, Progress]) -> bool:
+        """Say whether there is a plan and stages turn out so that it is wrong, by what is known of all of them."""
+        return self.plan is not None and bool(self._wrong(progress, *self._off(progress)))
+
+    def review(self, progress: Mapping[int, Progress]) -> Dag | None:
+        """Believe what was seen of a job whose plan is wrong.
+
+        Returns:
+            what is left of the job, for a new plan to `follow`; None where the plan is dropped instead
+        """
+        seen, scale = self._off(progress)
+        wrong = self._wrong(progress, seen, scale)
         for stage, each in progress.items():
             self.duration_ms[stage] *= seen.get(stage, self._overdue(stage, each, scale))
             if each.tasks >= 0:
                 self._tasks[stage] = each.tasks
-        self.replans += 1
-        self._follow(self._source.plan(self._left(progress)) if self.replans <= self._replans_max else None)
-        self._ended_before = {stage: each.ended for stage, each in progress.items()}
-        return True
+        learned = {stage for stage in self._guessed if progress[stage].tasks >= 0}
+        self._guessed -= learned
+        if not wrong <= learned:
+            self.replans += 1
+            if self.replans > self._replans_max:
+                self.plan = None
+                return None
+        return self._left(progress)
+
+    def follow(self, plan: Plan | None, progress: Mapping[int, Progress]) -> None:
+        """Go by a plan of what was left at some progress of the job; by none if there is none."""
+        self.plan = plan
+        self._ended_before = dict.fromkeys(self._tasks, 0) | {stage: each.ended for stage, each in progress.items()}
+        if plan is not None:
+            self._scores = {stage: plan.scores(stage).tolist() for stage in plan.ranks}
+            self._order = self._parents_first(plan.stage_order())
+
+    def order(self) -> tuple[int, ...]:
+        """Return all stages' ids in the order that the latest plan wants them: what had ended first, parents first."""
+        return self._order
 
     def score(self, stage: int, progress: Progress) -> float:
         """Return tpriScore of the next task of a stage to start; `NO_PLAN` if the job has no plan."""
@@ -109,13 +148,43 @@ class PlannedJob:
         lead = max(waiting, default=0.0)
         return {stage: min(score / lead, 1.0) if lead > 0.0 else 1.0 for stage, score in found.items()}
 
-    def _follow(self, plan: Plan | None) -> None:
-        self.plan = plan
-        self._scores = {} if plan is None else {stage: plan.scores(stage).tolist() for stage in plan.ranks}
+    def _parents_first(self, planned: Collection[int]) -> tuple[int, ...]:
+        """Return the order of a plan with those stages that are not in it, each as soon as its parents allow it."""
+        place = {stage: at for at, stage in enumerate(planned)}
+        waiting = {stage.id: len(stage.parents) for stage in self._dag.stages}
+        children: dict[int, list[int]] = {stage.id: [] for stage in self._dag.stages}
+        for stage in self._dag.stages:
+            for parent in stage.parents:
+                children[parent].append(stage.id)
+        ready = [(place.get(stage, -1), stage) for stage, parents in waiting.items() if not parents]
+        heapq.heapify(ready)
+        found = []
+        while ready:
+            _, stage_id = heapq.heappop(ready)
+            found.append(stage_id)
+            for child in children[stage_id]:
+                waiting[child] -= 1
+                if not waiting[child]:
+                    heapq.heappush(ready, (place.get(child, -1), child))
+        return tuple(found)
+
+    def _off(self, progress: Mapping[int, Progress]) -> tuple[dict[int, float], float | None]:
+        """Return how far off stages are that show it, and the median of that."""
+        seen = {stage: ratio for stage, each in progress.items() if (ratio := self._ratio(stage, each)) is not None}
+        return seen, median(seen.values()) if seen else None
+
+    def _wrong(self, progress: Mapping[int, Progress], seen: Mapping[int, float], scale: float | None) -> set[int]:
+        """Return the stages that make the plan wrong."""
+        if all(each.ended >= self._tasks_now(stage, each) for stage, each in progress.items()):
+            return set()
+        return {stage for stage, each in progress.items() if self._is_off(stage, each, seen, scale)}
+
+    def _tasks_now(self, stage: int, progress: Progress) -> int:
+        return self._tasks[stage] if progress.tasks < 0 else progress.tasks
 
     def _ratio(self, stage: int, progress: Progress) -> float | None:
         """Return how many times as long as believed a stage's tasks take, or None as long as it does not show."""
-        if progress.ended < max(min(SEEN_MIN, self._tasks[stage] if progress.tasks < 0 else progress.tasks), 1):
+        if progress.ended < max(min(SEEN_MIN, self._tasks_now(stage, progress)), 1):
             return None
         return max(progress.ended_ms / progress.ended, 1.0) / max(self.duration_ms[stage], 1.0)
 
@@ -125,7 +194,7 @@ class PlannedJob:
             return 1.0
         return max(scale, progress.oldest_ms / max(self.duration_ms[stage], 1.0)) if progress.ended == 0 else scale
 
-    def _is_wrong(self, stage: int, progress: Progress, seen: Mapping[int, float], scale: float | None) -> bool:
+    def _is_off(self, stage: int, progress: Progress, seen: Mapping[int, float], scale: float | None) -> bool:
         ratio = seen.get(stage, self._overdue(stage, progress, scale))
         if scale is not None and not 1.0 / self._factor <= ratio / scale <= self._factor:
             return True
@@ -143,7 +212,7 @@ class PlannedJob:
         return replace(
             stage,
             tasks=left[stage.id],
-            duration_ms=max(1, round(self.duration_ms[stage.id])),
+            duration_ms=max(1, round(min(self.duration_ms[stage.id], TIME_MAX))),
             durations_ms=None,
             parents=tuple(parent for parent in stage.parents if parent in left),
             one_to_one=frozenset(

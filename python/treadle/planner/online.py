@@ -6,21 +6,25 @@ recurring jobs bring them again and again.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from treadle.dag.dag import Dag, DagError
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
-from treadle.planner.problem import compile_problem
-from treadle.planner.workspace import Workspace
+from treadle.planner.problem import GROUPS_MAX
+
+_log = logging.getLogger(__name__)
 
 COUNT_MAX: Final = 10_000
 """A plan is made for at most so many machines."""
+
+WORK_MAX: Final = 100_000_000
+"""Candidate schedules times stages times groups of tasks of a plan, some seconds of one core at most: a large DAG has
+fewer candidates, so that others are not kept waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +63,6 @@ def plan_online(dag: Dag, machines: Machines, schedules: int) -> Plan:
         DagError: a task fits on no machine, or numbers are too large.
     """
     return plan(_planned_part(dag, machines), machines.capacity, machines.count, schedules)
-
-
-def followed_ms(dag: Dag, machines: Machines, order: Sequence[int]) -> int:
-    """Return the makespan if tasks are started in an order of the stages, whatever fits: as `Plan.executed_makespan`.
-
-    Args:
-        dag: whose durations are milliseconds
-        machines: what it runs on
-        order: the ids of all stages, the one to be served first in front
-
-    Raises:
-        DagError: a task fits on no machine, or numbers are too large.
-    """
-    problem = compile_problem(_planned_part(dag, machines), machines.capacity, machines.count)
-    place = {stage: at for at, stage in enumerate(order)}
-    places = np.array([place[stage.id] for stage in dag.stages], np.int64)
-    return Workspace(problem).follow(np.repeat(places, np.diff(problem.group_at)))
 
 
 def _planned_part(dag: Dag, machines: Machines) -> Dag:
@@ -120,6 +107,12 @@ def shape_of(dag: Dag) -> Hashable:
     )
 
 
+def schedules_max(dag: Dag) -> int:
+    """Return of how many candidate schedules a plan of a DAG is chosen at most (`WORK_MAX`)."""
+    groups = sum(min(stage.tasks, GROUPS_MAX) for stage in dag.stages)
+    return max(1, WORK_MAX // max(len(dag.stages) * groups, 1))
+
+
 class PlanSource:
     """Plans DAGs on the same machines with the same budget, and remembers the latest."""
 
@@ -128,7 +121,7 @@ class PlanSource:
 
         Args:
             machines: what all jobs are planned on
-            schedules: candidates for each plan, at least one
+            schedules: candidates for each plan, at least one; fewer for DAGs with which that would exceed `WORK_MAX`
             remembered: how many plans are kept
         """
         self.machines = machines
@@ -145,8 +138,9 @@ class PlanSource:
             self._plans.move_to_end(shape)
             return self._plans[shape]
         try:
-            found = plan_online(dag, self.machines, self._schedules)
-        except DagError:
+            found = plan_online(dag, self.machines, min(self._schedules, schedules_max(dag)))
+        except DagError as error:
+            _log.info("not planned: %s", error)
             found = None
         self.planned += 1
         self._plans[shape] = found

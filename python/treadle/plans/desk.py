@@ -10,14 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from threading import Lock
 from typing import Final, NamedTuple
 
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, DagError, Stage, ordered
-from treadle.planner.online import Group, Machines, machines_of, plan_online
-from treadle.planner.plan import Plan
+from treadle.planner.following import NO_PLAN, SEEN_MIN, PlannedJob, Progress
+from treadle.planner.online import Group, Machines, PlanSource, machines_of
 from treadle.plans.history import History, predictions, run_of, widths
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import (
@@ -32,7 +31,6 @@ from treadle.plans.protocol import (
     read_plan_request,
     read_report,
 )
-from treadle.plans.replanning import Replanning, better, remaining, sizes_of
 from treadle.profiles.prediction import Prediction
 from treadle.profiles.recurrence import RecurrenceKey, recurrence_key
 from treadle.profiles.run import NUMBER_MAX
@@ -46,8 +44,11 @@ ATTEMPTS_MAX: Final = 10_000
 PLAN_TASKS_MAX: Final = 2_000_000
 """A DAG with more tasks than this is not planned."""
 
-PLAN_STAGES_MAX: Final = 200_000
-"""Candidate schedules times stages of a plan: a large DAG has fewer candidates, so that others are not kept waiting."""
+PLAN_VERTICES_MAX: Final = 1_000
+"""Nor is one with more vertices: what is computed of it before the first candidate grows with their square."""
+
+REPLAN_EVERY_S: Final = 5.0
+"""A DAG is planned anew at most so often."""
 
 BUSY_S: Final = 1.5
 """One plan is made at a time; who would wait longer is told `BUSY`."""
@@ -58,9 +59,6 @@ DURATION_MS: Final = 10_000
 DURATION_MAX_MS: Final = 2**40
 """No task is believed to have taken longer."""
 
-SEEN_MIN: Final = 3
-"""So many ended tasks of a vertex say more than its earlier runs; all of them, if it has fewer."""
-
 Amounts = tuple[tuple[str, float], ...]
 
 
@@ -70,7 +68,7 @@ class VertexView(NamedTuple):
     low: int
     """The largest of its three request priorities."""
     score: float
-    """tpriScore: 1 first, 0 last; -1 if there is no plan."""
+    """Of the next task to start (`PlannedJob.scores`); -1 if there is no plan."""
     duration_ms: int
     """-1 if not known; so are the next two."""
     deviation_ms: int
@@ -91,12 +89,11 @@ class _Record:
     key: RecurrenceKey
     request: PlanRequest
     predictions: dict[int, Prediction]
-    scores: dict[int, float]
     version: int
-    replanning: Replanning | None = None
-    """None if it has no plan."""
-    usual: Mapping[str, int] = field(default_factory=dict)
-    """How many tasks vertices usually have, by name."""
+    job: PlannedJob | None
+    """None if it was not planned."""
+    planned_s: float
+    """When its plan was made, by the desk's clock."""
     low: dict[int, int] = field(default_factory=dict)
     tasks: dict[int, int] = field(default_factory=dict)
     durations: dict[int, DurationSketch] = field(default_factory=dict)
@@ -118,6 +115,8 @@ class PlanDesk:
         self._versions = 0
         self._lock = Lock()
         self._planning = Lock()
+        self._source = PlanSource(Machines({}, 1), 0)
+        """Used by whoever has `_planning`."""
 
     def meet(self, attempt: Attempt, key: RecurrenceKey) -> None:
         """Take who runs an attempt, and in which queue; the name in the key is replaced by that of each DAG."""
@@ -148,7 +147,7 @@ class PlanDesk:
         """Return what is known of the DAG that an attempt runs; None if it runs none."""
         with self._lock:
             record = self._records.get(attempt)
-            return None if record is None or record.done else _view(record)
+            return None if record is None or record.done else _view(record, self._plans)
 
     def version(self, attempt: Attempt) -> int:
         """Return `DagView.version`; 0 if the attempt runs no DAG."""
@@ -163,30 +162,43 @@ class PlanDesk:
         key = recurrence_key(application.user, application.queue, application.type, request.name)
         profile = self._history.find(key)
         known = predictions(profile, request)
-        plan, usual = None, widths(profile)
         try:
-            dag = _dag(request, known, usual)
-            if self._plans.schedules and dag.tasks <= PLAN_TASKS_MAX and dag.stages:
-                if not self._planning.acquire(timeout=BUSY_S):
-                    return Status.BUSY, b""
-                try:
-                    plan = plan_online(dag, self._machines(request), self._schedules(dag))
-                finally:
-                    self._planning.release()
+            dag = _dag(request, known, widths(profile))
         except DagError as error:
             _log.info("%s is not planned: %s", attempt, error)
-        scores = {} if plan is None else _scores(plan)
-        replanning = None if plan is None else Replanning(plan.stage_order(), sizes_of(dag), self._clock_s())
+            dag = None
+        job = None
+        if dag is not None and self._plans.schedules and self._may_plan(dag):
+            if not self._planning.acquire(timeout=BUSY_S):
+                return Status.BUSY, b""
+            try:
+                job = self._job(request, dag, widths(profile))
+            finally:
+                self._planning.release()
         with self._lock:
             self._records.pop(attempt, None)
             self._versions += 1
-            self._records[attempt] = _Record(key, request, known, scores, self._versions, replanning, usual)
+            self._records[attempt] = _Record(key, request, known, self._versions, job, self._clock_s())
             while len(self._records) > ATTEMPTS_MAX:
                 del self._records[next(iter(self._records))]
-        return (Status.NO_PLAN, b"") if plan is None else (Status.OK, plan_body(plan.stage_order()))
+        return (Status.NO_PLAN, b"") if job is None else (Status.OK, plan_body(job.order()))
 
-    def _schedules(self, dag: Dag) -> int:
-        return max(1, min(self._plans.schedules, PLAN_STAGES_MAX // len(dag.stages)))
+    def _may_plan(self, dag: Dag) -> bool:
+        return 0 < len(dag.stages) <= PLAN_VERTICES_MAX and dag.tasks <= PLAN_TASKS_MAX
+
+    def _job(self, request: PlanRequest, dag: Dag, usual: Mapping[str, int]) -> PlannedJob | None:
+        """Plan a DAG; None if a task fits on no machine. Whoever calls this has `_planning`."""
+        guessed = {vertex.id for vertex in request.vertices if vertex.tasks < 0 and vertex.name not in usual}
+        source = self._source_for(request)
+        job = PlannedJob(source, dag, self._plans.wrong_factor, self._plans.replans_max, guessed)
+        return None if job.plan is None else job
+
+    def _source_for(self, request: PlanRequest) -> PlanSource:
+        """Return who plans for the machines that there are now. Whoever calls this has `_planning`."""
+        machines = self._machines(request)
+        if machines != self._source.machines:
+            self._source = PlanSource(machines, self._plans.schedules, self._plans.remembered)
+        return self._source
 
     def _machines(self, request: PlanRequest) -> Machines:
         """Return what to plan on: the cluster as far as it is known, else one machine for each task at a time."""
@@ -200,7 +212,7 @@ class PlanDesk:
         return Machines(largest, 1)
 
     def _report(self, attempt: Attempt, report: Report) -> tuple[Status, bytes]:
-        run = due = None
+        run = None
         with self._lock:
             record = self._records.get(attempt)
             if record is None or record.request.dag != report.dag:
@@ -214,45 +226,37 @@ class PlanDesk:
                 times_ms = (record.first_ms, record.last_ms)
                 run = run_of(record.key, attempt, record.request, record.tasks, durations, times_ms)
             record.done = record.done or report.state != 0
-            if report.planned and not record.done and record.replanning is not None:
-                due = self._due(record, record.replanning)
+            due = report.planned and not record.done and self._is_due(record)
         if run is not None:
             self._history.put(run)
-        order = () if due is None else self._replan(record, *due)
+        order = self._replan(record) if due else ()
         return Status.OK, plan_body(order) if order else b""
 
-    def _due(self, record: _Record, replanning: Replanning) -> tuple[Replanning, Dag] | None:
-        """Return what is left of a DAG if it should be planned anew now."""
-        now_s = self._clock_s()
-        if not replanning.may_look(now_s):
-            return None
-        dag = _dag(_request_now(record), _known_now(record), record.usual)
-        sizes = sizes_of(dag)
-        if dag.tasks > PLAN_TASKS_MAX or not replanning.is_off(sizes):
-            return None
-        replanning.look(sizes, now_s)
-        left = remaining(dag, {vertex: seen.count for vertex, seen in record.durations.items()})
-        return (replanning, left) if left.stages else None
+    def _is_due(self, record: _Record) -> bool:
+        """Should a DAG be planned anew now?"""
+        if record.job is None or self._clock_s() - record.planned_s < REPLAN_EVERY_S:
+            return False
+        return record.job.is_wrong(_progress(record))
 
-    def _replan(self, record: _Record, replanning: Replanning, left: Dag) -> tuple[int, ...]:
-        """Return another order for a DAG that runs; empty if it keeps the one it has."""
-        if not self._planning.acquire(timeout=BUSY_S / 2):
-            return ()
+    def _replan(self, record: _Record) -> tuple[int, ...]:
+        """Return another order for a DAG whose plan is wrong; empty if it has none."""
+        job = record.job
+        if job is None or not self._planning.acquire(timeout=BUSY_S / 2):
+            return ()  # the next report comes soon
         try:
-            found = better(replanning.order, left, self._machines(record.request), self._schedules(left))
-        except DagError as error:
-            _log.info("%s keeps its plan: %s", record.key.name, error)
-            return ()
+            with self._lock:
+                progress = _progress(record)
+                record.planned_s = self._clock_s()
+                left = job.review(progress) if job.is_wrong(progress) else None
+            plan = None if left is None or left.tasks > PLAN_TASKS_MAX else self._source_for(record.request).plan(left)
         finally:
             self._planning.release()
-        if found is None:
-            return ()
         with self._lock:
-            replanning.order, plan = found
-            record.scores |= _scores(plan)
+            if left is not None:
+                job.follow(plan, progress)
             self._versions += 1
             record.version = self._versions
-        return replanning.order
+        return () if plan is None else job.order()
 
 
 def _dag(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[str, int]) -> Dag:
@@ -286,35 +290,14 @@ def _dag(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[s
     )
 
 
-def _scores(plan: Plan) -> dict[int, float]:
-    return {stage.id: plan.stage_score(stage.id) for stage in plan.dag.stages}
-
-
-def _request_now(record: _Record) -> PlanRequest:
-    """Return a DAG with the widths that were reported last."""
-    vertices = record.request.vertices
-    now = (vertex._replace(tasks=record.tasks.get(vertex.id, vertex.tasks)) for vertex in vertices)
-    return record.request._replace(vertices=tuple(now))
-
-
-def _known_now(record: _Record) -> dict[int, Prediction]:
-    """Return how long tasks take by those that have ended, where these say more than earlier runs.
-
-    Vertices of which nothing has ended are taken to be off as those that have are in the median: durations count
-    relative to each other (see `treadle.planner.following`).
-    """
-    before_ms = {
-        vertex.id: record.predictions[vertex.id].duration_ms if vertex.id in record.predictions else DURATION_MS
-        for vertex in record.request.vertices
-    }
-    seen_ms = {
-        vertex: max(round(seen.mean_ms), 1)
-        for vertex, seen in record.durations.items()
-        if seen.count >= min(SEEN_MIN, max(record.tasks.get(vertex, 1), 1))
-    }
-    off = median([took_ms / max(before_ms[vertex], 1) for vertex, took_ms in seen_ms.items()] or [1.0])
-    now_ms = {vertex: seen_ms.get(vertex, round(took_ms * off)) for vertex, took_ms in before_ms.items()}
-    return {vertex: Prediction(took_ms, -1, 1) for vertex, took_ms in now_ms.items()}
+def _progress(record: _Record) -> dict[int, Progress]:
+    """Return how far vertices are; a task that runs counts as one that has not started, as nobody reports it."""
+    found = {}
+    for vertex in record.request.vertices:
+        tasks, seen = record.tasks.get(vertex.id, vertex.tasks), record.durations.get(vertex.id, DurationSketch())
+        ended = seen.count if tasks < 0 else min(seen.count, tasks)
+        found[vertex.id] = Progress(tasks, ended, ended, round(seen.mean_ms * ended) if ended else 0, 0)
+    return found
 
 
 def _take(record: _Record, report: Report) -> None:
@@ -331,8 +314,10 @@ def _take(record: _Record, report: Report) -> None:
             record.last_ms = max(record.last_ms, ended.ended_ms)
 
 
-def _view(record: _Record) -> DagView:
-    views = []
+def _view(record: _Record, plans: Plans) -> DagView:
+    views, scores = [], {}
+    if record.job is not None and plans.scores:
+        scores = record.job.scores(_progress(record), relative=plans.relative_scores)
     for vertex in record.request.vertices:
         if vertex.id not in record.low:
             continue
@@ -345,6 +330,6 @@ def _view(record: _Record) -> DagView:
             deviation_ms = round(seen.deviation_ms) if ended > 1 else -1
         elif vertex.id in record.predictions:
             duration_ms, deviation_ms = record.predictions[vertex.id][:2]
-        score = record.scores.get(vertex.id, -1.0)
+        score = scores.get(vertex.id, NO_PLAN)
         views.append(VertexView(record.low[vertex.id], score, duration_ms, deviation_ms, left))
     return DagView(record.version, tuple(views))

@@ -188,13 +188,19 @@ class PlanTeller:
             return
         application.version, application.told_ms, application.fresh = version, now_ms, False
         view = self._desk.view(application.attempt)
-        by_priority = {vertex.low - above: vertex for vertex in (view.vertices if view else ()) for above in range(3)}
+        by_priority = {vertex.low - above: vertex for vertex in (view.vertices if view else ()) for above in range(2)}
+        by_priority |= {vertex.low - 2: _again(vertex) for vertex in (view.vertices if view else ())}
         for key, priority in application.priorities.items():
             # What a key meant in the DAG before is taken back.
             vertex = by_priority.get(priority, _NOTHING if key in application.told else None)
             if vertex is not None and application.told.get(key) != vertex:
                 application.told[key] = vertex
                 rows.append((index, key, vertex))
+
+
+def _again(vertex: VertexView) -> VertexView:
+    """Return what the engine is to know of the tasks of a vertex that have failed: a plan wants them at once."""
+    return vertex if vertex.score < 0 else vertex._replace(score=1.0)
 
 
 def _events(rows: Sequence[tuple[int, int, VertexView]]) -> Sequence[Event]:

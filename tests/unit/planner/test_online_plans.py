@@ -8,6 +8,7 @@ import pytest
 
 from treadle.dag.dag import Dag, DagError, Stage
 from treadle.dag.generate import Shape, generate
+from treadle.planner import online
 from treadle.planner.following import NO_PLAN, PlannedJob, Progress
 from treadle.planner.online import (
     Group,
@@ -16,6 +17,7 @@ from treadle.planner.online import (
     critical_path_order,
     machines_of,
     plan_online,
+    schedules_max,
 )
 
 ONE = Machines({"cpu": 3.0}, 1)
@@ -59,6 +61,23 @@ def test_only_the_latest_plans_are_remembered() -> None:
     for dag in (MOTIVATING, other, MOTIVATING):
         plans.plan(dag)
     assert plans.planned == 3
+
+
+def test_a_large_job_has_fewer_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts(stages: int, tasks: int) -> int:
+        return schedules_max(Dag("d", tuple(Stage(at, tasks, 1, {}) for at in range(stages))))
+
+    assert counts(1_000, 1_000) == 1
+    assert counts(1_000, 5) == 20
+    assert counts(30, 40) > 1_000
+    hard = generate(1, SMALL)
+    machines = Machines(hard.capacity, 4)
+    whole = PlanSource(machines, 50).plan(hard.dag)
+    monkeypatch.setattr(online, "WORK_MAX", 1)
+    least = PlanSource(machines, 50).plan(hard.dag)
+    assert whole is not None
+    assert least is not None
+    assert least.schedules < whole.schedules
 
 
 def test_a_job_that_fits_on_no_machine_has_no_plan() -> None:
