@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,7 +116,7 @@ def export(
         sys.stdout.write(content)
         return
     try:
-        file.write_text(content, encoding="utf-8")
+        _write(file, content)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}; name a file that can be written") from error
     typer.echo(f"{len(found)} profiles written to {file}", err=True)
@@ -179,6 +181,21 @@ def forget(
         raise UserError("say which profiles: --user, --queue, --type or --name, or --all alone")
     with _opened(store) as opened:
         typer.echo(f"{opened.forget(selection)} profiles forgotten")
+
+
+def _write(file: Path, content: str) -> None:
+    """Write a file, all of it or nothing, for this user alone as the store is; into a pipe or a link as it is."""
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        file.write_text(content, encoding="utf-8")
+        return
+    descriptor, name = tempfile.mkstemp(prefix=".treadle-profiles.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(content)
+        Path(name).replace(file)
+    except OSError:
+        Path(name).unlink()
+        raise
 
 
 @contextmanager

@@ -21,6 +21,7 @@ class Unusable(StrEnum):
     FOREIGN = "it holds tables that are not Treadle's; name another store"
     BUSY = "another process has kept it locked; end that process or try again later"
     MISSING = "it is not there; check its path"
+    DRIVER = "its database needs a driver that is not installed; install it with pip"
     UNREACHABLE = "it cannot be opened; check its path or URL, and the permissions"
 
 
@@ -65,6 +66,8 @@ def explained(store: str, error: Exception) -> StoreError:
         # the low byte of SQLite's extended code is its kind
         code = (getattr(cause, "sqlite_errorcode", None) or 0) & 0xFF
         return StoreError(store, _SQLITE.get(code, Unusable.UNREACHABLE), detail)
-    if isinstance(error, SQLAlchemyError | ImportError):
+    if isinstance(error, ImportError):
+        return StoreError(store, Unusable.DRIVER, detail)
+    if isinstance(error, SQLAlchemyError):
         return StoreError(store, Unusable.UNREACHABLE, detail)
     return StoreError(store, Unusable.CORRUPTED, detail)

@@ -141,12 +141,15 @@ def not_after(profile: JobProfile, now_ms: int) -> JobProfile:
 def merged(one: JobProfile, other: JobProfile) -> JobProfile:
     """Return what two stores know of one key.
 
-    Runs that both may have seen must not count twice and cannot be taken out of a sketch, so of two profiles that share
-    a remembered run the one with more runs is returned, ``one`` if they have equally many.
+    Runs that both may have seen must not count twice and cannot be taken out of a sketch. So of two profiles that share
+    a remembered run the one with more runs is returned, ``one`` if they have equally many; and the newer one if it has
+    forgotten runs, of which the older one's may be some.
     """
     if {run for _, run, _ in one.recent} & {run for _, run, _ in other.recent}:
         return other if other.runs > one.runs else one
     newer, older = (one, other) if one.last_seen_ms >= other.last_seen_ms else (other, one)
+    if newer.runs > len(newer.recent) and newer.recent and older.last_seen_ms < newer.recent[0][0]:
+        return newer
     stages = {stage.name: stage for stage in older.stages}
     for stage in newer.stages:
         stages[stage.name] = _both(stage, stages[stage.name]) if stage.name in stages else stage

@@ -185,7 +185,7 @@ class ProfileStore:
     def _change_once(
         self, key: RecurrenceKey, change: Callable[[JobProfile | None], JobProfile | None], now_ms: int
     ) -> bool:
-        with self._transaction() as connection:
+        with self._transaction(collides=True) as connection:
             query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
             row = connection.execute(query).first()
             after = change(None if row is None else self._profile(connection, row))
@@ -232,14 +232,15 @@ class ProfileStore:
         return JobProfile(_key(row), row.runs, row.first_seen_ms, row.last_seen_ms, recent, stages)
 
     @contextmanager
-    def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
+    def _transaction(self, *, reads: bool = False, collides: bool = False) -> Iterator[Connection]:
+        """Begin a transaction; ``collides`` leaves an `IntegrityError`, of two that make one row, to the caller."""
         try:
             engine = self._engine.execution_options(**{READS: True}) if reads else self._engine
             with engine.begin() as connection:
                 yield connection
-        except IntegrityError:
-            raise
         except (SQLAlchemyError, OSError) as error:
+            if collides and isinstance(error, IntegrityError):
+                raise
             raise explained(self.name, error) from error
 
 

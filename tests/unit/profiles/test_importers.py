@@ -125,6 +125,32 @@ def test_spark_on_yarn_has_a_stage_of_executors() -> None:
     assert executors.demand == {"memory-mb": 8192 + 819, "vcores": 4}
 
 
+@pytest.mark.parametrize(
+    ("more", "memory_mb"),
+    [
+        ({"spark.executor.memory": "1g"}, 1024 + 384),
+        ({"spark.executor.memoryOverheadFactor": "0.25"}, 8192 + 2048),
+        ({"spark.executor.memoryOverhead": "1024", "spark.executor.memoryOverheadFactor": "0.25"}, 8192 + 1024),
+        ({"spark.executor.memory": "1g", "spark.executor.minMemoryOverhead": "512m"}, 1024 + 512),
+        ({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}, 8192 + 819 + 1024),
+        ({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "2g"}, 8192 + 819 + 2048),
+        ({"spark.memory.offHeap.enabled": "false", "spark.memory.offHeap.size": "2g"}, 8192 + 819),
+        ({"spark.executor.pyspark.memory": "512"}, 8192 + 819 + 512),
+        ({"spark.executor.memoryOverheadFactor": "much"}, 8192 + 819),
+    ],
+)
+def test_what_yarn_is_asked_for_follows_what_spark_was_set_to(more: dict[str, str], memory_mb: int) -> None:
+    application = Application()
+    for event in (
+        {"Event": "SparkListenerApplicationStart", "App Name": "n", "App ID": "application_1_1", "User": "u"},
+        {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.executor.memory": "8g"} | more},
+        {"Event": "SparkListenerExecutorAdded", "Executor ID": "1", "Timestamp": 1000},
+        {"Event": "SparkListenerApplicationEnd", "Timestamp": 9000},
+    ):
+        application.take(event)
+    assert application.run().stages[0].demand["memory-mb"] == memory_mb
+
+
 def test_attempts_of_spark_that_were_retried_or_speculative_are_told_apart() -> None:
     application = Application()
     application.take({"Event": "SparkListenerApplicationStart", "App Name": "n", "App ID": "local-1", "User": "u"})
@@ -153,17 +179,36 @@ def test_a_tez_dag_with_its_edges() -> None:
     assert run.stages[0].durations.mean_ms == pytest.approx(990.75)
 
 
+def test_vertices_of_a_large_dag_are_in_tez_s_order(tmp_path: Path) -> None:
+    dag = {"entity": "dag_1_1_1", "entitytype": "TEZ_DAG_ID"}
+    entities: list[dict[str, Any]] = [
+        dag | {"events": [{"eventtype": "DAG_FINISHED"}], "otherinfo": {"status": "SUCCEEDED", "endTime": 9}},
+        *(
+            {"entity": f"vertex_1_1_1_{at:02}", "entitytype": "TEZ_VERTEX_ID", "otherinfo": {"vertexName": f"v{at}"}}
+            for at in (9, 10, 99, 100, 101, 102)
+        ),
+    ]
+    file = tmp_path / "history.txt.a"
+    file.write_text("".join(f"{json.dumps(entity)}\x01\n" for entity in entities))
+    (run,), _ = read_tez_history(file)
+    assert [stage.name for stage in run.stages] == ["v9", "v10", "v99", "v100", "v101", "v102"]
+
+
 class _Served(requests.Session):
     """Answers as a JobHistoryServer once did."""
 
     def __init__(self) -> None:
         super().__init__()
         self.answers: dict[str, Any] = json.loads((DATA / "history-server.json").read_text())
+        self.forbidden = ""
+        """What answers 401, as of a job that the user may not see."""
 
     def get(self, url: str | bytes, **_: Any) -> requests.Response:
         path = str(url).partition("/ws/v1/history")[2].partition("?")[0]
         answer = requests.Response()
         answer.status_code = 200 if path in self.answers else 404
+        if self.forbidden and path.endswith(self.forbidden):
+            answer.status_code = 401
         answer.raw = _Body(json.dumps(self.answers.get(path)).encode())
         return answer
 
@@ -202,6 +247,24 @@ def test_jobs_of_a_history_server_go_into_the_store(store: ProfileStore) -> None
     summary = importing.summary
     assert (summary.sources, summary.runs, len(summary.broken)) == (2, 1, 1)
     assert summary.broken[0].startswith("job_1_1: HTTP 404")
+
+
+def test_a_job_that_the_history_server_does_not_show_is_named_and_the_rest_goes_on(store: ProfileStore) -> None:
+    served = _Served()
+    served.forbidden = "job_1_1"
+    importing = Import(store, NOW_MS, print)
+    importing.take_server(HistoryServer("localhost:19888", served), ["job_1_1", "job_1795276064014_0001"])
+    assert importing.summary.runs == 1
+    (broken,) = importing.summary.broken
+    assert broken.startswith("job_1_1: HTTP 401")
+    assert "import the .jhist files instead" in broken
+
+
+def test_a_history_server_that_lets_nobody_in_says_what_to_do() -> None:
+    served = _Served()
+    served.forbidden = "jobs"
+    with pytest.raises(UserError, match=r"HTTP 401 .* import the \.jhist files instead"):
+        HistoryServer("http://localhost:1", served).jobs()
 
 
 def test_an_address_that_is_no_history_servers() -> None:
@@ -272,11 +335,20 @@ def test_a_history_with_bytes_changed_is_read_or_named(tmp_path: Path, byte: int
                 assert str(error)
 
 
+NOTHINGS = (
+    b'{"type": "record", "name": "E", "fields": [{"name": "a", "type": {"type": "array", "items": {"type": "null"}}}]}'
+)
+"""The schema of a list whose items take no space: some bytes stand for as many as one likes."""
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
         ("x.jhist", b"", "begins with b''"),
         ("x.jhist", b"Avro-Json\n{}\n" + b"[" * 100_000, "line 3: no event"),
+        ("x.jhist", b'Avro-Binary\n"null"\nxxxx', "not that of events"),
+        ("x.jhist", b"Avro-Binary\n" + NOTHINGS + b"\n\xfe\xff\xff\xff\x0f\x00", "not that of events"),
+        ("x.jhist", b"Avro-Binary\n" + b'{"type":' * 100_000 + b"\n", "no event at byte 0"),
         ("app.lz4", b"x", "compressed by lz4"),
         ("app.zstd", b"x" * 100, "zstd|frame|Unknown"),
         ("history.txt.a", b"", "empty"),
@@ -300,6 +372,49 @@ def test_a_rolled_log_of_which_a_part_is_missing(tmp_path: Path) -> None:
     next(folder.glob("events_1_*")).rename(folder / "events_3_local-1795275846830.zstd")
     with pytest.raises(BrokenHistoryError, match="missing"):
         read_spark_log(folder)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.9, 0.999])
+def test_a_rolled_log_of_which_a_part_is_cut_off(tmp_path: Path, share: float) -> None:
+    folder = tmp_path / ROLLED.name
+    shutil.copytree(ROLLED, folder)
+    first, last = sorted(folder.glob("events_*"))
+    whole, end = first.read_bytes(), last.read_bytes()
+    first.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(BrokenHistoryError, match=r"events_1_.* is cut off"):
+        read_spark_log(folder)
+    first.write_bytes(whole)
+    last.write_bytes(end[: int(share * len(end))])
+    with pytest.raises(UnfinishedError, match="has not ended"):
+        read_spark_log(folder)
+
+
+def test_what_cannot_be_opened_in_a_folder_is_named_and_the_rest_goes_on(store: ProfileStore, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("/proc/self/mem")  # a file of which no byte can be read, even by root
+    shutil.copy(JSON, tmp_path / "b.jhist")
+    importing = Import(store, NOW_MS, print)
+    importing.take(find_sources([tmp_path]))
+    assert importing.summary.broken == [f"{tmp_path / 'a'}: Input/output error"]
+    assert importing.summary.runs == 1
+
+
+def test_a_file_that_vanishes_while_it_is_looked_for_is_named(
+    store: ProfileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b.jhist"):
+        shutil.copy(JSON, tmp_path / name)
+    opens = Path.open
+
+    def vanishing(path: Path, mode: str = "r") -> Any:
+        if path.name == "a":
+            path.unlink(missing_ok=True)
+        return opens(path, mode)
+
+    monkeypatch.setattr(Path, "open", vanishing)
+    importing = Import(store, NOW_MS, print)
+    importing.take(find_sources([tmp_path]))
+    assert importing.summary.broken == [f"{tmp_path / 'a'}: No such file or directory"]
+    assert importing.summary.runs == 1
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:

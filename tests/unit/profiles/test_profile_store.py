@@ -205,6 +205,26 @@ def test_what_two_stores_saw_of_different_runs_is_added(store: ProfileStore, tmp
     assert (found.runs, found.stages[0].durations.count, found.last_seen_ms) == (2, 6, NOW_MS + 1)
 
 
+def test_an_export_that_is_imported_again_much_later_counts_no_run_twice(store: ProfileStore) -> None:
+    for number in range(25):
+        store.put(make_run(number, ended_ms=NOW_MS + number), NOW_MS + number)
+    (early,) = store.profiles()
+    for number in range(25, 60):
+        store.put(make_run(number, ended_ms=NOW_MS + number), NOW_MS + number)
+    (late,) = store.profiles()
+    assert not {run for _, run, _ in early.recent} & {run for _, run, _ in late.recent}
+    assert not store.merge(early, NOW_MS + 60)
+    found = store.get(KEY)
+    assert found is not None
+    assert (found.runs, found.stages[0].durations.count) == (60, 180)
+    store.forget(Selection())
+    for profile in (early, late):
+        assert store.merge(profile, NOW_MS + 60)
+    found = store.get(KEY)
+    assert found is not None
+    assert (found.runs, found.stages[0].durations.count) == (60, 180)
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

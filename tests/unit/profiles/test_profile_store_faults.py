@@ -8,15 +8,17 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event, text
-from tests.unit.profiles.conftest import NOW_MS, make_run
+from tests.unit.profiles.conftest import DAY_MS, NOW_MS, make_run
 
 from treadle.profiles import schema
 from treadle.profiles.errors import StoreError, Unusable
-from treadle.profiles.store import ProfileStore, open_or_none, open_store
+from treadle.profiles.samples import Sample
+from treadle.profiles.store import ProfileStore, Selection, open_or_none, open_store
 
 ROOT = Path(__file__).parents[3]
 
@@ -204,6 +206,41 @@ def test_tables_of_somebody_else(file: Path) -> None:
     with pytest.raises(StoreError) as caught:
         open_store(str(file))
     assert caught.value.reason is Unusable.FOREIGN
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        lambda store: store.forget(Selection()),
+        lambda store: store.prune(NOW_MS + 999 * DAY_MS),
+        lambda store: store.keep_samples({"application_1_1": None}, NOW_MS),
+    ],
+    ids=["forget", "prune", "samples"],
+)
+def test_a_constraint_of_the_database_is_told_as_any_other_fault(
+    file: Path, store: ProfileStore, do: Callable[[ProfileStore], object]
+) -> None:
+    store.put(make_run(), NOW_MS)
+    store.keep_samples({"application_1_1": Sample(*[0] * len(Sample._fields))}, NOW_MS)
+    # what another database says when two writers meet, said by SQLite
+    with sqlite3.connect(file) as connection:
+        for table in ("profiles", "samples"):
+            connection.execute(
+                f"CREATE TRIGGER no_{table} BEFORE DELETE ON treadle_{table} BEGIN SELECT RAISE(ABORT, 'in use'); END"
+            )
+    connection.close()
+    with pytest.raises(StoreError, match="in use"):
+        do(store)
+    assert [profile.runs for profile in store.profiles()] == [1]
+
+
+def test_a_database_whose_driver_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    store, why = open_or_none("postgresql+psycopg://ann:secret@db/x")
+    assert store is None
+    assert "needs a driver that is not installed" in why
+    assert "psycopg" in why
+    assert "secret" not in why
 
 
 @pytest.mark.parametrize("location", ["nonsense://x", "postgresql+nodriver://ann:secret@db/x", "://"])

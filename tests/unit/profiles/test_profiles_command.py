@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,32 @@ def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["profiles"] == 4
     assert run(["profiles", "show", "sleep job", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [shown]
+
+
+def test_an_export_that_fails_leaves_the_one_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["profiles", "import", str(DATA / "as-json.jhist")]) == 0
+    exported = tmp_path / "folder" / "export.jsonl"
+    exported.parent.mkdir()
+    assert run(["profiles", "export", str(exported)]) == 0
+    assert stat.S_IMODE(exported.stat().st_mode) == 0o600, "as the store: names of users' jobs"
+    before = exported.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert run(["profiles", "export", str(exported)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert [path.name for path in exported.parent.iterdir()] == ["export.jsonl"]
+    assert exported.read_bytes() == before
+
+
+def test_an_export_goes_to_what_is_no_file_too(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", "import", str(DATA / "as-json.jhist")]) == 0
+    assert run(["profiles", "export", "/dev/stdout"]) == 0
+    assert '"name":"sleep job"' in capfd.readouterr().out
 
 
 def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

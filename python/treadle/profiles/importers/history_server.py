@@ -117,13 +117,12 @@ class HistoryServer:
             with self._session.get(
                 f"{self._url}{path}", headers={"Accept": "application/json"}, timeout=TIMEOUT_S, stream=True
             ) as answer:
-                if answer.status_code in {401, 403}:
-                    raise UserError(f"{self._url}: HTTP {answer.status_code}; import the .jhist files instead")
                 answer.raise_for_status()
                 return mapping(json.loads(_content(answer)))
         except requests.RequestException as error:
-            status = f"HTTP {error.response.status_code}" if error.response is not None else "no answer"
-            raise BrokenHistoryError(f"{status} to {path}") from error
+            status = error.response.status_code if error.response is not None else 0
+            remedy = "; import the .jhist files instead" if status in {401, 403} else ""
+            raise BrokenHistoryError(f"{f'HTTP {status}' if status else 'no answer'} to {path}{remedy}") from error
         except (ValueError, RecursionError) as error:
             raise BrokenHistoryError(f"the answer to {path} is no JSON") from error
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from treadle.errors import UserError
-from treadle.profiles.importers.history import BrokenHistoryError, lines, mapping, text
+from treadle.profiles.importers.history import BrokenHistoryError, items, lines, mapping, text
 from treadle.profiles.importers.mapreduce import JobHistory
 from treadle.profiles.run import JobRun
 
@@ -70,6 +70,34 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             raise BrokenHistoryError(f"begins with {form[:20]!r}, not with Avro-Binary or Avro-Json")
 
 
+def _check_schema(schema: object) -> None:
+    """See that each value takes a byte at least, so that a short file cannot describe values without end.
+
+    Raises:
+        BrokenHistoryError: one does not.
+    """
+    if isinstance(schema, list):  # a union takes a byte to say which of its members it is
+        for member in schema:
+            if member != "null":
+                _check_schema(member)
+        return
+    if schema == "null":
+        raise BrokenHistoryError("its schema is not that of events: it has values that take no space")
+    fields = mapping(schema)
+    kind = fields.get("type")
+    if kind == "record":
+        if not items(fields.get("fields")):
+            _check_schema("null")
+        for field in items(fields.get("fields")):
+            _check_schema(mapping(field).get("type"))
+    elif kind in {"array", "map"}:
+        _check_schema(fields.get("items", fields.get("values")))
+    elif kind == "fixed" and not fields.get("size"):
+        _check_schema("null")
+    elif fields:
+        _check_schema(kind)
+
+
 def _binary(schema: bytes, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
         import fastavro  # only here: an extra
@@ -80,10 +108,14 @@ def _binary(schema: bytes, content: bytes) -> Iterator[tuple[str, Mapping[str, A
         ) from None
     events = io.BytesIO(content)
     try:
-        parsed = fastavro.parse_schema(json.loads(schema))
+        plain = json.loads(schema)
+        _check_schema(plain)
+        parsed = fastavro.parse_schema(plain)
         while events.tell() < len(content):
             event = mapping(fastavro.schemaless_reader(events, parsed, None))
             yield text(event.get("type")), mapping(event.get("event"))
+    except BrokenHistoryError:
+        raise
     except Exception as error:  # fastavro raises whatever a wrong schema or wrong data lead it to
         raise BrokenHistoryError(f"no event at byte {events.tell()} of the events: {error or 'cut off'}") from error
 

@@ -45,10 +45,11 @@ class Found:
 def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
     """Yield the histories among files and folders, folders searched to the bottom, in the order of their names.
 
-    Files that are named themselves are histories of some kind; in folders, other files are passed.
+    Files that are named themselves are histories of some kind; in folders, other files are passed. What lies in a
+    folder and cannot be opened is a source all the same, so that reading it says why.
 
     Raises:
-        UserError: a path is not there or cannot be read.
+        UserError: a path that is named itself is not there or cannot be read.
     """
     for path in paths:
         try:
@@ -57,9 +58,7 @@ def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
             else:
                 yield Source(_kind(path) or "unknown", str(path), path)
         except OSError as error:
-            raise UserError(
-                f"{error.filename or path}: {error.strerror}; check the path and its permissions"
-            ) from error
+            raise UserError(f"{path}: {error.strerror}; check the path and its permissions") from error
 
 
 def read_source(source: Source) -> Found:
@@ -81,10 +80,13 @@ def _in_folder(folder: Path) -> Iterator[Source]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
-        if path.is_dir() and not path.is_symlink():
-            yield from _in_folder(path)
-        elif path.is_file() and (kind := _kind(path)):
-            yield Source(kind, str(path), path)
+        try:
+            if path.is_dir() and not path.is_symlink():
+                yield from _in_folder(path)
+            elif path.is_file() and (kind := _kind(path)):
+                yield Source(kind, str(path), path)
+        except OSError:
+            yield Source("unreadable", str(path), path)
 
 
 def _kind(path: Path) -> str:
@@ -128,6 +130,14 @@ def _tez_proto(_path: Path) -> Found:
     )
 
 
+def _unreadable(path: Path) -> Found:
+    if path.is_dir():
+        next(path.iterdir(), None)
+    else:
+        _kind(path)
+    raise BrokenHistoryError("could not be read when it was looked for; import it again")
+
+
 def _unknown(_path: Path) -> Found:
     raise BrokenHistoryError("no history of MapReduce, Spark or Tez, and no export of profiles")
 
@@ -138,5 +148,6 @@ _READERS: Final[dict[str, Callable[[Path], Found]]] = {
     "tez": _tez,
     "treadle": _exported,
     "tez-proto": _tez_proto,
+    "unreadable": _unreadable,
     "unknown": _unknown,
 }

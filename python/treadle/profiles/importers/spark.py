@@ -32,8 +32,9 @@ from treadle.profiles.spark import SparkStage, stage_runs
 EXECUTORS = "executors"
 """Name of the stage of all executors; the live engine, which sees no other stage of Spark, uses it too."""
 
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
-_MB = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(b?)", re.IGNORECASE | re.ASCII)
+_FRACTION = re.compile(r"\d{1,6}(?:\.\d{1,9})?", re.ASCII)
+_MB = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _OVERHEAD_LEAST_MB = 384
 _OVERHEAD_SHARE = 0.1
 
@@ -183,13 +184,18 @@ class Application:
         return [StageRun(EXECUTORS, len(lives), durations, self._demand(), measured=Measured.CONTAINERS)]
 
     def _demand(self) -> dict[str, int]:
-        """What YARN is asked for by the defaults of Spark 4 (frameworks: heap, overhead and off-heap)."""
-        heap_mb = _size_mb(self._properties.get("spark.executor.memory"), 1024)
-        overhead_mb = max(_OVERHEAD_LEAST_MB, int(_OVERHEAD_SHARE * heap_mb))
-        overhead_mb = _size_mb(self._properties.get("spark.executor.memoryOverhead"), overhead_mb)
-        python_mb = _size_mb(self._properties.get("spark.executor.pyspark.memory"), 0)
-        cores = number(self._properties.get("spark.executor.cores"), 1)
-        return {"memory-mb": heap_mb + overhead_mb + python_mb, "vcores": cores}
+        """What YARN is asked for: heap, overhead, off-heap memory and Python's, by the defaults of Spark 4."""
+        said = self._properties
+        heap_mb = _size_mb(said.get("spark.executor.memory"), 1024)
+        least_mb = _size_mb(said.get("spark.executor.minMemoryOverhead"), _OVERHEAD_LEAST_MB)
+        overhead_mb = max(least_mb, int(_share(said.get("spark.executor.memoryOverheadFactor")) * heap_mb))
+        overhead_mb = _size_mb(said.get("spark.executor.memoryOverhead"), overhead_mb)
+        python_mb = _size_mb(said.get("spark.executor.pyspark.memory"), 0)
+        off_heap_mb = 0
+        if text(said.get("spark.memory.offHeap.enabled")).lower() == "true":
+            off_heap_mb = _size_mb(said.get("spark.memory.offHeap.size"), 0, unit="b")
+        cores = number(said.get("spark.executor.cores"), 1)
+        return {"memory-mb": heap_mb + overhead_mb + python_mb + off_heap_mb, "vcores": cores}
 
 
 def read_spark_log(path: Path) -> JobRun:
@@ -210,6 +216,13 @@ def read_spark_log(path: Path) -> JobRun:
     return application.run()
 
 
-def _size_mb(value: object, otherwise: int) -> int:
+def _size_mb(value: object, otherwise: int, unit: str = "m") -> int:
+    """Return a size in MB; ``unit`` is that of a number alone, ``otherwise`` what anything else stands for."""
     match = _SIZE.fullmatch(text(value).strip())
-    return int(int(match[1][:12]) * _MB[match[2].lower()]) if match else otherwise
+    return int(int(match[1][:15]) * _MB[match[2].lower() or match[3].lower() or unit]) if match else otherwise
+
+
+def _share(value: object) -> float:
+    """Return which part of the heap its overhead is."""
+    match = _FRACTION.fullmatch(text(value).strip())
+    return float(match[0]) if match else _OVERHEAD_SHARE

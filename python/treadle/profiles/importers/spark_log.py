@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
 from treadle.errors import UserError
 from treadle.profiles.importers.history import BrokenHistoryError, lines
@@ -16,11 +15,16 @@ FOLDER_PREFIX: Final = "eventlog_v2_"
 CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
 """Names that Spark gives to logs by how they are compressed (``spark.eventLog.compression.codec``)."""
 
+_PART_BYTES: Final = 1 << 10
+"""Of a compressed file that are read at a time: little, since they may stand for many thousand times as many."""
+
 _PART = re.compile(r"events_(?P<number>\d+)_.+?(?P<compact>\.compact)?")
 
 
 def event_lines(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the lines of an application's log with where each is, in order.
+
+    The last file may end anywhere: it may be of an application that still runs, or was killed.
 
     Raises:
         BrokenHistoryError: there is none, or it is cut off or compressed in another way.
@@ -29,9 +33,12 @@ def event_lines(path: Path) -> Iterator[tuple[str, bytes]]:
     parts = _parts(path) if path.is_dir() else [path]
     for part in parts:
         where = f"{part.name}, line" if path.is_dir() else "line"
-        with _opened(part) as stream:
-            for number, line in lines(stream):
+        with part.open("rb") as file:
+            frames = _Frames(file) if _is_zstd(part) else None
+            for number, line in lines(io.BufferedReader(frames) if frames else file):
                 yield f"{where} {number}", line
+            if frames and frames.cut_off and part != parts[-1]:
+                raise BrokenHistoryError(f"{part.name} is cut off")
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -53,22 +60,48 @@ def _without_codec(name: str) -> str:
     return stem if codec in CODECS else name
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _is_zstd(path: Path) -> bool:
     codec = path.name.removesuffix(".inprogress").removesuffix(".compact").rpartition(".")[2]
     if codec in CODECS and codec != "zstd":
         raise BrokenHistoryError(f"compressed by {codec}; set spark.eventLog.compression.codec to zstd for new logs")
-    with path.open("rb") as stream:
-        if codec != "zstd":
-            yield stream
-            return
+    return codec == "zstd"
+
+
+class _Frames(io.RawIOBase):
+    """What the zstd frames of a stream hold. Spark flushes after each event of note, and each flush may end a frame."""
+
+    def __init__(self, stream: BinaryIO) -> None:
         try:
             import zstandard  # only here: an extra
         except ImportError:
             raise UserError("logs compressed by zstd need zstandard; pip install 'treadle[history]'") from None
-        try:
-            # Spark flushes after each event of note, and each flush may end a frame.
-            with zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as reader:
-                yield io.BufferedReader(cast(io.RawIOBase, reader))
-        except zstandard.ZstdError as error:
-            raise BrokenHistoryError(f"{path.name}: {error}") from error
+        self._stream = stream
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._frame: Any = None
+        self._left = self._content = b""
+        self._error = zstandard.ZstdError
+
+    @property
+    def cut_off(self) -> bool:
+        """Did the stream end within a frame?"""
+        return self._frame is not None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._content:
+            part = self._left or self._stream.read(_PART_BYTES)
+            if not part:
+                return 0
+            self._frame = self._frame or self._decompressor.decompressobj()
+            try:
+                self._content = self._frame.decompress(part)
+            except self._error as error:
+                raise BrokenHistoryError(f"{self._stream.name}: {error}") from error
+            self._left = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        count = min(len(buffer), len(self._content))
+        buffer[:count], self._content = self._content[:count], self._content[count:]
+        return count

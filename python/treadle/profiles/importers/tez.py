@@ -154,7 +154,7 @@ def _run(name: str, dag: _Dag) -> JobRun:
             input_bytes=vertex.input_bytes,
             one_to_one=tuple(sorted(single.get(vertex.name, ()))),
         )
-        for at, vertex in sorted(dag.vertices.items())
+        for at, vertex in sorted(dag.vertices.items(), key=lambda found: number(found[0]))
     ]
     key = recurrence_key(dag.user, dag.queue or "default", "TEZ", dag.name)
     return JobRun(key, name, dag.submitted_ms, dag.ended_ms, tuple(stages))
