@@ -21,10 +21,11 @@ class Bench:
         self.engine = engine_with(gate=("pilots", {"masters_starting": masters, "thin_limit": 9} | more))
         self.now_ms = 1_000_000
 
-    def submit(self, leaf: int = 0) -> int:
+    def submit(self, leaf: int = 0, size: int = 1, user: str = "u", **more: Any) -> int:
         self.now_ms += 1
-        app = self.rm.application(self.leaves[leaf], awaiting_am=True, kind="MAPREDUCE", start_ms=self.now_ms)
-        self.rm.ask(app, 0, 1, (1, 1), priority=0)
+        told = {"awaiting_am": True, "kind": "MAPREDUCE", "user": user, "start_ms": self.now_ms}
+        app = self.rm.application(self.leaves[leaf], **told)
+        self.rm.ask(app, 0, 1, (size, size), priority=0, **more)
         return app
 
     def begun(self, after_ms: int = 1000) -> list[int]:
@@ -79,6 +80,60 @@ def test_a_clock_that_steps_back_holds_nobody_for_longer() -> None:
     bench.now_ms -= 500_000
     assert bench.begun() == []
     assert bench.begun(TIMEOUT_MS) == [second]
+
+
+def test_a_full_queue_keeps_no_other_queue_waiting() -> None:
+    bench = Bench()
+    bench.rm.queues[bench.leaves[0]].maximum = (1, 1)
+    runs = bench.submit(0)
+    assert bench.begun() == [runs]
+    bench.asks(runs)
+    stuck = [bench.submit(0), bench.submit(0)]
+    others = [bench.submit(1) for _ in range(3)]
+    assert bench.begun() == others[:2]
+    for app in others[:2]:
+        bench.asks(app)
+    assert sorted(bench.begun()) == others
+    bench.rm.queues[bench.leaves[0]].maximum = (9, 9)
+    bench.asks(others[2])
+    assert sorted(bench.begun())[: len(stuck) + 1] == [runs, *stuck], "the first who came, now that they have room"
+
+
+def test_a_user_at_the_limit_keeps_no_other_user_waiting() -> None:
+    bench = Bench(masters=1)
+    bench.rm.user_limit["ann"] = (1, 1)
+    first = [bench.submit(user="ann") for _ in range(2)]
+    assert bench.begun() == first[:1]
+    bench.asks(first[0])
+    assert bench.begun() == first[1:], "one beyond the limit, as YARN does"
+    bench.asks(first[1])
+    bench.submit(user="ann")
+    last = bench.submit(user="bob")
+    assert bench.begun() == [last]
+
+
+def test_masters_for_which_no_node_has_room_keep_no_others_waiting() -> None:
+    bench = Bench(masters=1)
+    bench.rm.node("labelled", (1, 1), partition="gpu")
+    taken = bench.submit(partition="gpu")
+    assert bench.begun() == [taken]
+    bench.asks(taken)
+    bench.begun()
+    bench.submit(partition="gpu")
+    bench.submit(size=100)
+    third = bench.submit()
+    assert bench.begun() == [third]
+
+
+def test_no_more_start_when_room_appears_for_many() -> None:
+    bench = Bench()
+    full = bench.submit(size=100)
+    assert bench.begun() == [full]
+    waiting = [bench.submit() for _ in range(6)]
+    bench.asks(full)
+    assert bench.begun() == []
+    bench.rm.complete(0)
+    assert sorted(set(bench.begun()) - {full}) == waiting[:2]
 
 
 def test_without_a_bound_all_start_at_once() -> None:

@@ -13,7 +13,8 @@ from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel import sampling as kernel
 from treadle.policy.kernel.history import Trust
-from treadle.policy.kernel.masters import hold_masters
+from treadle.policy.kernel.masters import hold_masters, let_masters_start
+from treadle.policy.kernel.work import add_up_nodes
 from treadle.policy.parts import NEVER
 from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
 
@@ -111,12 +112,26 @@ class PilotsGate:
             kernel.hold_back(view, rows, size, now_ms, mapreduce, chosen.pilot_timeout_ms, chosen.hold_timeout_ms)
         )
         if chosen.masters_starting > 0:
-            most, timeout_ms = chosen.masters_starting, chosen.master_timeout_ms
-            self.due_ms = min(self.due_ms, int(hold_masters(view, rows, size, now_ms, most, timeout_ms)))
+            self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let only through what was held back."""
         return self._parameters.work_conserving and bool(kernel.release_held(rows))
+
+    def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
+        """Let so many application masters start at a time, first come first served; return when to look again."""
+        chosen, size, resources = self._parameters, cluster.apps.size, len(view.counted)
+        waiting, found = np.empty(size, np.int32), np.empty(3, np.int64)
+        hold_masters(view, rows, size, now_ms, chosen.master_timeout_ms, waiting, found)
+        count, starting, late_ms = map(int, found)
+        waiting = waiting[:count]
+        waiting = waiting[np.argsort(view.apps["start_time_ms"][waiting], kind="stable")]
+        totals, room = np.empty(resources), np.empty(resources, np.int64)
+        add_up_nodes(view, totals)
+        nowhere = np.full((len(cluster.names.partitions), resources), NEVER)
+        slots = chosen.masters_starting - starting
+        held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, room, nowhere)
+        return late_ms if held else NEVER
 
     def _learn(self, view: View, size: int, now_ms: int) -> None:
         """Tell the ratio of the jobs that have ended."""

@@ -23,7 +23,7 @@ from treadle.policy.kernel.limits import (
     note_big,
     user_of,
 )
-from treadle.policy.kernel.scratch import OPEN_NODES, PARTITION
+from treadle.policy.kernel.scratch import CLUSTER, OPEN_NODES, PARTITION, ROOM
 from treadle.policy.kernel.share_scratch import CHECKS_LEFT, HDRF, WITNESS
 
 if TYPE_CHECKING:
@@ -128,7 +128,9 @@ def has_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
 @inner
 def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
     """Is the user over the limit, and will remain so in this decide?"""
-    return is_over_limit(view, scratch, user, leaf, partition) and not grows_with_leaf(view, user, leaf, partition)
+    if not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+        return False
+    return not grows_with_leaf(view, user, leaf, partition)
 
 
 @inner
@@ -147,7 +149,7 @@ def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition:
         row = view.apps[app].first_row
         while row >= 0:
             if asks_here(view, scratch, knobs, row, partition):
-                could = has_room(view, scratch, app, row, user) and not needs_saturated(view, scratch, row)
+                could = has_room(view, scratch.asks[ROOM], app, row, user) and not needs_saturated(view, scratch, row)
                 if could and not has_node(view, scratch, knobs, row):
                     note_big(view, scratch, row)
                     could = False

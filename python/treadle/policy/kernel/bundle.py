@@ -24,7 +24,7 @@ from treadle.policy.kernel.fit import (
 from treadle.policy.kernel.limits import asks_here, has_room, is_over_limit, note_big, user_of
 from treadle.policy.kernel.order import application_after, wants
 from treadle.policy.kernel.propose import propose
-from treadle.policy.kernel.scratch import BUNDLE, PACKED, SCORED, WORK
+from treadle.policy.kernel.scratch import BUNDLE, CLUSTER, PACKED, ROOM, SCORED, WORK
 
 if TYPE_CHECKING:
     from treadle.model.types import I64, Records
@@ -61,7 +61,7 @@ def add_rivals(
     row = view.apps[app].first_row
     while row >= 0 and rivals < knobs.candidates:
         if asks_here(view, scratch, knobs, row, partition):
-            if not has_room(view, scratch, app, row, user):
+            if not has_room(view, scratch.asks[ROOM], app, row, user):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, leaf, row)
             elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, row):
@@ -90,7 +90,7 @@ def gather(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int
             continue
         user = user_of(view, knobs, app, leaf, partition)
         before = rivals
-        if user < 0 or not is_over_limit(view, scratch, user, leaf, partition):
+        if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
             rivals = add_rivals(view, scratch, knobs, app, user, leaf, partition, rivals)
         if rivals == before:
             drop_application(view, scratch, knobs, leaf, app, partition)

@@ -8,9 +8,10 @@ from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM,
 from treadle.model.kernel.compiled import inner
 from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
-from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, CLUSTER, PLACED, ROOM
+from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, PLACED, ROOM
 
 if TYPE_CHECKING:
+    from treadle.model.types import F64, I64
     from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
@@ -72,10 +73,11 @@ def grows_with_leaf(view: View, user: int, leaf: int, partition: int) -> bool:
 
 
 @inner
-def is_over_limit(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
+def is_over_limit(view: View, totals: F64, user: int, leaf: int, partition: int) -> bool:
     """Say whether the user is over the limit already, by the dominant share of the cluster as the RM does.
 
     One container over the limit is allowed, as in YARN: else an ask larger than what is left would never be served.
+    ``totals`` are the cluster's resources.
     """
     over, used_share, limit_share = False, 0.0, 0.0
     grows = grows_with_leaf(view, user, leaf, partition)
@@ -86,20 +88,23 @@ def is_over_limit(view: View, scratch: Scratch, user: int, leaf: int, partition:
             if grows:
                 limit += view.limit_amounts[leaf, partition, ASSUMED, r]
             over = over or used > limit
-            if scratch.rates[CLUSTER, r] > 0.0:
-                used_share = max(used_share, used / scratch.rates[CLUSTER, r])
-                limit_share = max(limit_share, limit / scratch.rates[CLUSTER, r])
+            if totals[r] > 0.0:
+                used_share = max(used_share, used / totals[r])
+                limit_share = max(limit_share, limit / totals[r])
     return over and used_share >= limit_share
 
 
 @inner
-def has_room(view: View, scratch: Scratch, app: int, row: int, user: int) -> bool:
-    """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom."""
+def has_room(view: View, room: I64, app: int, row: int, user: int) -> bool:
+    """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom.
+
+    ``room`` is what the leaf may still get, as by `room_under_maxima`.
+    """
     for r in range(len(view.counted)):
         if not view.counted[r]:
             continue
         ask = view.capability[row, r]
-        if ask > scratch.asks[ROOM, r]:
+        if ask > room[r]:
             return False
         headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
         if user == NOT_KNOWN and view.apps[app].has_headroom and ask > headroom:
@@ -123,11 +128,16 @@ def find_room(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: 
 
     Of a partition that is lent each may have all, as in YARN (AbstractCSQueue.getCurrentLimitResource).
     """
-    room = scratch.asks[ROOM]
+    room_under_maxima(view, scratch.asks[ROOM], -1 if knobs.lends else leaf, partition)
+
+
+@inner
+def room_under_maxima(view: View, room: I64, leaf: int, partition: int) -> None:
+    """Set ``room`` to the least that any queue from the leaf to the root may still get; without bound if leaf is -1."""
     for r in range(len(room)):
         room[r] = 1 << 62
     queue = leaf
-    while queue >= 0 and not knobs.lends:
+    while queue >= 0:
         if view.limit_known[queue, partition]:
             for r in range(len(room)):
                 used = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.model.columns import ASSUMED, FREE
 from treadle.model.kernel.compiled import inner, kernel
+from treadle.model.kernel.pairs import find, pair
+from treadle.model.names import MAX_PARTITIONS
+from treadle.policy.kernel.limits import has_room, is_over_limit, room_under_maxima
 
 if TYPE_CHECKING:
-    from treadle.model.types import Records
+    from treadle.model.types import F64, I32, I64, Records
     from treadle.model.view import View
 
 NEVER: Final = 1 << 62
@@ -45,42 +49,93 @@ def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
 
 
 @inner
-def first_waiting(view: View, rows: Records, size: int) -> int:
-    """Return the application that came first of those that await their master and are not let through yet, or -1."""
-    first = -1
-    for app in range(size):
-        if not waits_for_master(view, app) or rows[view.apps[app].first_row].may:
-            continue
-        earlier = first < 0 or view.apps[app].start_time_ms < view.apps[first].start_time_ms
-        if earlier or (view.apps[app].start_time_ms == view.apps[first].start_time_ms and app < first):
-            first = app
-    return first
+def is_allowed(view: View, totals: F64, room: I64, app: int, row: int, decide: int) -> bool:
+    """Say whether an application's master would stay within its queues' maxima and its user's limit."""
+    leaf, partition = view.apps[app].queue, view.rows[row].partition
+    if leaf < 0 or not view.limit_known[leaf, partition]:
+        return False
+    if view.apps[app].cool_until > decide or view.rows[row].cool_until > decide:
+        return False
+    user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
+    if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
+        return False
+    room_under_maxima(view, room, leaf, partition)
+    return has_room(view, room, app, row, user)
+
+
+@inner
+def has_room_on(view: View, row: int, node: int, decide: int) -> bool:
+    """Say whether a node has room for a master's row, and is held for no other."""
+    if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
+        return False
+    if view.nodes[node].cool_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
+        return False
+    fits = True
+    for r in range(len(view.counted)):
+        free = view.node_amounts[node, FREE, r] - view.node_amounts[node, ASSUMED, r]
+        fits = fits and (not view.counted[r] or free >= view.capability[row, r])
+    return fits
+
+
+@inner
+def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
+    """Say whether some node has room for a master's row.
+
+    ``nowhere`` has for each partition the last ask that found none, so that not each master looks at all nodes.
+    """
+    known, partition = True, view.rows[row].partition
+    for r in range(len(view.counted)):
+        known = known and view.capability[row, r] >= nowhere[partition, r]
+    if known:
+        return False
+    for node in range(len(view.nodes)):
+        if has_room_on(view, row, node, decide):
+            return True
+    for r in range(len(view.counted)):
+        nowhere[partition, r] = view.capability[row, r]
+    return False
 
 
 @kernel
-def hold_masters(view: View, rows: Records, size: int, now_ms: int, most: int, timeout_ms: int) -> int:
-    """Let only so many application masters start at a time, first come first served.
+def hold_masters(view: View, rows: Records, size: int, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
+    """Hold all application masters back that have no container, and list them.
 
-    Returns when to look again though nothing happens, `NEVER` if that is never.
+    Sets ``found`` to how many these are, how many masters start, and when the first of these is late (`NEVER`: none).
     """
-    starting, due_ms = 0, NEVER
+    found[0] = found[1] = 0
+    found[2] = NEVER
     for app in range(size):
         if is_starting(view, app, now_ms, timeout_ms):
-            starting += 1
+            found[1] += 1
             if view.apps[app].master_since_ms > 0:
-                due_ms = min(due_ms, view.apps[app].master_since_ms + timeout_ms)
+                found[2] = min(found[2], view.apps[app].master_since_ms + timeout_ms)
         if waits_for_master(view, app):
+            waiting[found[0]] = app
+            found[0] += 1
             row = view.apps[app].first_row
             while row >= 0:
                 rows[row].may = 0
                 row = view.rows[row].next
-    while starting < most:
-        app = first_waiting(view, rows, size)
-        if app < 0:
-            return NEVER
-        row = view.apps[app].first_row
+
+
+@kernel
+def let_masters_start(
+    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, room: I64, nowhere: I64
+) -> bool:
+    """Let so many application masters through, the first ones of a list; say whether others are held back by that.
+
+    Passed are those whose queue or user may have no more: no others must wait for them. Those for which no node has
+    room now are let through beyond that, since nothing comes of it in this decide but that a node is held for them.
+    """
+    for app in waiting:
+        if slots <= 0:
+            return True
+        first = view.apps[app].first_row
+        if not is_allowed(view, totals, room, app, first, decide):
+            continue
+        slots -= finds_node(view, nowhere, first, decide)
+        row = first
         while row >= 0:
             rows[row].may = 1
             row = view.rows[row].next
-        starting += 1
-    return due_ms if first_waiting(view, rows, size) >= 0 else NEVER
+    return False

@@ -12,7 +12,7 @@ from treadle.policy.kernel.fit import NO_NODE, WAIT, choose_node
 from treadle.policy.kernel.limits import asks_here, find_room, has_room, is_over_limit, note_big, user_of
 from treadle.policy.kernel.order import begin_leaf, next_application
 from treadle.policy.kernel.propose import propose
-from treadle.policy.kernel.scratch import LARGEST, LEAST, MEMO_COUNT, OPEN_NODES, PARTITION, PLACED
+from treadle.policy.kernel.scratch import CLUSTER, LARGEST, LEAST, MEMO_COUNT, OPEN_NODES, PARTITION, PLACED, ROOM
 from treadle.policy.kernel.share import begin_shares, end_shares, give_up, note_placed, pick_leaf
 from treadle.policy.kernel.share_capacity import add_live
 
@@ -99,12 +99,12 @@ def serve_application(
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
     """
     user = user_of(view, knobs, app, leaf, partition)
-    if user >= 0 and is_over_limit(view, scratch, user, leaf, partition):
+    if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
         return False
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, knobs, row, partition):
-            if has_room(view, scratch, app, row, user):
+            if has_room(view, scratch.asks[ROOM], app, row, user):
                 node = choose_node(view, scratch, knobs, row)
                 if node >= 0:
                     propose(view, scratch, knobs, out, asked, app, row, node, user)
