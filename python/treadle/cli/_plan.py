@@ -67,7 +67,7 @@ def _read(file: Path, file_format: Format, machines: int | None) -> Iterator[Ins
 
 def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:
     """Plan and print; a line comes as soon as it is known."""
-    width = max((len(instance.dag.name) for instance in instances), default=4)
+    width = max((len(_shown(instance)) for instance in instances), default=4)
     typer.echo(
         f"{'name':{width}} {'algorithm':14} {'makespan':>12} {'executed':>12} {'lower_bound':>12} {'seconds':>8}"
     )
@@ -81,12 +81,17 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
                 seconds = time.perf_counter() - started
                 values = (instance.dag.name, algorithm, found.makespan, found.executed_makespan, found.bounds.best)
                 progress.advance(bar)
-                line = "{:{width}} {:14} {:12} {:12} {:12}".format(*values, width=width)
+                line = "{:{width}} {:14} {:12} {:12} {:12}".format(_shown(instance), *values[1:], width=width)
                 progress.console.file.flush()
                 typer.echo(f"{line} {seconds:8.3f}")
                 if run.plot is not None:
                     _plot(found, instance, run.plot, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
+
+
+def _shown(instance: Instance) -> str:
+    """Return an instance's name as it fits into a line: jobs may have names of several."""
+    return "".join(character if character.isprintable() else "?" for character in instance.dag.name)
 
 
 def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:

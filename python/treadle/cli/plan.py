@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._format import Format
+from treadle.dag.instance import MACHINES_MAX
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -23,14 +24,16 @@ def plan(
     algorithm: Annotated[
         str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}; all: all of them but cpsat.")
     ] = "graphene",
-    machines: Annotated[int | None, typer.Option(min=1, help="Machines, instead of the file's number.")] = None,
+    machines: Annotated[
+        int | None, typer.Option(min=1, max=MACHINES_MAX, help="Machines, instead of the file's number.")
+    ] = None,
     budget_ms: Annotated[int, typer.Option(min=1, help="Time for each plan.")] = BUDGET_MS,
     budget_schedules: Annotated[
         int | None, typer.Option(min=1, help="Candidate schedules for each plan instead: the same on any machine.")
     ] = None,
     improve: Annotated[bool, typer.Option(help="Improve each candidate forward and backward.")] = True,
     population: Annotated[bool, typer.Option(help="Go on with a population of orders.")] = True,
-    workers: Annotated[int, typer.Option(min=1, help="Threads; a plan does not depend on their number.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Threads; a plan does not depend on their number.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of each plan.")] = None,

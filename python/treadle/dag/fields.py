@@ -35,11 +35,21 @@ class Fields:
         """Return a whole number from ``low`` to ``high``."""
         remedy = f"give a whole number from {low} to {high}"
         value = self.of(field, remedy)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or int(value) != value:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             self.fail(field, f"is {json.dumps(value)}; {remedy}")
-        if not low <= value <= high:
+        if int(value) != value:
             self.fail(field, f"is {value}; {remedy}")
         return int(value)
+
+    def text(self, field: str, remedy: str) -> str:
+        """Return a text, or a whole number as one."""
+        value = self.of(field, remedy)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            self.fail(field, f"is {json.dumps(value)}; {remedy}")
+        text = str(value)
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            self.fail(field, f"is {json.dumps(value)}, of which a character is half; {remedy}")
+        return text
 
     def integers(self, field: str, low: int = 0, high: int = 2**40) -> tuple[int, ...]:
         """Return a list of whole numbers from ``low`` to ``high``."""

@@ -7,14 +7,17 @@ one resource that a machine runs one or two of their tasks and has room left tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle.dag.dag import Dag, DagError, Stage
-from treadle.dag.instance import Instance
+from treadle.dag.instance import MACHINES_MAX, Instance
 
 RESOURCES = ("cpu", "memory", "network")
+
+MOST: Final = {"depth": 10_000, "stages": 10_000, "tasks": 10_000_000, "duration_ms": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,12 @@ class Shape:
     def __post_init__(self) -> None:
         for name in ("depth", "stages", "tasks", "duration_ms"):
             low, high = getattr(self, name)
-            if not 1 <= low <= high:
-                raise DagError(f"{name}: {low}..{high}; give two numbers from 1 on, the lesser first")
+            if not 1 <= low <= high <= MOST[name]:
+                raise DagError(f"{name}: {low}..{high}; give two numbers from 1 to {MOST[name]}, the lesser first")
         if self.stages[0] < self.depth[1]:
             raise DagError(f"stages: at least {self.stages[0]}, but up to {self.depth[1]} layers; give more stages")
-        if self.machines < 1:
-            raise DagError(f"machines: {self.machines}; give at least one")
+        if not 1 <= self.machines <= MACHINES_MAX:
+            raise DagError(f"machines: {self.machines}; give 1 to {MACHINES_MAX}")
         for name in ("long_share", "fragmenting_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise DagError(f"{name}: {getattr(self, name)}; give a number from 0 to 1")

@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from treadle.dag.dag import Dag, DagError
 
+MACHINES_MAX = 100_000
+"""Of what users give; a plan takes memory for each."""
+
 
 class TimeUnit(StrEnum):
     """What a duration counts; only names change with it."""

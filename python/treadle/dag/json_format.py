@@ -9,10 +9,9 @@ from typing import TextIO
 
 from treadle.dag.dag import DagError, Stage, ordered
 from treadle.dag.fields import Fields, json_lines
-from treadle.dag.instance import Instance, check_fits
+from treadle.dag.instance import MACHINES_MAX, Instance, check_fits
 
 TASKS_MAX = 10_000_000
-MACHINES_MAX = 100_000
 STAGE_FIELDS = ("id", "tasks", "duration_ms", "demand", "parents", "one_to_one", "name")
 
 
@@ -28,7 +27,7 @@ def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance
 
 def _instance(line: Fields, machines: int | None) -> Instance:
     line.known("name", "machines", "capacity", "stages")
-    name = str(line.of("name", "give the DAG a name"))
+    name = line.text("name", "give the DAG a name")
     count = line.integer("machines", 1, MACHINES_MAX) if machines is None else machines
     capacity = line.amounts("capacity")
     stages = tuple(_stage(fields) for fields in line.objects("stages"))
@@ -51,7 +50,7 @@ def _stage(fields: Fields) -> Stage:
         demand=fields.amounts("demand"),
         parents=_distinct(fields, "parents") if "parents" in fields.values else (),
         one_to_one=frozenset(_distinct(fields, "one_to_one")) if "one_to_one" in fields.values else frozenset(),
-        name=str(fields.values.get("name", "")),
+        name=fields.text("name", "give the stage a name, or none") if "name" in fields.values else "",
     )
 
 

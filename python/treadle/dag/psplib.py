@@ -47,9 +47,10 @@ def _instance(line: Fields) -> Instance:
     )
     if not stages:
         line.fail("dur", "empty; give at least one activity")
+    name = line.text("id", "give the instance an id")
     best = line.integer("ub") if line.values.get("ub") is not None else None
     try:
-        dag = ordered(str(line.of("id", "give the instance an id")), stages)
+        dag = ordered(name, stages)
         pool = dict(zip(names, map(float, capacity), strict=True))
         return Instance(dag, pool, 1, TimeUnit.PERIOD, best)
     except DagError as error:

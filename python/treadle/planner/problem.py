@@ -89,6 +89,8 @@ def _whole(dag: Dag, wanted: npt.NDArray[np.float64], capacity: npt.NDArray[np.f
     """Return demands and capacities as whole numbers: as given if all are, else in billionths of a machine."""
     if wanted.max(initial=0.0) > 2**40:
         raise DagError(f"DAG {dag.name}: a demand is above {2**40}; give a larger unit")
+    if capacity.min(where=capacity > 0, initial=1.0) < 2.0**-40:
+        raise DagError(f"DAG {dag.name}: a capacity is below {2.0**-40:.3g} and above 0; give a smaller unit")
     capacity = np.minimum(capacity, 2.0**50)
     if np.array_equal(wanted, np.floor(wanted)):
         return wanted.astype(np.int64), np.floor(capacity).astype(np.int64)

@@ -24,7 +24,9 @@ def test_the_same_seed_gives_the_same_dag(tmp_path: Path) -> None:
     [
         ("--seed", "3..1", "--seed: '3..1'; give numbers from 0 on"),
         ("--seed", "x", "--seed: 'x'; give a number, or a range such as 1..100"),
-        ("--machines", "0", "machines: 0; give at least one"),
+        ("--machines", "0", "machines: 0; give 1 to 100000"),
+        ("--machines", "100001", "machines: 100001; give 1 to 100000"),
+        ("--stages", "999999999", "stages: 999999999..999999999; give two numbers from 1 to 10000"),
         ("--stages", "2", "stages: at least 2, but up to 9 layers; give more stages"),
         ("--output", "/dev/null/x", "--output: /dev/null/x: Not a directory; name a file"),
     ],

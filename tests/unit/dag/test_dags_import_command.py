@@ -53,6 +53,8 @@ def test_the_rest_is_imported_where_something_is_wrong(tmp_path: Path, capsys: C
     assert "tez-dag.pb: no DAGPlan of Tez's" in said.err
     assert "3 sources: 1 DAGs, 0 of jobs that did not succeed, 2 that could not be used" in said.err
     assert run(["dags", "import", *words]) == 1
+    (tmp_path / "empty").mkdir()
+    assert run(["dags", "import", str(tmp_path / "empty")]) == 1
     assert run(["dags", "import", good, "--capacity", "memory-mb=100,vcores=1"]) == 1
     assert "stage 0: a task needs 256 of memory-mb, a machine has 100; give larger machines" in capsys.readouterr().err
 

@@ -75,6 +75,10 @@ def test_queries_have_their_stages_and_edges() -> None:
         ({"stage": []}, r":2: stage: unknown; the fields are name, machines, capacity, stages"),
         ({"stages": [STAGE | {"tasks": 1.5}]}, r":2: stages\[0\]: tasks: is 1\.5; give a whole number"),
         ({"stages": [STAGE | {"duration_ms": -1}]}, r"duration_ms: is -1; give a whole number"),
+        ({"stages": [STAGE | {"duration_ms": float("inf")}]}, r"duration_ms: is Infinity; give a whole number"),
+        ({"stages": [STAGE | {"duration_ms": float("nan")}]}, r"duration_ms: is NaN; give a whole number"),
+        ({"name": {"of": "q"}}, r":2: name: is \{.of.: .q.\}; give the DAG a name"),
+        ({"name": "\ud800"}, r":2: name: is .*, of which a character is half; give the DAG a name"),
         ({"stages": [STAGE | {"parents": [5]}]}, r":2: DAG q: stage 0 has an unknown parent, 5"),
         ({"stages": [STAGE | {"parents": [0]}]}, r":2: DAG q: the stages 0 are on a cycle"),
         ({"stages": [STAGE, STAGE]}, r":2: DAG q: two stages have the id 0"),
@@ -98,6 +102,7 @@ def test_a_mistake_in_a_dag_is_told(tmp_path: Path, change: dict[str, Any], mess
         ({"succ": [[2], []]}, r":1: succ\[0\]: 2 is no activity"),
         ({"succ": [[1], [0]]}, r":1: DAG p: the stages 0, 1 are on a cycle"),
         ({"dur": [1, -2]}, r":1: dur: has -2 in it"),
+        ({"id": None}, r"^[^:]*:1: id: is null; give the instance an id"),
     ],
 )
 def test_a_mistake_in_a_project_is_told(tmp_path: Path, change: dict[str, Any], message: str) -> None:

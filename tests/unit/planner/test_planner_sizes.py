@@ -142,6 +142,22 @@ def test_a_mistake_is_told(words: list[str], message: str, capsys: pytest.Captur
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("amount", [2.0**41, 1e-300], ids=["large", "small"])
+def test_amounts_too_large_or_small_to_count_are_refused(amount: float) -> None:
+    with pytest.raises(DagError, match=r"give a (larger|smaller) unit"):
+        plan(Dag("d", (Stage(0, 1, 1, {"cpu": amount}),)), {"cpu": amount}, 1, 1)
+
+
+def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stage = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {}}
+    line = {"name": "select *\nfrom x", "machines": 1, "capacity": CPU, "stages": [stage]}
+    path = tmp_path / "dags.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    assert run(["plan", str(path), "--budget-schedules", "1", "--json", str(tmp_path / "plans.json")]) == 0
+    assert [shown.split()[:3] for shown in capsys.readouterr().out.splitlines()[1:]] == [["select", "*?from", "x"]]
+    assert json.loads((tmp_path / "plans.json").read_text())[0]["name"] == line["name"]
+
+
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
