@@ -14,10 +14,12 @@ from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 
 from treadle.cli.main import run as treadle
+from treadle.demo.words import read_counts
 from treadle.model.applications import Sampling
 from treadle.profiles.samples import Sample
 from treadle.profiles.store import open_store
-from treadle.reproduce.sleep_jobs import SleepJob, SleepJobs, master_logs
+from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
+from treadle.reproduce.skewed_words import skewed_sizes, write_words
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -38,13 +40,13 @@ PREEMPTED = re.compile("Preempting attempt_[0-9_a-z]+")
 class Learning:
     """A cluster under slearn with a store, and a client."""
 
-    def __init__(self, cluster: FaultyCluster, jobs: SleepJobs, store: Path) -> None:
+    def __init__(self, cluster: FaultyCluster, jobs: MapReduceJobs, store: Path) -> None:
         self.cluster = cluster
         self.jobs = jobs
         self.store = store
         self.submitted: list[str] = []
 
-    def submit(self, job: SleepJob) -> str:
+    def submit(self, job: SleepJob | WordCount) -> str:
         self.submitted.append(self.jobs.submit(job))
         return self.submitted[-1]
 
@@ -66,7 +68,7 @@ def learning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Learning]:
     store = folder / "profiles.db"
     policy = folder / "treadle.yaml"
     policy.write_text(POLICY.format(store=store))
-    with faulty_cluster(folder / "faulty", policy=policy, memory_mb=2048) as cluster, SleepJobs(cluster) as jobs:
+    with faulty_cluster(folder / "faulty", policy=policy, memory_mb=2048) as cluster, MapReduceJobs(cluster) as jobs:
         yield Learning(cluster, jobs, store)
 
 
@@ -147,4 +149,20 @@ def test_a_sidecar_killed_while_pilots_run_loses_neither_samples_nor_jobs(learni
     assert after.mean_ms > 3_000, "it sleeps so long, and its JVM starts"
     assert learning.wait(job) == "SUCCEEDED"
     wait_settled(cluster)
+    assert_no_reduce_preempted(learning)
+
+
+def test_words_of_files_of_unequal_sizes_are_counted_and_pilots_take_their_sizes_into_account(
+    learning: Learning, tmp_path: Path
+) -> None:
+    words, counted = tmp_path / "words", tmp_path / "counted"
+    sizes = skewed_sizes(8, 16 << 20, 3)
+    written = write_words(words, sizes, 3)
+    job = learning.submit(WordCount("word count", "bob", words, counted, 1))
+    assert learning.wait(job) == "SUCCEEDED"
+    assert sum(read_counts(counted).values()) == written
+    found = learning.sample(job)
+    assert found is not None
+    assert (found.width, found.pilots) == (8, 4), "a map a file"
+    wait_settled(learning.cluster)
     assert_no_reduce_preempted(learning)

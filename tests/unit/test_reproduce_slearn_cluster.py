@@ -12,7 +12,9 @@ from rich.console import Console
 
 from treadle.cli.main import run
 from treadle.minicluster import Scheduler
+from treadle.reproduce.skewed_words import write_words
 from treadle.reproduce.slearn_cluster import (
+    BLOCK_BYTES,
     MAP_MS_MAX,
     SCHEMES,
     TASKS_MAX,
@@ -24,7 +26,7 @@ from treadle.reproduce.slearn_cluster import (
     queues,
 )
 from treadle.reproduce.slearn_cluster_plot import plot_completions
-from treadle.reproduce.slearn_cluster_report import document, ratio, shortfalls, table, type_of
+from treadle.reproduce.slearn_cluster_report import document, ratio, shortfalls, table, types_of
 from treadle.reproduce.slearn_cluster_simulated import MASTER_START_MS, TASK_START_MS
 from treadle.sidecar.live import read_live_settings
 
@@ -44,7 +46,7 @@ def sample(tmp_path: Path) -> Path:
 
 
 def job(maps: int, completion_s: float, work_s: float = 10, status: str = "SUCCEEDED", again: bool = False) -> Ended:
-    return Ended(f"j{maps}", "user0", maps, round(1000 * work_s), status, round(1000 * completion_s), again)
+    return Ended(f"j{maps}", "user0", maps, round(1000 * work_s), maps == 8, status, round(1000 * completion_s), again)
 
 
 def rounds(factor: float = 2.0) -> list[Round]:
@@ -69,6 +71,23 @@ def test_a_draw_depends_on_its_seed_alone_and_has_two_users(sample: Path) -> Non
     assert len({one.job.settings["mapreduce.job.tags"] for one in drawn}) == 10, "none is taken for a run of another"
 
 
+def test_about_half_of_a_draw_counts_words_in_files_of_unequal_sizes(sample: Path, tmp_path: Path) -> None:
+    drawn = [one for seed in range(6) for one in arrivals(sample, seed, Settings(jobs=10))]
+    counting = [one for one in drawn if one.files]
+    assert 20 <= len(counting) <= 40
+    assert all(len(one.files) == one.job.maps and min(one.files) > 0 for one in counting)
+    wide = [one.files for one in counting if one.job.maps == TASKS_MAX]
+    assert wide
+    for files in wide:
+        assert abs(sum(files) - TASKS_MAX * BLOCK_BYTES) < 0.01 * sum(files)
+        assert max(files) > 3 * sorted(files)[TASKS_MAX // 2], "skewed"
+    words = tmp_path / "words"
+    written = write_words(words, wide[0], 1)
+    sizes = [file.stat().st_size for file in sorted(words.iterdir())]
+    assert all(0 <= asked - size < 200 for asked, size in zip(wide[0], sizes, strict=True)), "to the line"
+    assert sum(len(file.read_text().split()) for file in words.iterdir()) == written
+
+
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
 def test_each_scheme_has_its_queue_and_treadle_its_policy(scheme: object, tmp_path: Path) -> None:
     found = cluster_settings(scheme, Settings(), tmp_path / "place" / "cluster")  # type: ignore[arg-type]
@@ -82,7 +101,9 @@ def test_each_scheme_has_its_queue_and_treadle_its_policy(scheme: object, tmp_pa
 
 
 def test_types_and_ratios() -> None:
-    assert [type_of(one) for one in rounds()[0].jobs] == ["thin", "wide, small", "wide, large"]
+    assert [types_of(one) for one in rounds()[0].jobs] == [
+        ("thin", "sleep"), ("wide, small", "count words"), ("wide, large", "sleep")
+    ]  # fmt: skip
     assert ratio(rounds(), "fifo") == (2.0, 2.0, 2.0)
     assert shortfalls(rounds()) == []
 

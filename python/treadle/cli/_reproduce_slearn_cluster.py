@@ -18,6 +18,9 @@ def slearn_cluster(
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of jobs, each under every scheduler.")] = 3,
     jobs: Annotated[int, typer.Option(min=2, max=1000, help="Of a draw.")] = 16,
     load: Annotated[float, typer.Option(min=0.05, max=20, help="Mean load of the cluster by the tasks' time.")] = 1.0,
+    words_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Of the jobs: those that count words in skewed files; the others sleep.")
+    ] = 0.5,
     masters_starting: Annotated[
         int, typer.Option(min=0, max=1000, help="Application masters that start at a time under slearn; 0: any number.")
     ] = 2,
@@ -28,7 +31,7 @@ def slearn_cluster(
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-slearn.")] = None,
 ) -> None:
-    """SLearn on a real ResourceManager with sleeping MapReduce jobs, against stock FIFO and fair ordering, in turns."""
+    """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
     from treadle.minicluster.progress import saying
     from treadle.minicluster.readiness import terminable
     from treadle.reproduce.slearn_cluster import SCHEMES, Round, Settings, arrivals, run_scheme
@@ -37,7 +40,7 @@ def slearn_cluster(
 
     check_results(json_file, plot)
     console = console_for_tables(140)
-    settings = Settings(jobs=jobs, load=load, masters_starting=masters_starting)
+    settings = Settings(jobs=jobs, load=load, words_share=words_share, masters_starting=masters_starting)
     draws = {one: arrivals(sample, one, settings) for one in range(seed, seed + rounds)}
     place = (folder or build_folder() / "reproduce-slearn").resolve()
     found: list[Round] = []

@@ -1,7 +1,8 @@
 """SLearn on real ResourceManagers: MapReduce jobs of sizes that nobody knows, under it and under the stock scheduler.
 
-Sizes are those of SWIM's samples of Facebook's clusters, drawn by seed and shrunk; tasks sleep (SLearn, NSDI 2022,
-section 5.3, has a testbed of 150 machines). All schedulers get the same jobs at the same times, in turns.
+Sizes are those of SWIM's samples of Facebook's clusters, drawn by seed and shrunk; tasks sleep, or count words in files
+of unequal sizes (SLearn, NSDI 2022, section 5.3, has a testbed of 150 machines). All schedulers get the same jobs at
+the same times, in turns.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.minicluster.site import CS, Entries, write_site
+from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
-from treadle.reproduce.sleep_jobs import SleepJob, SleepJobs, master_logs
-from treadle.workload.swim import SwimModel, swim_small
+from treadle.reproduce.skewed_words import skewed_sizes, write_words
+from treadle.workload.swim import MB, SwimModel, swim_small
 
 __all__ = ["SCHEMES", "Arrival", "Ended", "Round", "Scheme", "Settings", "arrivals", "run_scheme"]
 
@@ -34,7 +38,8 @@ SIZES: Final = {
 MAP_MS_MAX: Final = 20_000
 """Tasks that would sleep for longer sleep so long."""
 TASKS_MAX: Final = 24
-MODEL: Final = SwimModel(block_mb=2.0, reduce_mb=64.0, mb_per_s=1.0, start_ms=1_000, tasks_max=TASKS_MAX)
+BLOCK_BYTES: Final = 2 << 20
+MODEL: Final = SwimModel(block_mb=BLOCK_BYTES / MB, reduce_mb=64.0, mb_per_s=1.0, start_ms=1_000, tasks_max=TASKS_MAX)
 """Shrunk with their bytes: otherwise almost every job would have one map."""
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 REDUCES_PREEMPTED: Final = "Preempting attempt_"
@@ -84,6 +89,8 @@ class Settings:
     """Mean load by the tasks' own time; the start of a JVM comes on top."""
     threshold_ms: int = 20_000
     """The first level's bound, SLearn's 10^6 ms shrunk as jobs are."""
+    words_share: float = 0.5
+    """Of the jobs: those that count words; the others sleep."""
     masters_starting: int = 2
     """Application masters that start at a time under slearn; 0: any number."""
 
@@ -94,10 +101,12 @@ class Arrival:
 
     job: SleepJob
     at_ms: int
+    files: tuple[int, ...] = ()
+    """Sizes in bytes, if it counts words in place of sleeping: one for each map."""
 
     @property
     def work_ms(self) -> int:
-        """The time that its tasks take together."""
+        """The time that its tasks take together, if they sleep."""
         return self.job.maps * self.job.map_ms + self.job.reduces * self.job.reduce_ms
 
 
@@ -109,6 +118,9 @@ class Ended:
     user: str
     maps: int
     work_ms: int
+    """The time that its tasks were to take together, were they asleep."""
+    words: bool
+    """Did it count words?"""
     status: str
     completion_ms: int
     """From its submission to its end, by the ResourceManager's clock."""
@@ -147,6 +159,7 @@ def arrivals(sample: Path, seed: int, settings: Settings) -> list[Arrival]:
         demand=demand,
     )
     made = []
+    chance = np.random.default_rng((seed, 1))
     for number, job in enumerate(drawn.jobs):
         maps, *rest = job.dag.stages
         reduces = rest[0] if rest else None
@@ -159,8 +172,15 @@ def arrivals(sample: Path, seed: int, settings: Settings) -> list[Arrival]:
             min(MAP_MS_MAX, reduces.duration_ms) if reduces else 0,
             settings={"mapreduce.job.tags": f"treadle:swim-{seed}-{number}"},
         )
-        made.append(Arrival(sleep, job.arrival_ms))
+        counts = chance.random() < settings.words_share
+        made.append(Arrival(sleep, job.arrival_ms, _files(sleep, seed + number) if counts else ()))
     return made
+
+
+def _files(job: SleepJob, seed: int) -> tuple[int, ...]:
+    """Return the files whose words are counted in place of a job that sleeps: its bytes by the model, unequally."""
+    each = min(BLOCK_BYTES, (job.map_ms - MODEL.start_ms) / 1000 * MODEL.mb_per_s * MB)
+    return skewed_sizes(job.maps, round(each * job.maps), seed)
 
 
 def queues(ordering: str) -> Entries:
@@ -208,17 +228,34 @@ def run_scheme(scheme: Scheme, jobs: list[Arrival], seed: int, settings: Setting
         ClusterError: the cluster does not start, a job is not submitted, or the ResourceManager does not answer.
     """
     cluster = MiniCluster(cluster_settings(scheme, settings, folder), folder, say)
-    with cluster, SleepJobs(cluster) as client, cluster.answering():
+    for number, arrival in enumerate(jobs):
+        if arrival.files:
+            write_words(_words(folder, seed, number), arrival.files, seed + number)
+    with cluster, MapReduceJobs(cluster) as client, cluster.answering():
         return _run(cluster, client, scheme, jobs, seed, say)
 
 
-def _run(cluster: MiniCluster, client: SleepJobs, scheme: Scheme, jobs: list[Arrival], seed: int, say: Say) -> Round:
+def _words(folder: Path, seed: int, number: int) -> Path:
+    """Return the input of a draw's job: beside the cluster's folder, as all schedulers' jobs read the same."""
+    return folder.with_name(f"{folder.name}-words") / f"draw{seed}-job{number}"
+
+
+def _asked(cluster: MiniCluster, arrival: Arrival, seed: int, number: int) -> SleepJob | WordCount:
+    job, settings = arrival.job, {**SIZES, **arrival.job.settings}
+    if not arrival.files:
+        return replace(job, settings=settings)
+    words, counted = _words(cluster.folder, seed, number), cluster.folder / "counted" / f"draw{seed}-job{number}"
+    return WordCount(job.name, job.user, words, counted, job.reduces, job.queue, settings)
+
+
+def _run(
+    cluster: MiniCluster, client: MapReduceJobs, scheme: Scheme, jobs: list[Arrival], seed: int, say: Say
+) -> Round:
     submitted: dict[str, Arrival] = {}
     started = time.monotonic()
-    for arrival in jobs:
+    for number, arrival in enumerate(jobs):
         time.sleep(max(0.0, started + arrival.at_ms / 1000 - time.monotonic()))
-        job = replace(arrival.job, settings={**SIZES, **arrival.job.settings})
-        submitted[client.submit(job)] = arrival
+        submitted[client.submit(_asked(cluster, arrival, seed, number))] = arrival
         say(f"seed {seed}, {scheme.name}: {len(submitted)} of {len(jobs)} jobs submitted")
     found: dict[str, dict[str, Any]] = {}
     while len(found) < len(submitted):
@@ -240,6 +277,7 @@ def _ended(cluster: MiniCluster, arrival: Arrival, application: dict[str, Any]) 
         arrival.job.user,
         arrival.job.maps,
         arrival.work_ms,
+        bool(arrival.files),
         str(application["finalStatus"]),
         took_ms,
         any(REDUCES_PREEMPTED in log for log in logs),

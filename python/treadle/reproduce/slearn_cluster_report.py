@@ -14,7 +14,7 @@ from rich.table import Table
 from treadle.reproduce.interval import Interval, interval_of
 from treadle.reproduce.slearn_cluster import SCHEMES, Ended, Round, Settings
 
-__all__ = ["TITLES", "TYPES", "document", "ratio", "shortfalls", "table", "type_of"]
+__all__ = ["TITLES", "TYPES", "document", "ratio", "shortfalls", "table", "types_of"]
 
 OURS: Final = "slearn"
 GOAL: Final = 1.5
@@ -23,16 +23,18 @@ LONGER_MAX: Final = 1.2
 """No type of job may take longer than under a stock scheduler by more than this factor."""
 THIN_LIMIT: Final = 3
 TITLES: Final = {"slearn": "Treadle, slearn", "fifo": "stock, FIFO", "fair": "stock, fair"}
-TYPES: Final = ("thin", "wide, small", "wide, large")
+SIZES: Final = ("thin", "wide, small", "wide, large")
+KINDS: Final = ("sleep", "count words")
+TYPES: Final = (*SIZES, *KINDS)
+"""Of jobs: each is of one size and of one kind."""
 LARGE_MS: Final = 60_000
 """Of task time: wide jobs with more are large."""
 
 
-def type_of(job: Ended) -> str:
-    """Return which of `TYPES` a job is: thin ones have fewer than three maps."""
-    if job.maps < THIN_LIMIT:
-        return "thin"
-    return "wide, large" if job.work_ms > LARGE_MS else "wide, small"
+def types_of(job: Ended) -> tuple[str, str]:
+    """Return which of `SIZES` and of `KINDS` a job is: thin ones have fewer than three maps."""
+    wide = "wide, large" if job.work_ms > LARGE_MS else "wide, small"
+    return "thin" if job.maps < THIN_LIMIT else wide, KINDS[job.words]
 
 
 def completions(rounds: Sequence[Round], scheme: str, kind: str = "", seed: int | None = None) -> list[int]:
@@ -42,7 +44,7 @@ def completions(rounds: Sequence[Round], scheme: str, kind: str = "", seed: int 
         for one in rounds
         if one.scheme == scheme and seed in (None, one.seed)
         for job in one.jobs
-        if kind in ("", type_of(job))
+        if kind in ("", *types_of(job))
     ]
 
 
@@ -119,6 +121,6 @@ def document(rounds: Sequence[Round], settings: Settings, sample: Path) -> dict[
         },
         "shortfalls": shortfalls(rounds),
         "rounds": [
-            {**asdict(one), "jobs": [{**asdict(job), "type": type_of(job)} for job in one.jobs]} for one in rounds
+            {**asdict(one), "jobs": [{**asdict(job), "types": types_of(job)} for job in one.jobs]} for one in rounds
         ],
     }

@@ -1,7 +1,7 @@
 """The jobs of `treadle reproduce slearn-cluster` in the simulator: many draws, without a cluster.
 
 It says what scheduling alone comes to. Processors are not in it: masters and tasks take as long to start however many
-do at once.
+do at once, and who counts words takes as long as who sleeps, but for the skew of its files.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def run_simulated(scheme: str, jobs: list[Arrival], seed: int, settings: Setting
             jobs[int(job.id)].job.user,
             jobs[int(job.id)].job.maps,
             jobs[int(job.id)].work_ms,
+            bool(jobs[int(job.id)].files),
             "SUCCEEDED",
             round(took),
             False,
