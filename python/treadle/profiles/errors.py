@@ -6,7 +6,7 @@ import errno
 import sqlite3
 from enum import StrEnum
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from treadle.errors import UserError
 
@@ -18,6 +18,7 @@ class Unusable(StrEnum):
     READ_ONLY = "it is read-only; let this user write the file and its folder"
     CORRUPTED = "it is corrupted; move the file away and a new one is begun, or restore a copy of it"
     NEWER = "a newer Treadle has changed its tables; run that version, or name another store"
+    OLDER = "an older Treadle made its tables; start the sidecar or import into it once, which brings it up to date"
     FOREIGN = "it holds tables that are not Treadle's; name another store"
     BUSY = "another process has kept it locked; end that process or try again later"
     MISSING = "it is not there; check its path"
@@ -54,6 +55,18 @@ _ERRNO = {
 }
 
 
+_COLLISIONS = {"40001", "40P01"}
+"""SQLSTATEs: a transaction that must be done again because of another one, and a deadlock."""
+
+
+def collided(error: Exception) -> bool:
+    """Was another transaction in the way of one, so that it may be tried again?"""
+    if not isinstance(error, DBAPIError):
+        return False
+    # two that make one row at a time, or one that removes what the other refers to
+    return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _COLLISIONS
+
+
 def explained(store: str, error: Exception) -> StoreError:
     """Return what an exception of a database or of the file system means for a store."""
     if isinstance(error, StoreError):
@@ -62,6 +75,8 @@ def explained(store: str, error: Exception) -> StoreError:
         return StoreError(store, _ERRNO.get(error.errno or 0, Unusable.UNREACHABLE), error.strerror or str(error))
     cause = error.orig if isinstance(error, DBAPIError) else error
     detail = str(cause).partition("\n")[0]
+    if collided(error):
+        return StoreError(store, Unusable.BUSY, detail)
     if isinstance(cause, sqlite3.Error):
         # the low byte of SQLite's extended code is its kind
         code = (getattr(cause, "sqlite_errorcode", None) or 0) & 0xFF

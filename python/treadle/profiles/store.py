@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from treadle.profiles.connection import READS, connect, file_of, shown
 from treadle.profiles.documents import compact, stage_from_json, stage_json
-from treadle.profiles.errors import StoreError, Unusable, explained
+from treadle.profiles.errors import StoreError, Unusable, collided, explained
 from treadle.profiles.profile import JobProfile, merged, not_after, with_run
 from treadle.profiles.pruning import prune
 from treadle.profiles.recurrence import RecurrenceKey, normalised_name, user_digest
@@ -32,8 +32,10 @@ SAMPLES_MAX: Final = 20_000
 _IDS_MAX: Final = 500
 """Of one statement: databases bound how many values it may have."""
 
-_ATTEMPTS: Final = 3
-"""Of a transaction, where another one made a profile's row at the same moment."""
+_ATTEMPTS: Final = 5
+"""Of a transaction, where another one is in its way."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class ProfileStore:
 
     def get(self, key: RecurrenceKey) -> JobProfile | None:
         """Return the profile of a key; None if there is none."""
-        with self._transaction(reads=True) as connection:
+        with self._reading() as connection:
             row = connection.execute(select(PROFILES).where(PROFILES.c.digest == key.digest())).first()
             return None if row is None else self._profile(connection, row)
 
@@ -102,7 +104,7 @@ class ProfileStore:
         for column, value in (("user_name", wanted.user), ("queue", wanted.queue)):
             if value is not None:
                 query = query.where(PROFILES.c[column] == value)
-        with self._transaction(reads=True) as connection:
+        with self._reading() as connection:
             rows = [row for row in connection.execute(query).all() if wanted.matches(_key(row))]
             found = [self._profile(connection, row) for row in rows]
         return sorted(found, key=lambda profile: profile.key)
@@ -115,7 +117,8 @@ class ProfileStore:
             for id_ in ids
             if (sample := changed[id_]) is not None
         ]
-        with self._transaction() as connection:
+
+        def replace_all(connection: Connection) -> None:
             for at in range(0, len(ids), _IDS_MAX):
                 some = ids[at : at + _IDS_MAX]
                 connection.execute(delete(SAMPLES).where(SAMPLES.c.application.in_(some)))
@@ -124,10 +127,12 @@ class ProfileStore:
             if kept:
                 connection.execute(insert(SAMPLES), kept)
 
+        self._write(replace_all)
+
     def samples(self) -> dict[str, Sample]:
         """Return what pilots of jobs that ran have said, of the latest `SAMPLES_MAX`; damaged rows are left out."""
         query = select(SAMPLES).order_by(SAMPLES.c.seen_ms.desc(), SAMPLES.c.application).limit(SAMPLES_MAX)
-        with self._transaction(reads=True) as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).all()
         found = {}
         for row in rows:
@@ -137,18 +142,20 @@ class ProfileStore:
 
     def forget(self, selection: Selection) -> int:
         """Forget the profiles of a selection; returns how many there were."""
-        with self._transaction() as connection:
-            rows = connection.execute(select(PROFILES)).all()
+
+        def forget_all(connection: Connection) -> int:
+            rows = connection.execute(select(PROFILES).order_by(PROFILES.c.id)).all()
             ids = [row.id for row in rows if selection.matches(_key(row))]
             for number in ids:
                 connection.execute(delete(STAGES).where(STAGES.c.profile == number))
                 connection.execute(delete(PROFILES).where(PROFILES.c.id == number))
-        return len(ids)
+            return len(ids)
+
+        return self._write(forget_all)
 
     def prune(self, now_ms: int) -> int:
         """Forget what the retention does not keep; returns how many profiles."""
-        with self._transaction() as connection:
-            return prune(connection, self._retention, now_ms)
+        return self._write(lambda connection: prune(connection, self._retention, now_ms))
 
     def size_bytes(self) -> int:
         """Return how much space its file takes; 0 if it is no SQLite file."""
@@ -169,37 +176,34 @@ class ProfileStore:
         self, key: RecurrenceKey, change: Callable[[JobProfile | None], JobProfile | None], now_ms: int
     ) -> bool:
         """Replace the profile of a key by what ``change`` makes of it, one caller after the other."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                changed = self._change_once(key, change, now_ms)
-                break
-            except IntegrityError as error:
-                if attempt == _ATTEMPTS:
-                    raise explained(self.name, error) from error
+        changed = self._write(lambda connection: self._change_within(connection, key, change, now_ms))
         self._until_prune -= 1
         if self._until_prune <= 0:
             self._until_prune = PRUNE_EVERY
             self.prune(now_ms)
         return changed
 
-    def _change_once(
-        self, key: RecurrenceKey, change: Callable[[JobProfile | None], JobProfile | None], now_ms: int
+    def _change_within(
+        self,
+        connection: Connection,
+        key: RecurrenceKey,
+        change: Callable[[JobProfile | None], JobProfile | None],
+        now_ms: int,
     ) -> bool:
-        with self._transaction(collides=True) as connection:
-            query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
-            row = connection.execute(query).first()
-            after = change(None if row is None else self._profile(connection, row))
-            if after is None:
-                return False
-            number = self._write_profile(connection, after, None if row is None else row.id)
-            connection.execute(delete(STAGES).where(STAGES.c.profile == number))
-            stages = [
-                {"profile": number, "ordinal": ordinal, "document": compact(stage_json(stage))}
-                for ordinal, stage in enumerate(after.stages)
-            ]
-            if stages:
-                connection.execute(insert(STAGES), stages)
-            prune(connection, self._retention, now_ms, user=key.user)
+        query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
+        row = connection.execute(query).first()
+        after = change(None if row is None else self._profile(connection, row))
+        if after is None:
+            return False
+        number = self._write_profile(connection, after, None if row is None else row.id)
+        connection.execute(delete(STAGES).where(STAGES.c.profile == number))
+        stages = [
+            {"profile": number, "ordinal": ordinal, "document": compact(stage_json(stage))}
+            for ordinal, stage in enumerate(after.stages)
+        ]
+        if stages:
+            connection.execute(insert(STAGES), stages)
+        prune(connection, self._retention, now_ms, user=key.user)
         return True
 
     def _write_profile(self, connection: Connection, profile: JobProfile, number: int | None) -> int:
@@ -232,16 +236,24 @@ class ProfileStore:
         return JobProfile(_key(row), row.runs, row.first_seen_ms, row.last_seen_ms, recent, stages)
 
     @contextmanager
-    def _transaction(self, *, reads: bool = False, collides: bool = False) -> Iterator[Connection]:
-        """Begin a transaction; ``collides`` leaves an `IntegrityError`, of two that make one row, to the caller."""
+    def _reading(self) -> Iterator[Connection]:
         try:
-            engine = self._engine.execution_options(**{READS: True}) if reads else self._engine
-            with engine.begin() as connection:
+            with self._engine.execution_options(**{READS: True}).begin() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            if collides and isinstance(error, IntegrityError):
-                raise
             raise explained(self.name, error) from error
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        """Do something in a transaction, and again where another one was in its way."""
+        attempt = 1
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    return action(connection)
+            except (SQLAlchemyError, OSError) as error:
+                if attempt == _ATTEMPTS or not collided(error):
+                    raise explained(self.name, error) from error
+            attempt += 1
 
 
 def open_store(location: str, retention: Retention | None = None, *, read_only: bool = False) -> ProfileStore:
@@ -258,8 +270,10 @@ def open_store(location: str, retention: Retention | None = None, *, read_only: 
                 _check(connection, name)
             if not read_only:
                 migrate(connection, name)
-            elif (version := stored_version(connection, name)) != len(MIGRATIONS):
-                raise StoreError(name, Unusable.FOREIGN, f"version {version}; open it for writing once")
+            elif (version := stored_version(connection, name)) is None:
+                raise StoreError(name, Unusable.MISSING, "the database is empty")
+            elif version < len(MIGRATIONS):
+                raise StoreError(name, Unusable.OLDER, f"version {version}, this Treadle has {len(MIGRATIONS)}")
     except Exception as error:
         engine.dispose()
         raise explained(name, error) from error

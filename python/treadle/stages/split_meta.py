@@ -6,6 +6,8 @@ hosts of its split, where that begins, and how long it is. Maps are in the order
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -30,11 +32,15 @@ def staged_splits(staging: str, user: str, application_id: str) -> Path:
 def read_splits(file: Path) -> list[Split]:
     """Read the splits of a job.
 
+    The file is a user's: nothing is waited for if it is a pipe.
+
     Raises:
         OSError: the file cannot be read.
         SplitMetaError: it is none, or has more than `SPLITS_MAX` splits.
     """
-    with file.open("rb") as stream:
+    with open(file, "rb", opener=_without_waiting) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise SplitMetaError(f"{file}: no plain file")
         content = stream.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
         raise SplitMetaError(f"{file}: more than {BYTES_MAX} bytes")
@@ -47,6 +53,10 @@ def read_splits(file: Path) -> list[Split]:
     if not 0 <= count <= SPLITS_MAX:
         raise SplitMetaError(f"{file}: {count} splits, at most {SPLITS_MAX} are read")
     return [reader.split() for _ in range(count)]
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class _Reader:

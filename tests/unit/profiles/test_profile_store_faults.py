@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import OperationalError
 from tests.unit.profiles.conftest import DAY_MS, NOW_MS, make_run
 
 from treadle.profiles import schema
@@ -198,6 +199,45 @@ def test_an_older_version_is_brought_up_to_date_at_once_or_not_at_all(
     connection.close()
 
 
+def test_an_older_or_empty_store_that_is_opened_for_reading_says_what_to_do(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(str(file)) as store:
+        store.put(make_run(), NOW_MS)
+    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, lambda _: None])
+    monkeypatch.setattr("treadle.profiles.store.MIGRATIONS", schema.MIGRATIONS)
+    with pytest.raises(StoreError, match="brings it up to date") as caught:
+        open_store(str(file), read_only=True)
+    assert caught.value.reason is Unusable.OLDER
+    open_store(str(file)).close()
+    with open_store(str(file), read_only=True) as store:
+        assert [profile.runs for profile in store.profiles()] == [1]
+    file.with_name("empty.db").touch()
+    with pytest.raises(StoreError, match="the database is empty"):
+        open_store(str(file.with_name("empty.db")), read_only=True)
+
+
+class _DeadlockError(Exception):
+    sqlstate = "40P01"
+
+
+def test_a_transaction_that_ends_in_a_deadlock_is_tried_again(store: ProfileStore) -> None:
+    left = [2]
+
+    @event.listens_for(store._engine, "before_cursor_execute")
+    def meet_another(*arguments: object) -> None:
+        if "INSERT INTO treadle_stages" in str(arguments[2]) and left[0]:
+            left[0] -= 1
+            raise OperationalError(str(arguments[2]), {}, _DeadlockError("deadlock detected"))
+
+    assert store.put(make_run(), NOW_MS)
+    assert [(profile.runs, len(profile.stages)) for profile in store.profiles()] == [(1, 2)]
+    left[0] = 99
+    refused = _refused(store)
+    assert refused.reason is Unusable.BUSY
+    assert "deadlock detected" in str(refused)
+
+
 def test_tables_of_somebody_else(file: Path) -> None:
     file.parent.mkdir()
     with sqlite3.connect(file) as connection:
@@ -229,8 +269,9 @@ def test_a_constraint_of_the_database_is_told_as_any_other_fault(
                 f"CREATE TRIGGER no_{table} BEFORE DELETE ON treadle_{table} BEGIN SELECT RAISE(ABORT, 'in use'); END"
             )
     connection.close()
-    with pytest.raises(StoreError, match="in use"):
+    with pytest.raises(StoreError, match="in use") as caught:
         do(store)
+    assert caught.value.reason is Unusable.BUSY
     assert [profile.runs for profile in store.profiles()] == [1]
 
 

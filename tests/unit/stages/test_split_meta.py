@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_a_file_that_is_cut_off_is_named(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "job.splitmetainfo"
     file.write_bytes(content(*SPLITS)[:cut])
     with pytest.raises(SplitMetaError, match=r"job\.splitmetainfo"):
+        read_splits(file)
+
+
+def test_nobody_waits_for_a_pipe_in_place_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "job.splitmetainfo"
+    os.mkfifo(file)
+    with pytest.raises(SplitMetaError, match="no plain file"):
         read_splits(file)
 
 
