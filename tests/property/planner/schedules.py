@@ -18,7 +18,7 @@ def instances(draw: st.DrawFn, stages_max: int = 9, tasks_max: int = 12) -> Inst
     stages: list[Stage] = []
     for at in range(draw(st.integers(1, stages_max))):
         parents = draw(st.sets(st.integers(0, at - 1), max_size=3)) if at else set()
-        tasks = draw(st.integers(0, tasks_max))
+        tasks = draw(st.integers(0, tasks_max) | st.sampled_from((0, 1, tasks_max)))
         alike = [parent for parent in sorted(parents) if stages[parent].tasks == tasks]
         single = frozenset(parent for parent in alike if draw(st.booleans()))
         demand = {

@@ -40,6 +40,14 @@ def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objec
     assert max(bounds.critical_path, bounds.work) <= bounds.best <= min(found.makespan, found.executed_makespan)
 
 
+@settings(max_examples=60, deadline=None)
+@given(instances(stages_max=5, tasks_max=130), st.sampled_from(Objective), st.integers(1, 150))
+def test_stages_of_more_tasks_than_rank_groups_keep_to_edges(made: Instance, objective: Objective, budget: int) -> None:
+    found = plan(made.dag, made.capacity, made.machines, budget, objective=objective, placements=True)
+    check(found, made.capacity, found.makespan)
+    check_ranks(found)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=40, deadline=None)
 @given(instances(), st.sampled_from(Objective))
