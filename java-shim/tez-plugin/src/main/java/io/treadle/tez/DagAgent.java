@@ -13,6 +13,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.tez.dag.app.dag.DAG;
 import org.apache.tez.dag.app.dag.DAGState;
+import org.apache.tez.dag.app.dag.Task;
 import org.apache.tez.dag.app.dag.TaskAttempt;
 import org.apache.tez.dag.app.dag.Vertex;
 import org.slf4j.Logger;
@@ -152,9 +153,7 @@ final class DagAgent implements Runnable {
         int[] changed = Arrays.equals(tasks, toldTasks) ? null : tasks;
         PlanListener.Reply reply = send(changed, ending, ended);
         if (reply.answer() == PlanListener.Answer.UNKNOWN) {
-          // Another ResourceManager, or another engine of it: tell from the start.
-          listener.plan(description.encode(), ASK_AGAIN_MS);
-          reply = send(tasks, ending, ended);
+          reply = tellFromTheStart(tasks, ending, ended);
         }
         if (reply.answer() == PlanListener.Answer.OK) {
           toldTasks = replan(reply.body()) ? null : tasks;
@@ -168,6 +167,24 @@ final class DagAgent implements Runnable {
       toldTasks = null;
       failures = Math.min(failures + 1, BACKOFF_MAX);
     } while (failures == 0 && !waiting.isEmpty());
+  }
+
+  /** Another ResourceManager answers, or another engine of it: it has to know of all tasks that have succeeded so far. */
+  private PlanListener.Reply tellFromTheStart(int[] tasks, List<Completion> ending, boolean ended)
+      throws IOException {
+    listener.plan(description.encode(), ASK_AGAIN_MS);
+    waiting.clear();
+    for (Vertex vertex : vertices) {
+      for (Task task : vertex.getTasks().values()) {
+        TaskAttempt attempt = task.getSuccessfulAttempt();
+        if (attempt != null) {
+          completed(attempt);
+        }
+      }
+    }
+    ending.clear();
+    waiting.drainTo(ending, REPORT_MAX);
+    return send(tasks, ending, ended);
   }
 
   /** Takes the new order that came with an answer, if one did; returns whether another one is followed now. */

@@ -19,6 +19,7 @@ import org.apache.tez.dag.api.oldrecords.TaskAttemptState;
 import org.apache.tez.dag.app.AppContext;
 import org.apache.tez.dag.app.dag.DAG;
 import org.apache.tez.dag.app.dag.DAGState;
+import org.apache.tez.dag.app.dag.Task;
 import org.apache.tez.dag.app.dag.TaskAttempt;
 import org.apache.tez.dag.app.dag.Vertex;
 import org.apache.tez.dag.app.dag.event.DAGEventSchedulerUpdate;
@@ -93,6 +94,20 @@ final class FakeDag implements EventHandler<TaskAttemptEventSchedule> {
   void end(DAGState state) {
     when(dag.getState()).thenReturn(state);
     when(dag.isComplete()).thenReturn(true);
+  }
+
+  /** Says that the first so many tasks of a vertex have succeeded. */
+  void succeeded(int vertex, int tasks) {
+    Map<TezTaskID, Task> found = new LinkedHashMap<>();
+    for (int i = 0; i < tasks; i++) {
+      TaskAttempt attempt = attempt(vertex, i);
+      Task task = mock(Task.class);
+      when(task.getSuccessfulAttempt()).thenReturn(attempt);
+      found.put(attempt.getTaskAttemptID().getTaskID(), task);
+    }
+    TezTaskID running = TezTaskID.getInstance(TezVertexID.getInstance(id, vertex), tasks);
+    found.put(running, mock(Task.class));
+    when(vertices.get(TezVertexID.getInstance(id, vertex)).getTasks()).thenReturn(found);
   }
 
   /** An attempt of a task. */

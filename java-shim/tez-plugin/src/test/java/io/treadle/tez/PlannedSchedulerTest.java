@@ -154,6 +154,35 @@ class PlannedSchedulerTest {
     assertTrue(Arrays.equals(refused, again));
   }
 
+  /** What an earlier listener was told is not lost, nor told twice. */
+  @Test
+  void whoeverTakesOverIsToldOfAllTasksThatHaveSucceeded() throws Exception {
+    PlannedScheduler scheduler = scheduler();
+    scheduleRoots(scheduler);
+    listener.planned(1, 2, 0, 3);
+    fake.awaitSent(3);
+    listener.reports.take();
+    fake.succeeded(0, 3);
+    fake.succeeded(1, 2);
+    listener.reporting(PlanListener.Answer.UNKNOWN);
+    scheduler.taskCompletedEx(fake.completed(1, 1));
+    assertEquals("1.1 ", ended(listener.reports.take()));
+    assertEquals("0.0 0.1 0.2 1.0 1.1 ", ended(listener.reports.take()));
+    assertEquals(2, listener.descriptions.size());
+  }
+
+  /** The ended tasks in a report. */
+  private static String ended(byte[] report) {
+    ByteBuffer said = ByteBuffer.wrap(report);
+    said.position(10 + 12 * said.getInt(6));
+    StringBuilder ended = new StringBuilder();
+    for (int left = said.getInt(); left > 0; left--) {
+      ended.append(said.getInt()).append('.').append(said.getInt()).append(' ');
+      said.position(said.position() + Completion.BYTES - 8);
+    }
+    return ended.toString();
+  }
+
   @Test
   void theLastReportSaysHowTheDagEnded() throws Exception {
     listener.planned(1, 2, 0, 3);

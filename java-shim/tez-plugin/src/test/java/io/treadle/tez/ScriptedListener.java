@@ -3,8 +3,6 @@ package io.treadle.tez;
 import io.treadle.plans.PlanListener;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.Queue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -16,7 +14,7 @@ final class ScriptedListener implements PlanListener {
   final BlockingQueue<byte[]> reports = new LinkedBlockingQueue<>();
   final BlockingQueue<byte[]> descriptions = new LinkedBlockingQueue<>();
   private final CountDownLatch answers = new CountDownLatch(1);
-  private final Deque<Answer> reportAnswers = new ArrayDeque<>();
+  private final Queue<Answer> reportAnswers = new ConcurrentLinkedQueue<>();
   private final Queue<byte[]> plans = new ConcurrentLinkedQueue<>();
   private Reply plan = new Reply(Answer.NO_PLAN, new byte[0]);
 
