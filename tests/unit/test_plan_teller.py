@@ -221,6 +221,19 @@ def test_keys_are_for_the_listener_until_the_attempt_ends() -> None:
     assert cluster.ask(DAG) is Status.BUSY, "of an attempt that is not known (yet)"
 
 
+def test_what_has_ended_between_snapshots_is_forgotten() -> None:
+    cluster = Cluster()
+    cluster.tell(attempt_keys(KEY))
+    cluster.ask(DAG)
+    cluster.tell(events.Snapshot(2), events.Names(TEXTS), application())
+    assert cluster.keys.find(ONE, 5) == KEY
+    assert cluster.desk.view(ONE) is not None
+    cluster.tell(events.Snapshot(3), events.Names(TEXTS))
+    assert cluster.keys.find(ONE, 5) is None
+    assert cluster.desk.view(ONE) is None
+    assert cluster.ask(DAG) is Status.BUSY, "as of an attempt that nobody has told of"
+
+
 def test_applications_of_other_types_are_left_alone() -> None:
     cluster = Cluster()
     cluster.tell(application(state=0))

@@ -57,6 +57,8 @@ class PlanTeller:
         self._queues: dict[int, str] = {}
         self._nodes: dict[int, Amounts] = {}
         self._applications: dict[int, _Application] = {}
+        self._before: set[Attempt] = set()
+        """Attempts that ran before a snapshot of which not all has come yet."""
         self._broken = False
         """Something went wrong; until the next snapshot nothing is told."""
 
@@ -77,6 +79,9 @@ class PlanTeller:
             self._follow(event)
         if frame.header.more:
             return ()
+        for attempt in self._before.difference(known.attempt for known in self._applications.values()):
+            self._part(attempt)
+        self._before.clear()
         rows: list[tuple[int, int, VertexView]] = []
         for index, application in self._applications.items():
             self._changes(index, application, frame.header.rm_time_ms, rows)
@@ -103,6 +108,7 @@ class PlanTeller:
         match event:
             case events.Snapshot():
                 self._names, self._queues, self._nodes = [], {}, {}
+                self._before |= {known.attempt for known in self._applications.values()}
                 self._applications = {}
             case events.Names():
                 self._names += event.texts
@@ -140,9 +146,7 @@ class PlanTeller:
             if event.state[row] == ApplicationState.GONE:
                 gone = self._applications.pop(index, None)
                 if gone is not None:
-                    self._desk.part(gone.attempt)
-                    self._stages.part(gone.attempt)
-                    self._keys.forget(gone.attempt)
+                    self._part(gone.attempt)
                 continue
             type_ = self._names[event.type_name[row]].upper()
             if type_ not in TYPES:
@@ -159,6 +163,12 @@ class PlanTeller:
                 continue
             user, queue = self._names[event.user_name[row]], self._queues.get(int(event.queue[row]), "")
             self._desk.meet(known.attempt, recurrence_key(user, queue, type_, ""))
+
+    def _part(self, attempt: Attempt) -> None:
+        """Forget an attempt that has ended."""
+        self._desk.part(attempt)
+        self._stages.part(attempt)
+        self._keys.forget(attempt)
 
     def _follow_requests(self, event: events.Requests) -> None:
         for row in np.flatnonzero(np.isin(event.application, list(self._applications))).tolist():
