@@ -99,7 +99,7 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
     placements = run.plot is not None
     if algorithm == "cpsat":
-        return cpsat.solve(*where, run.budget_ms, run.workers)
+        return cpsat.solve(*where, run.budget_ms, run.workers, placements=placements)
     if algorithm in baselines.NAMES:
         return baselines.baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
     options = Options(paper=True) if algorithm == "graphene-paper" else run.options

@@ -18,7 +18,15 @@ from treadle.planner.workspace import Workspace
 INTERVALS_MAX: Final = 5000
 
 
-def solve(dag: Dag, capacity: Mapping[str, float], machines: int, milliseconds: int, workers: int = 1) -> Plan:
+def solve(
+    dag: Dag,
+    capacity: Mapping[str, float],
+    machines: int,
+    milliseconds: int,
+    workers: int = 1,
+    *,
+    placements: bool = False,
+) -> Plan:
     """Return the best plan that CP-SAT finds in a time; the makespan is of the schedule in one pool.
 
     Where there is more than one machine, that schedule may need a task to be split between machines; then the makespan
@@ -52,14 +60,15 @@ def solve(dag: Dag, capacity: Mapping[str, float], machines: int, milliseconds: 
     low = np.array([solver.value(start) for start in starts], np.int64)
     for s in range(len(problem.tasks)):  # alike tasks may have been given any order
         low[problem.group_at[s] : problem.group_at[s + 1]].sort()
-    return _finished(dag, problem, low, int(solver.value(end)), int(np.ceil(solver.best_objective_bound - 1e-6)))
+    proved = int(np.ceil(solver.best_objective_bound - 1e-6))
+    return _finished(dag, problem, low, int(solver.value(end)), proved, placements=placements)
 
 
 def _model(model: Any, problem: Problem) -> tuple[list[Any], Any]:
-    """Add an interval for each task, barriers and resources; return the starts and the makespan."""
+    """Add an interval for each task, edges and resources; return the starts and the makespan."""
     horizon = int((problem.tasks * problem.duration).sum())
     end = model.new_int_var(0, horizon, "end")
-    starts: list[Any] = []
+    starts: list[list[Any]] = []
     intervals: list[list[Any]] = []
     ends: list[Any] = []
     for s, (count, length) in enumerate(zip(problem.tasks.tolist(), problem.duration.tolist(), strict=True)):
@@ -69,23 +78,35 @@ def _model(model: Any, problem: Problem) -> tuple[list[Any], Any]:
         for start in mine:
             model.add(ended >= start + length)
         for e in range(problem.before_at[s], problem.before_at[s + 1]):
-            for start in mine or [ended]:
-                model.add(start >= ends[problem.before[e]])
+            before = problem.before[e]
+            if problem.before_single[e]:
+                for start, other in zip(mine, starts[before], strict=True):
+                    model.add(start >= other + int(problem.duration[before]))
+            else:
+                for start in mine or [ended]:
+                    model.add(start >= ends[before])
         model.add(end >= ended)
-        starts.extend(mine)
+        starts.append(mine)
         ends.append(ended)
     for r in range(len(problem.capacity)):
         using = [s for s in range(len(problem.tasks)) if problem.demand[s, r] > 0]
         boxes = [interval for s in using for interval in intervals[s]]
         demands = [int(problem.demand[s, r]) for s in using for _ in intervals[s]]
         model.add_cumulative(boxes, demands, int(problem.capacity[r]) * problem.machines)
-    return starts, end
+    return [start for mine in starts for start in mine], end
 
 
-def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int) -> Plan:
+def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int, *, placements: bool) -> Plan:
     work = Workspace(problem)
+    rows = np.zeros((0, 5), np.int64)
     if problem.machines > 1:
         length = work.follow(low)
+        if placements:
+            rows = work.recorded(lambda: work.follow(low))
+    elif placements:
+        stages = np.repeat(np.arange(len(problem.tasks)), problem.tasks)
+        ones = np.ones(len(low), np.int64)
+        rows = np.column_stack((low, stages, 0 * ones, ones, ones))
     bounds = structure(problem).bounds
     bounds = LowerBounds(bounds.critical_path, bounds.work, max(bounds.best, proved))
-    return finish(dag, work, "cpsat", Ranking(low, low, length, (), np.zeros((0, 5), np.int64)), bounds, 1)
+    return finish(dag, work, "cpsat", Ranking(low, low, length, (), rows), bounds, 1)
