@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
+from math import inf, isfinite
 from pathlib import Path
 
 from treadle.dag.dag import Dag, DagError, Stage, ordered
@@ -46,9 +47,12 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[float, ...]]:
                 raise DagError(f"{path}: no column {missing[0]}; the columns are {', '.join(columns)}")
             for row in reader:
                 try:
-                    yield tuple(float(row[column]) for column in columns)
+                    values = tuple(float(row[column]) for column in columns)
                 except (TypeError, ValueError):
-                    raise DagError(f"{path}:{reader.line_num}: not all numbers; give one for each column") from None
+                    values = (inf,)
+                if not all(map(isfinite, values)):
+                    raise DagError(f"{path}:{reader.line_num}: not all numbers; give one for each column")
+                yield values
     except OSError as error:
         raise DagError(f"{path}: {error.strerror}; give a folder with edges.csv and profiles.csv") from None
     except UnicodeDecodeError:

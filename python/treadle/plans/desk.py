@@ -294,9 +294,10 @@ def _progress(record: _Record) -> dict[int, Progress]:
     """Return how far vertices are; a task that runs counts as one that has not started, as nobody reports it."""
     found = {}
     for vertex in record.request.vertices:
-        tasks, seen = record.tasks.get(vertex.id, vertex.tasks), record.durations.get(vertex.id, DurationSketch())
-        ended = seen.count if tasks < 0 else min(seen.count, tasks)
-        found[vertex.id] = Progress(tasks, ended, ended, round(seen.mean_ms * ended) if ended else 0, 0)
+        tasks, seen = record.tasks.get(vertex.id, vertex.tasks), record.durations.get(vertex.id)
+        count = 0 if seen is None else seen.count
+        ended = count if tasks < 0 else min(count, tasks)
+        found[vertex.id] = Progress(tasks, ended, ended, 0 if seen is None else round(seen.mean_ms * ended), 0)
     return found
 
 

@@ -64,6 +64,15 @@ def test_queries_have_their_stages_and_edges() -> None:
         tpch.read_dags(DATA / "tpch", {"cpu": 1.0}, size_gb=7, max_cores=50)
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "", "many"])
+def test_what_is_no_number_in_measured_queries_is_told(tmp_path: Path, number: str) -> None:
+    (tmp_path / "edges.csv").write_text("query,stage,child\n1,0,1\n")
+    profiles = "query,size_gb,max_cores,stage,tasks,mean_runtime_ms\n"
+    (tmp_path / "profiles.csv").write_text(f"{profiles}1,2,50,0,4,100\n1,2,50,1,{number},100\n")
+    with pytest.raises(DagError, match=r"profiles\.csv:3: not all numbers; give one for each column"):
+        tpch.read_dags(tmp_path, {"cpu": 1.0}, size_gb=2, max_cores=50)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
