@@ -31,7 +31,7 @@ policy:
 profiles:
   store: {store}
 """
-LETTERS = iter("abc")
+LETTERS = iter("abcdef")
 KNOWN = re.compile("[12] of [12] jobs by earlier runs")
 """What the status says of jobs that run. Of two one may have ended before the other's master asks for its first map."""
 PREEMPTED = re.compile("Preempting attempt_[0-9_a-z]+")
@@ -158,11 +158,15 @@ def test_words_of_files_of_unequal_sizes_are_counted_and_pilots_take_their_sizes
     words, counted = tmp_path / "words", tmp_path / "counted"
     sizes = skewed_sizes(8, 16 << 20, 3)
     written = write_words(words, sizes, 3)
-    job = learning.submit(WordCount("word count", "bob", words, counted, 1))
+    job = learning.submit(WordCount(f"word count {next(LETTERS)}", "bob", words, counted, 1))
+
+    def sampled() -> Sample | None:
+        found = learning.sample(job)
+        return found if found is not None and found.pilots > 0 else None
+
+    found = learning.cluster.wait_for("pilots", sampled, 120)
+    assert (found.width, found.pilots) == (8, 4), "a map a file"
     assert learning.wait(job) == "SUCCEEDED"
     assert sum(read_counts(counted).values()) == written
-    found = learning.sample(job)
-    assert found is not None
-    assert (found.width, found.pilots) == (8, 4), "a map a file"
     wait_settled(learning.cluster)
     assert_no_reduce_preempted(learning)
