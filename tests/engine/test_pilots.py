@@ -15,6 +15,7 @@ from treadle.proposals import Proposals
 MAP, FAILED_MAP, REDUCE = 20, 5, 10
 STARTED, ENDED = ContainerEvent.ALLOCATED, ContainerEvent.COMPLETED
 FAILED, LOST = 1, -100
+RELEASED, PREEMPTED, KILLED_BY_AM = LOST, -102, -105
 FIXED = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False}
 
 
@@ -167,8 +168,8 @@ def test_pilots_that_turn_out_to_have_failed_when_the_gate_is_open_say_nothing()
     assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == -1
 
 
-@pytest.mark.parametrize("status", [FAILED, LOST])
-def test_pilots_that_fail_are_replaced(status: int) -> None:
+@pytest.mark.parametrize("status", [FAILED, LOST, PREEMPTED, KILLED_BY_AM])
+def test_pilots_that_do_not_end_well_are_replaced(status: int) -> None:
     bench = Bench()
     bench.job(40)
     for _ in range(5):
@@ -177,6 +178,24 @@ def test_pilots_that_fail_are_replaced(status: int) -> None:
     assert len(bench.begun()) == 4
     bench.end(4)
     assert len(bench.begun()) == 16
+
+
+@pytest.mark.parametrize("status", [PREEMPTED, KILLED_BY_AM])
+def test_what_was_preempted_or_killed_hides_no_failure(status: int) -> None:
+    bench = Bench(slots=8)
+    app = bench.job(40)
+    bench.begun()
+    bench.end(4, status)  # these are asked for again as they were
+    assert bench.begun() == [(app, MAP)] * 4
+    bench.now_ms += 2000
+    bench.end(4)  # with status 0, as a map ends that reports its failure
+    bench.ask(app, 2, 4, FAILED_MAP)
+    assert bench.begun() == [(app, FAILED_MAP)] * 4, "and no other: the gate is closed"
+    bench.now_ms += 60_000
+    bench.end(4)
+    bench.begun()
+    assert bench.engine._cluster is not None
+    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == 60_000
 
 
 def test_a_pilot_that_hangs_is_replaced_and_in_the_end_nothing_is_held() -> None:
@@ -284,6 +303,17 @@ def test_tez_is_sampled_by_its_first_vertex_where_that_is_allowed() -> None:
     assert bench.begun() == [(app, 5)] * 4
     bench.end(4)
     assert sorted(bench.begun()) == [(app, 5)] * 36 + [(app, 8)] * 10
+
+
+def test_containers_that_tez_gives_back_have_done_their_task() -> None:
+    bench = Bench(tez=True)
+    app = bench.job(40, kind="TEZ", priority=5)
+    assert bench.begun() == [(app, 5)] * 4
+    bench.now_ms += 9000
+    bench.end(4, RELEASED)
+    assert bench.begun() == [(app, 5)] * 36
+    assert bench.engine._cluster is not None
+    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == 9000
 
 
 def test_what_was_told_well_enough_needs_no_pilots() -> None:

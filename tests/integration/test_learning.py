@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 POLICY = """
 policy:
-  gate: {{kind: pilots, ratio: fixed, ratio_percent: 50, work_conserving: false}}
+  gate: {{kind: pilots, ratio: fixed, ratio_percent: 50, work_conserving: false, tez: true}}
   order: {{kind: mlfq, size: whole}}
   estimate: {{kind: combined}}
 profiles:
@@ -34,6 +34,7 @@ profiles:
 LETTERS = iter("abcdef")
 KNOWN = re.compile("[12] of [12] jobs by earlier runs")
 """What the status says of jobs that run. Of two one may have ended before the other's master asks for its first map."""
+TEZ_SLEEP = "org.apache.tez.mapreduce.examples.MRRSleepJob"
 PREEMPTED = re.compile("Preempting attempt_[0-9_a-z]+")
 
 
@@ -170,3 +171,28 @@ def test_words_of_files_of_unequal_sizes_are_counted_and_pilots_take_their_sizes
     assert sum(read_counts(counted).values()) == written
     wait_settled(learning.cluster)
     assert_no_reduce_preempted(learning)
+
+
+def test_tez_is_sampled_where_it_does_not_reuse_containers(learning: Learning) -> None:
+    cluster = learning.cluster
+    wanted = {"tez.am.container.reuse.enabled": "false", "tez.application.tags": "sampled-tez"}
+    options = [f"-D{key}={value}" for key, value in wanted.items()]
+    sizes = ["-m", "8", "-r", "1", "-mt", "3000", "-rt", "100"]
+    client = cluster.submit(cluster.java(TEZ_SLEEP, *options, *sizes), cluster.layout.logs / "client-tez.log")
+
+    def known() -> str:
+        return next((str(app["id"]) for app in cluster.rm.applications(applicationTags="sampled-tez")), "")
+
+    job = str(cluster.wait_for("the application of Tez", known, 120))
+
+    def opened() -> Sample | None:
+        found = learning.sample(job)
+        return found if found is not None and found.sampling == Sampling.OPEN else None
+
+    sample = cluster.wait_for("the open gate", opened, 240)
+    assert (sample.width, sample.pilots) == (8, 4)
+    assert sample.ended == 4, "containers that Tez gives back have done their task"
+    assert sample.mean_ms > 3_000, "it sleeps so long, and its JVM starts"
+    assert learning.wait(job) == "SUCCEEDED"
+    assert client.wait(timeout=60) == 0
+    wait_settled(cluster)

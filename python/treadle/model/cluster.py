@@ -147,7 +147,7 @@ class Cluster:
                 return
             case events.Containers():
                 self._check_width(event.capability)
-                self.tasks.apply(event, self.apps)
+                self.tasks.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
                 return
             case events.TaskInputs() | events.StageInputs() | events.Samples():
                 self._apply_samples(event)

@@ -171,7 +171,7 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
         am=flag,
         capability=np.zeros((1, tasks.amounts.shape[1]), np.int64),
     )
-    tasks.apply(step, apps)  # makes their group if there is none
+    tasks.apply(step, apps, -1)  # makes their group if there is none
     group = tasks.index.find(app, priority)
     tasks.at["ended"][group] += ended - 1
     tasks.at["ended_ms"][group] += round((ended - 1) * mean_ms)

@@ -63,8 +63,11 @@ class TaskTable(Table):
         self._next = np.zeros(1, np.int64)
         self._next_task = np.zeros(1, np.int64)
 
-    def apply(self, event: events.Containers, apps: ApplicationTable) -> None:
-        """Take steps in the lives of containers, in order. Steps of applications that are gone mean nothing."""
+    def apply(self, event: events.Containers, apps: ApplicationTable, mapreduce: int) -> None:
+        """Take steps in the lives of containers, in order. Steps of applications that are gone mean nothing.
+
+        ``mapreduce`` is the name of the applications' type by which it is told how containers end, -1 if there is none.
+        """
         more = len(event.application)
         apps.cover(np.maximum(event.application, 0), "application")
         groups = more
@@ -96,6 +99,7 @@ class TaskTable(Table):
             own(event.exit_status),
             own(event.am),
             own(event.capability),
+            mapreduce,
         )
         self.size = int(self._next[0])
 

@@ -19,9 +19,15 @@ RUNS_PILOTS: Final = 1
 COMPLETED: Final = 3
 RESIZED: Final = 4
 GONE: Final = 0
+UNKNOWN: Final = 0
+"""`treadle.model.applications.Sampling.UNKNOWN`, as kernels take it."""
+
+# YARN's exit statuses of containers.
 SUCCESS: Final = 0
+RELEASED: Final = -100
+"""Given back by its application, or lost with its node."""
+PREEMPTED: Final = -102
 KILLED_BY_AM: Final = -105
-"""YARN's exit status of a container that its application gave back."""
 
 
 @inner
@@ -143,6 +149,20 @@ def is_of_stage(stage: int, priority: int) -> bool:
     return (priority + 2) // 3 == stage
 
 
+@inner
+def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> bool:
+    """Say whether a container has done its task.
+
+    A MapReduce master kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
+    long a task takes. Others give back containers that are done. Where the gate samples them a container has one task.
+    """
+    if exit_status == SUCCESS:
+        return True
+    if apps[app].type == mapreduce:
+        return False
+    return bool(exit_status == KILLED_BY_AM or (exit_status == RELEASED and apps[app].sampling != UNKNOWN))
+
+
 @kernel
 def apply_containers(
     apps: Records,
@@ -164,8 +184,9 @@ def apply_containers(
     exit_status: I32,
     am: U8,
     capability: I64,
+    mapreduce: int,
 ) -> None:
-    """Take steps in the lives of containers, in order."""
+    """Take steps in the lives of containers, in order; ``mapreduce`` is the name of that type of applications."""
     for i in range(len(container)):
         app = application[i]
         if app < 0 or am[i] or apps[app].state == GONE:
@@ -185,7 +206,7 @@ def apply_containers(
             continue
         group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
         task = remove(task_index, key)
-        well = exit_status[i] == SUCCESS or exit_status[i] == KILLED_BY_AM
+        well = ended_well(apps, app, exit_status[i], mapreduce)
         duration_ms = max(time_ms[i] - created_ms[i], 0)
         if task >= 0:
             if tasks[task].pilot:
@@ -197,7 +218,9 @@ def apply_containers(
                     note_input(apps, app, duration_ms, tasks[task].input_bytes)
             end_task(groups, amounts, tasks, task)
             give_back(free_tasks, task)
-        if task >= 0 and not well and priority[i] in (MAP, OPPORTUNISTIC_MAP):
+        # what was preempted or killed is no failure, after which a map is asked for again
+        failed = not well and exit_status[i] != PREEMPTED and exit_status[i] != KILLED_BY_AM
+        if task >= 0 and failed and priority[i] in (MAP, OPPORTUNISTIC_MAP):
             apps[app].ended_badly += 1
         if well:
             groups[group].ended += 1
