@@ -129,7 +129,9 @@ def import_(
     history_server: Annotated[
         str | None, typer.Option(help="A MapReduce JobHistoryServer to ask, http://HOST:19888.")
     ] = None,
-    since_days: Annotated[float, typer.Option(min=0, help="Ask it for jobs that ended in so many days.")] = 7.0,
+    since_days: Annotated[
+        float, typer.Option(min=0, max=36_500, help="Ask it for jobs that ended in so many days.")
+    ] = 7.0,
     jobs_max: Annotated[int, typer.Option(min=1, help="Ask it for so many jobs, the latest.")] = 1000,
     as_json: JsonOption = False,
 ) -> None:
@@ -143,9 +145,13 @@ def import_(
     from treadle.profiles.importers.sources import find_sources
 
     console = Console(stderr=True)
+
+    def tell(text: str) -> None:
+        console.print(_printable(text), style="red", markup=False, highlight=False)
+
     now_ms = int(time.time() * 1000)
     with _opened(store) as opened, _progress(console) as track:
-        importing = Import(opened, now_ms, lambda text: console.print(text, style="red", markup=False, highlight=False))
+        importing = Import(opened, now_ms, tell)
         sources = list(find_sources(paths or []))
         importing.take(track(sources))
         if history_server is not None:
@@ -283,8 +289,11 @@ def _cells(*texts: str) -> list[Any]:
 
 
 def _visible(text: str) -> str:
-    cut = text if len(text) <= 120 else f"{text[:119]}…"
-    return "".join(character if character.isprintable() else " " for character in cut)
+    return _printable(text if len(text) <= 120 else f"{text[:119]}…")
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _print(table: Any) -> None:

@@ -92,6 +92,9 @@ def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["list", "--store", ""], "--store FILE"),
         (["import"], "name files or folders"),
         (["import", "--history-server", "ftp://x"], "write it as http"),
+        (["import", "--history-server", "http://[::1"], "write it as http"),
+        (["import", "--history-server", "http://x", "--since-days", "inf"], "--since-days"),
+        (["import", "--history-server", "http://x", "--since-days", "nan"], "--since-days"),
         (["forget"], "say which profiles"),
         (["forget", "--all", "--user", "x"], "say which profiles"),
     ],
@@ -107,6 +110,14 @@ def test_names_cannot_command_the_terminal(store_file: Path, capsys: pytest.Capt
     assert run(["profiles", "list"]) == 0
     said = capsys.readouterr().out
     assert "[red]x" in said
+    assert "\x1b" not in said
+
+
+def test_names_of_files_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "\x1b[2Jx.jhist").write_text("hello")
+    assert run(["profiles", "import", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "[2Jx.jhist: begins with" in " ".join(said.split())
     assert "\x1b" not in said
 
 

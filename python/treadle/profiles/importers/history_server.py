@@ -52,7 +52,10 @@ class HistoryServer:
         Raises:
             UserError: it is none.
         """
-        parts = urlsplit(address if "://" in address else f"http://{address}")
+        try:
+            parts = urlsplit(address if "://" in address else f"http://{address}")
+        except ValueError:
+            parts = urlsplit("")
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise UserError(f"--history-server {address}: write it as http://HOST:19888")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

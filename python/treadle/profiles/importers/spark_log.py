@@ -98,7 +98,7 @@ class _Frames(io.RawIOBase):
             try:
                 self._content = self._frame.decompress(part)
             except self._error as error:
-                raise BrokenHistoryError(f"{self._stream.name}: {error}") from error
+                raise BrokenHistoryError(f"{Path(self._stream.name).name}: {error}") from error
             self._left = self._frame.unused_data
             if self._frame.eof:
                 self._frame = None
