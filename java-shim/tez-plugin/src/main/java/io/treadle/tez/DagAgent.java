@@ -209,7 +209,9 @@ final class DagAgent implements Runnable {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * Completion.BYTES);
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(description.dag());
-    out.writeByte(!ended ? RUNNING : dag.getState() == DAGState.SUCCEEDED ? SUCCEEDED : ENDED);
+    // Whoever hears of the end takes it that all has been told.
+    boolean last = ended && waiting.isEmpty();
+    out.writeByte(!last ? RUNNING : dag.getState() == DAGState.SUCCEEDED ? SUCCEEDED : ENDED);
     out.writeByte(order.isPlanned() ? 1 : 0);
     out.writeInt(tasks == null ? 0 : tasks.length);
     for (int i = 0; tasks != null && i < tasks.length; i++) {
