@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from treadle.dag.dag import Dag, Stage
 from treadle.reproduce.slearn import run_scheme
 from treadle.reproduce.slearn_model import Model
-from treadle.reproduce.slearn_schemes import DAG_SCHEMES, SCHEMES, Scheme, slearn
+from treadle.reproduce.slearn_schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
 from treadle.reproduce.slearn_trace import Trace
 from treadle.simulator.frames import Told
 from treadle.workload.job import Framework, Job, arranged
@@ -81,12 +82,40 @@ def test_las_goes_by_what_jobs_have_had() -> None:
     assert completions_s(trace_of(jobs), BY_NAME["las"], 1)[2] == 199.0
 
 
+def ours(**gate: float) -> Scheme:
+    """Return ours with other settings of its gate."""
+    scheme = combined()
+    kind, settings = scheme.parts["gate"]
+    return replace(scheme, parts=scheme.parts | {"gate": (kind, settings | gate)})
+
+
 def test_a_job_that_history_settles_needs_no_pilots() -> None:
     jobs = [(0, [100] * 2), (0, [100] * 2), (1, [10] * 4), (1, [400] * 40)]
-    sampled = completions_s(trace_of(jobs, certain=[False] * 3 + [True]), BY_NAME["combined"], 4)
-    settled = completions_s(trace_of(jobs, certain=[False] * 2 + [True] * 2), BY_NAME["combined"], 4)
+    settling = ours(history_part=0.0, settled_part=1.0)
+    sampled = completions_s(trace_of(jobs, certain=[False] * 3 + [True]), settling, 4)
+    settled = completions_s(trace_of(jobs, certain=[False] * 2 + [True] * 2), settling, 4)
     assert sampled[2] == 139.0  # its pilot from 100 to 110 while the large job takes the other machines
     assert settled[2] == 119.0
+
+
+def test_history_lets_tasks_run_beside_the_pilot() -> None:
+    # The large job has all four machines until 1000. Then the small one, of the first level, has its pilot and what
+    # history lets it have beside it; one machine goes to the large one's level, whose turn it is after the pilot.
+    known = trace_of([(0, [1000] * 40), (1, [100] * 4)], certain=[True] * 2)
+    small_s = {part: completions_s(known, ours(history_part=part), 4)[1] for part in (0.0, 0.25, 0.5, 1.0)}
+    assert small_s == {0.0: 1399.0, 0.25: 1399.0, 0.5: 1199.0, 1.0: 1199.0}
+
+
+def test_a_history_that_is_not_sure_gives_a_level_as_low_as_the_job_may_be() -> None:
+    # At 100 four machines are free. The first job, of 4,000 s, may be of any size and waits for its pilot at the last
+    # level: the second one, whose 3,600 s are known, comes before its other tasks.
+    jobs = [(0, [100] * 2), (0, [100] * 2), (1, [1000] * 4), (2, [300] * 12)]
+    sure, unsure = ([True, True, first, True] for first in (True, False))
+    by_sure, by_unsure = (
+        completions_s(trace_of(jobs, certain=each), ours(history_part=1.0), 4) for each in (sure, unsure)
+    )
+    assert by_unsure[2] > by_sure[2]
+    assert by_unsure[3] < by_sure[3]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +131,25 @@ def test_engine_and_model_agree(scheme: Scheme) -> None:
     by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
     assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
     assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01
+
+
+def test_engine_and_model_agree_on_what_history_lets_run_beside_pilots() -> None:
+    generator = np.random.default_rng(4)
+    jobs: list[tuple[int, list[int]]] = []
+    told_ms: list[int] = []
+    for number in range(60):
+        width = int(generator.choice([2, 6, 30]))
+        jobs.append((60 * number, generator.integers(1, 10 ** int(generator.integers(1, 5)), width).tolist()))
+        told_ms.append(int(1000 * np.mean(jobs[-1][1]) * 10.0 ** generator.uniform(-1.0, 1.0)))
+    trace = trace_of(jobs, told_ms, certain=(generator.random(60) < 0.8).tolist())
+    done = {}
+    for part in (0.0, 0.2, 0.5):
+        scheme = ours(history_part=part)
+        by_engine, done[part] = run_scheme(trace, scheme, 10)[0], Model(trace, scheme, 10).run()
+        assert done[part].mean() == pytest.approx(by_engine.mean(), rel=0.02)
+        assert np.median(np.abs(done[part] / by_engine - 1.0)) < 0.01
+    assert not np.allclose(done[0.2], done[0.0], rtol=0.01)
+    assert not np.allclose(done[0.5], done[0.2], rtol=0.01)
 
 
 def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], told_ms: Sequence[int]) -> Trace:

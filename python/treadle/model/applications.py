@@ -54,6 +54,7 @@ APPLICATION: Final = np.dtype(
         ("first_told", "i4"),  # the first of its keys in the table of what was told of tasks
         ("blacklisted", "i4"),  # how many names it does not want
         ("sampling", "i4"),  # a `Sampling`
+        ("sampling_level", "i4"),  # the level of a job whose pilots have not ended, by history; -1: as without
         ("sampled_stage", "i4"),  # 0: a MapReduce job's maps; else three of Tez's priorities, up to three times this
         ("width", "i4"),  # tasks of the stage that is sampled, the most that were known of
         ("pilots", "i4"),  # how many tasks are to be sampled
@@ -71,7 +72,14 @@ APPLICATION: Final = np.dtype(
 )
 
 
-_DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_told": -1, "queue": -1, "pilot_mean_ms": -1}
+_DEFAULTS: Final = {
+    "first_row": -1,
+    "first_group": -1,
+    "first_told": -1,
+    "queue": -1,
+    "pilot_mean_ms": -1,
+    "sampling_level": -1,
+}
 
 
 class Sampling(IntEnum):

@@ -12,6 +12,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel import sampling as kernel
+from treadle.policy.kernel.credit import Credit
 from treadle.policy.kernel.history import Trust
 from treadle.policy.kernel.masters import hold_masters, let_masters_start
 from treadle.policy.kernel.work import add_up_nodes
@@ -54,6 +55,13 @@ class PilotsParameters(Parameters):
         description="Nor is one whose level history settles (order: mlfq): so much of its size's 90 % interval, by "
         "logarithms, lies in one level, or not above that of pilots; 0: all are.",
     )
+    history_part: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="While pilots run, a job has up to this part of the cluster at the level of the upper end of its "
+        "size's 90 % interval by history (order: mlfq); 0: its pilots alone.",
+    )
     masters_starting: int = Field(
         default=0,
         ge=0,
@@ -89,13 +97,15 @@ class PilotsGate:
         self._parameters = parameters
         self.due_ms = NEVER
         fixed = parameters.ratio == "fixed"
-        self._trust = Trust(parameters.trusted_deviation, 0.0, np.zeros(0), 0)
+        self.know_levels(np.zeros(0), 0)
         self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Take the order's levels, which say what history must settle."""
         deviations = Z90 * self._parameters.settled_part if len(thresholds_ms) else 0.0
         self._trust = Trust(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
+        part = self._parameters.history_part if len(thresholds_ms) else 0.0
+        self._credit = Credit(part, Z90, thresholds_ms, sampling_level, np.zeros(0))
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back what is to wait for pilots, and let everything else through."""
@@ -108,9 +118,10 @@ class PilotsGate:
         count = kernel.find_new(view, size, mapreduce, tez, chosen.thin_limit, self._trust, new)
         percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
         kernel.begin_sampling(view, new[:count], percents, now_ms)
-        self.due_ms = int(
-            kernel.hold_back(view, rows, size, now_ms, mapreduce, chosen.pilot_timeout_ms, chosen.hold_timeout_ms)
-        )
+        credit = self._credit._replace(totals=np.zeros(len(view.counted)))
+        add_up_nodes(view, credit.totals)
+        timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
+        self.due_ms = int(kernel.hold_back(view, rows, size, now_ms, mapreduce, *timeouts_ms, credit))
         if chosen.masters_starting > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
 

@@ -85,6 +85,10 @@ class Jobs:
         """Return where each application stands with the gate, a `treadle.model.applications.Sampling`."""
         return np.ascontiguousarray(self._view.apps["sampling"])
 
+    def sampling_level(self) -> I32:
+        """Return the level of each application whose pilots have not ended, by history; -1: as without history."""
+        return np.ascontiguousarray(self._view.apps["sampling_level"])
+
     def pilots_part(self) -> F64:
         """Return what part of its tasks an application may run now: of one whose pilots have not ended, its pilots."""
         apps = self._view.apps

@@ -61,4 +61,6 @@ class MlfqOrder:
         key[:] = np.searchsorted(self.thresholds_ms, size_ms)
         sampling = jobs.sampling()
         key[sampling == Sampling.THIN] = 0
-        key[sampling == Sampling.RUNS_PILOTS] = self.sampling_level
+        level = jobs.sampling_level()
+        runs_pilots = sampling == Sampling.RUNS_PILOTS
+        key[runs_pilots] = np.where(level < 0, self.sampling_level, level)[runs_pilots]

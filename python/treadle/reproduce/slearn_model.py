@@ -7,7 +7,7 @@ begins the moment that a slot is free; the engine decides at the next tenth of a
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import exp
 from typing import Any, Final
@@ -45,6 +45,12 @@ class _Job:
     pilots: int = 0
     percent: float = 0.0
     held: bool = False
+    allowed: int = 0
+    """How many tasks may begin while it is held back: its pilots, and what it has on history's word."""
+    history_level: int = -1
+    """Its level by the upper end of history's interval; -1: history says nothing, or has no say."""
+    pilots_since_ms: list[float] = field(default_factory=list)
+    """When each pilot began."""
     begun: int = 0
     ended: int = 0
     pilots_ended: int = 0
@@ -53,8 +59,8 @@ class _Job:
     since_ms: float = 0.0
 
     def startable(self) -> bool:
-        """Say whether a task may begin: of a job that is held back only a pilot."""
-        return self.begun < (self.pilots if self.held else self.may_begin)
+        """Say whether a task may begin: of a job that is held back only a pilot, or one that history vouches for."""
+        return self.begun < (self.allowed if self.held else self.may_begin)
 
     def size_ms(self, first_ms: float, deviations: float = 0.0) -> float:
         """Return its size by history, each stage so many deviations larger; ``first_ms`` is the first stage's task."""
@@ -79,6 +85,8 @@ class Model:
         self._thin_limit = settings.get("thin_limit", THIN_LIMIT) if gate is not None else 0
         self._trusted = settings.get("trusted_deviation", 0.0)
         self._deviations = Z90 * settings.get("settled_part", 0.0)
+        self._history_part = settings.get("history_part", 0.0)
+        self._nodes = nodes
         fixed = settings.get("ratio") == "fixed"
         self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
         self._goes_by_told = scheme.parts.get("estimate") == "told"
@@ -128,8 +136,12 @@ class Model:
         elif self._sampled and not self._trusts(job):
             job.held, job.level = True, SAMPLING_LEVEL
             job.percent = self._ratio.next_percent()
-            job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
+            job.allowed = job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
             self._held[job.number] = job
+            if self._history_part and job.told_ms:
+                high_ms = job.told_ms[0] * exp(Z90 * job.deviations_ms[0] / job.told_ms[0])
+                job.history_level = bisect_left(_THRESHOLDS_MS, job.size_ms(high_ms, Z90))
+                job.level = min(SAMPLING_LEVEL, job.history_level)
         elif not (self._by_arrival or self._by_attained):
             job.level = bisect_left(_THRESHOLDS_MS, job.size_ms(job.told_ms[0]))
         heappush(self._waiting[job.level], job.number)
@@ -176,11 +188,25 @@ class Model:
         job.held = False
         del self._held[job.number]
         first_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
-        told_ms = job.told_ms[0] if job.told_ms else first_ms
-        if self._goes_by_told:
-            first_ms = told_ms
-        size_ms = job.size_ms(0.0) * (first_ms / told_ms) + first_ms * job.widths[0]  # SLearn-DAG's scaling
-        self._move(job, bisect_left(_THRESHOLDS_MS, size_ms))
+        self._move(job, self._level(job, job.told_ms[0] if self._goes_by_told else first_ms))
+
+    @staticmethod
+    def _level(job: _Job, first_ms: float) -> int:
+        """Return the level of a job if its first stage's tasks take so long; later ones by SLearn-DAG's scaling."""
+        scale = first_ms / job.told_ms[0] if job.told_ms else 1.0
+        return bisect_left(_THRESHOLDS_MS, job.size_ms(0.0) * scale + first_ms * job.widths[0])
+
+    def _vouch(self, job: _Job) -> None:
+        """Put a job whose pilots run where history does, or below if they run for longer than that."""
+        ran_ms = sum(
+            min(self._now_ms - since_ms, duration_ms)
+            for since_ms, duration_ms in zip(job.pilots_since_ms, job.durations_ms, strict=False)
+        )
+        level = max(job.history_level, self._level(job, ran_ms / job.pilots))
+        if job.begun < job.pilots:
+            level = min(level, SAMPLING_LEVEL)
+        if level != job.level:
+            self._move(job, level)
 
     def _move(self, job: _Job, level: int) -> None:
         if level == job.level and not job.pilots:
@@ -200,6 +226,9 @@ class Model:
             for job in self._busy.values():  # the others' level has not changed
                 self._attain(job)
                 self._move(job, bisect_left(_THRESHOLDS_MS, job.attained_ms))
+        for job in self._held.values():
+            if job.history_level >= 0:
+                self._vouch(job)
         while self._free:
             first = self._next()
             if first is None:
@@ -223,9 +252,16 @@ class Model:
     def _begin(self, job: _Job) -> None:
         self._attain(job)
         pilot = job.held and job.begun < job.pilots
+        if pilot:
+            job.pilots_since_ms.append(self._now_ms)
         heappush(self._ends, (self._now_ms + job.durations_ms[job.begun], job.number, pilot))
         job.begun += 1
         job.running += 1
         self._busy[job.number] = job
         self._use[job.level] += 1
         self._free -= 1
+        if job.history_level >= 0 and job.held and job.begun == job.pilots:
+            vouched = min(int(self._nodes * self._history_part + 1e-9), job.may_begin)
+            job.allowed = max(job.pilots, vouched)
+            self._vouch(job)
+            heappush(self._waiting[job.level], job.number)

@@ -53,15 +53,14 @@ def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
 
 
 def combined(name: str = "combined") -> Scheme:
-    """Return ours, conf/policies/slearn-history.yaml: a job whose level history settles runs no pilots.
+    """Return ours, conf/policies/slearn-history.yaml: history has a say while pilots run, and pilots have the last.
 
-    Of the others the pilots alone say the size: they are so much better than history here that weighing both by their
-    uncertainty (estimate: combined) does worse.
+    They are so much better than history here that weighing both by their uncertainty (estimate: combined) does worse.
     """
-    gate = ("pilots", SAMPLED | {"settled_part": 1.0})
+    gate = ("pilots", SAMPLED | {"history_part": 0.2})
     return Scheme(
         name,
-        "Pilots or history (ours)",
+        "Pilots and history (ours)",
         {"gate": gate, "order": LEVELS, "estimate": SCALED, "fit": "first_fit"},
         "history",
     )

@@ -72,10 +72,10 @@ def told_size_ms(view: View, app: int, stage: int, deviations: float) -> float:
 
 
 @inner
-def level_of(size_ms: float, trust: Trust) -> int:
+def level_of(size_ms: float, thresholds_ms: F64) -> int:
     """Return the level of a size."""
     level = 0
-    while level < len(trust.thresholds_ms) and trust.thresholds_ms[level] < size_ms:
+    while level < len(thresholds_ms) and thresholds_ms[level] < size_ms:
         level += 1
     return level
 
@@ -95,8 +95,8 @@ def is_trusted(view: View, app: int, trust: Trust) -> bool:
     high_ms = told_size_ms(view, app, stage, trust.deviations)
     if low_ms <= 0.0 or high_ms <= 0.0:
         return False
-    high = level_of(high_ms, trust)
-    return bool(high <= trust.sampling_level or high == level_of(low_ms, trust))
+    high = level_of(high_ms, trust.thresholds_ms)
+    return bool(high <= trust.sampling_level or high == level_of(low_ms, trust.thresholds_ms))
 
 
 @inner

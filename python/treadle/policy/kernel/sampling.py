@@ -9,12 +9,14 @@ from treadle.model.kernel.compiled import inner, kernel
 from treadle.model.kernel.pairs import find
 from treadle.model.kernel.tasks import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
 from treadle.model.priorities import FAILED_MAP, REDUCE
+from treadle.policy.kernel.credit import level_by_now, level_on_credit, tasks_on_credit
 from treadle.policy.kernel.history import is_trusted, widest_ahead
 from treadle.policy.kernel.scratch import UNBOUNDED
 
 if TYPE_CHECKING:
     from treadle.model.types import F64, I32, Records
     from treadle.model.view import View
+    from treadle.policy.kernel.credit import Credit
     from treadle.policy.kernel.history import Trust
 
 NEVER: Final = 1 << 62
@@ -54,6 +56,7 @@ def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised:
         apps[app].sized_ms = apps[app].sized_bytes = apps[app].sized_squares = 0.0
         apps[app].sized_products = apps[app].sized_duration_squares = apps[app].input_bytes = 0.0
         apps[app].pilot_mean_ms = -1.0
+        apps[app].sampling_level = -1
     return count
 
 
@@ -289,27 +292,63 @@ def is_made_again(priority: int, mapreduce: bool) -> bool:
 
 
 @inner
-def hold_rows(view: View, rows: Records, app: int, mapreduce: bool) -> None:
-    """Let as many containers of the stage through as pilots are wanted, and nothing that comes after the stage."""
-    stage = view.apps[app].sampled_stage
+def missing_pilots(view: View, app: int, mapreduce: bool) -> int:
+    """Return how many pilots are still to begin; those that are proposed have begun."""
     wanted = view.apps[app].pilots + view.apps[app].replacements
-    budget = wanted - view.apps[app].pilots_running - view.apps[app].pilots_ended
+    missing = wanted - view.apps[app].pilots_running - view.apps[app].pilots_ended
     row = view.apps[app].first_row
     while row >= 0:
-        if is_of_stage(stage, view.rows[row].priority):
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
             # What is made again counts for a pilot that it may become.
             again = is_made_again(view.rows[row].priority, mapreduce)
-            budget -= view.rows[row].count if again else view.rows[row].assumed
+            missing -= view.rows[row].count if again else view.rows[row].assumed
         row = view.rows[row].next
+    return missing
+
+
+@inner
+def proposed_of(view: View, app: int) -> int:
+    """Return how many containers of the stage are proposed."""
+    proposed, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+            proposed += view.rows[row].assumed
+        row = view.rows[row].next
+    return proposed
+
+
+@inner
+def take_credit(view: View, app: int, missing: int, credit: Credit, now_ms: int) -> bool:
+    """Set the level at which a job runs its pilots, and say whether it has credit: other tasks may run beside them."""
+    level = level_on_credit(view, app, credit)
+    if level >= 0:
+        so_far_ms = view.apps[app].pilots_ms + age_of_pilots(view, app, now_ms)
+        level = max(level, level_by_now(view, app, so_far_ms, credit))
+    has_credit = level >= 0 and missing <= 0
+    view.apps[app].sampling_level = level if has_credit else min(level, credit.sampling_level)
+    return has_credit
+
+
+@inner
+def hold_rows(
+    view: View, rows: Records, app: int, mapreduce: bool, missing: int, has_credit: bool, credit: Credit
+) -> None:
+    """Let as many containers of the stage through as pilots are missing, and nothing that comes after the stage.
+
+    Of a job that has credit as many as that goes for, those that run or have ended among them.
+    """
+    stage = view.apps[app].sampled_stage
+    given = begun_of(view, app) + proposed_of(view, app) if has_credit else 0
     row = view.apps[app].first_row
     while row >= 0:
         priority = view.rows[row].priority
         if is_of_stage(stage, priority):
             if not is_made_again(priority, mapreduce):
-                rows[row].quota = max(budget, 0)
+                quota = max((tasks_on_credit(view, row, credit) if has_credit else missing) - given, 0)
+                rows[row].quota = quota
                 rows[row].held = 1
-                rows[row].random = 1
-                budget -= max(min(budget, view.rows[row].count - view.rows[row].assumed), 0)
+                rows[row].random = not has_credit
+                given += max(min(quota, view.rows[row].count - view.rows[row].assumed), 0)
         elif (mapreduce and priority == REDUCE) or (not mapreduce and (priority + 2) // 3 > stage):
             rows[row].may = 0
         row = view.rows[row].next
@@ -331,11 +370,19 @@ def hold_reduces(view: View, rows: Records, app: int) -> None:
 
 @kernel
 def hold_back(
-    view: View, rows: Records, size: int, now_ms: int, mapreduce: int, pilot_timeout_ms: int, hold_timeout_ms: int
+    view: View,
+    rows: Records,
+    size: int,
+    now_ms: int,
+    mapreduce: int,
+    pilot_timeout_ms: int,
+    hold_timeout_ms: int,
+    credit: Credit,
 ) -> int:
     """Open the gate for jobs that have been sampled and hold back the others that are to be.
 
-    Returns when to look again though nothing happens, `NEVER` if that is never.
+    Some of their tasks run beside the pilots on ``credit``. Returns when to look again though nothing happens, `NEVER`
+    if that is never.
     """
     due_ms = NEVER
     for app in range(size):
@@ -360,8 +407,11 @@ def hold_back(
         elif now_ms - since_ms >= hold_timeout_ms:
             open_gate(view, app, age_of_pilots(view, app, now_ms), view.apps[app].pilots_running)
         else:
+            is_mapreduce = view.apps[app].type == mapreduce
+            missing = missing_pilots(view, app, is_mapreduce)
+            has_credit = take_credit(view, app, missing, credit, now_ms)
             if pending > 0:
-                hold_rows(view, rows, app, view.apps[app].type == mapreduce)
+                hold_rows(view, rows, app, is_mapreduce, missing, has_credit, credit)
             again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
             if again_ms <= now_ms:
                 again_ms = now_ms + HUNG_AGAIN_MS
