@@ -54,6 +54,9 @@ def graphene(
         float | None,
         typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs."),
     ] = None,
+    hold_nodes: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(help="A folder in which results are kept; those found there are not run again."),
@@ -70,7 +73,7 @@ def graphene(
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
     alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
-    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), srpt_weight)
+    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), srpt_weight, hold_nodes)
     draws = range(first_seed, first_seed + (seeds or (1 if quick else SEEDS)))
     outcomes, offline, swept = _run(tpch, sizes, draws, quick, keep, console)
     report = report_of(outcomes, offline, swept)
@@ -141,7 +144,7 @@ def _print(report: Report, console: Console) -> None:
             title = f"{workload}, a batch: throughput higher than {base} (%; paper {paper.THROUGHPUT_HIGHER_PERCENT:g})"
             table = _plain_table(title, figures)
             for bound, possible in report.throughput_possible[base][workload].items():
-                table.add_row(f"at the lower bound, {bound}", str(possible))
+                table.add_row(f"possible: {bound}", str(possible))
             console.print(table)
     if report.jain:
         console.print(_queues(report))

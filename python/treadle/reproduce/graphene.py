@@ -62,6 +62,8 @@ class Sizes:
     """Of the schemes that parts online, batch and range compare, those that are run; `bfs` always is."""
     srpt_weight: float | None = None
     """The weight of the work left in perfScore, for Tetris and Graphene; None: the scheme's own."""
+    hold_nodes: int | None = None
+    """How many nodes may be held for large asks, under all schemes; None: as the engine does by default."""
 
 
 @dataclass(slots=True)
@@ -164,7 +166,7 @@ class Experiment:
         title: str = "",
     ) -> Result:
         """Run jobs under a scheme, unless the result is kept."""
-        scheme = scheme.weighed(self._sizes.srpt_weight)
+        scheme = scheme.varied(self._sizes.srpt_weight, self._sizes.hold_nodes)
         scenario = scenario_of(mix, scheme, queues, self._sizes.tick_ms)
         place = self._kept.place(f"{seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(seed))
         result = self._kept.read(place)

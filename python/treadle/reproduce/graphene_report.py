@@ -40,12 +40,13 @@ class Report:
     throughput_higher: dict[str, Table]
     """By baseline, workload and scheme: the throughput of a batch, by how many percent it is higher."""
     throughput_possible: dict[str, Table]
-    """By baseline, workload and lower bound: by how many percent the throughput of a makespan as short as that would be
-    higher. `work or path` holds for any scheduler, `planner's` for those that give nothing out twice."""
+    """By baseline, workload and `graphene_bounds.BatchBounds`: by how many percent the throughput of such a makespan is
+    higher. The bound of work or path holds for any scheduler, the planner's for those that give nothing out twice; one
+    plan for all jobs can be reached by who knows them."""
     two_queues_longer: dict[str, Interval]
     """By scheme: by how many percent the median completion time is longer with two queues than with one."""
     jain: Table
-    """By scheme and length of window in seconds."""
+    """By scheme and length of window in seconds; draws without a window in which both queues are busy are left out."""
     wrong_shorter: dict[str, Interval]
     """By scheme and factor: by how many percent the median is shorter with durations off by up to the factor."""
     alone: dict[str, dict[str, float]]
@@ -101,13 +102,7 @@ def report_of(
         ),
         throughput_possible=_possible(outcomes),
         two_queues_longer=_two_queues(outcomes),
-        jain={
-            scheme: {
-                str(seconds): interval_of([outcome.two_queues[scheme].jain[seconds] for outcome in outcomes])
-                for seconds in outcomes[0].two_queues[scheme].jain
-            }
-            for scheme in outcomes[0].two_queues
-        },
+        jain=_jain(outcomes),
         wrong_shorter={
             name: interval_of(
                 [
@@ -158,10 +153,12 @@ def _higher_percent(ours_ms: int, theirs_ms: int) -> float:
 
 
 def _possible(outcomes: Sequence[Outcome]) -> dict[str, Table]:
-    """Return how much higher throughput could be at all, by baseline, workload and lower bound."""
+    """Return how much higher throughput could be, by baseline, workload and what says so."""
     bounds: dict[str, Callable[[BatchBounds], int]] = {
-        "work or path": lambda each: max(each.work_ms, each.path_ms),
-        "planner's": lambda each: each.planner_ms,
+        "work or path bound": lambda each: max(each.work_ms, each.path_ms),
+        "planner's bound": lambda each: each.planner_ms,
+        "one plan": lambda each: each.one_plan_ms,
+        "one DAG, breadth first": lambda each: each.one_breadth_first_ms,
     }
 
     def possible(base: str, workload: str, bound: Callable[[BatchBounds], int]) -> Interval:
@@ -206,6 +203,18 @@ def _two_queues(outcomes: Sequence[Outcome]) -> dict[str, Interval]:
             for outcome in outcomes
         ]
         found[scheme] = interval_of(values)
+    return found
+
+
+def _jain(outcomes: Sequence[Outcome]) -> Table:
+    """Return Jain's index by scheme and window, over the draws in which both queues are busy for as long as that."""
+    found: Table = {}
+    for scheme, result in outcomes[0].two_queues.items():
+        found[scheme] = {}
+        for seconds in result.jain:
+            values = [outcome.two_queues[scheme].jain[seconds] for outcome in outcomes]
+            known = [value for value in values if np.isfinite(value)]
+            found[scheme][str(seconds)] = interval_of(known or [float("nan")])
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import treadle.policy  # noqa: F401 (registers the parts)
 from treadle.config.parts import PARTS, Part
-from treadle.config.settings import Plans, Settings, default_settings
+from treadle.config.settings import Hold, Plans, Settings, default_settings
 
 SCHEDULES: Final = 50
 """Candidate schedules of a plan."""
@@ -27,6 +27,8 @@ class Scheme:
     plans: Mapping[str, Any] = field(default_factory=dict)
     uncounted: tuple[str, ...] = ()
     """Resources that the ResourceManager does not count: tasks that want more than there is slow each other down."""
+    hold: Hold = field(default_factory=Hold)
+    """Nodes held for large asks."""
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
@@ -36,13 +38,20 @@ class Scheme:
             name, parameters = (choice, {}) if isinstance(choice, str) else choice
             kind = PARTS.kinds(part)[name]
             chosen[part] = Part(kind, kind.parameters(**parameters))
-        return replace(settings, policy=replace(settings.policy, **chosen), plans=Plans(**self.plans), seed=seed)
+        policy = replace(settings.policy, **chosen)
+        return replace(settings, policy=policy, plans=Plans(**self.plans), hold=self.hold, seed=seed)
 
-    def weighed(self, srpt_weight: float | None) -> Scheme:
-        """Return the scheme with another weight of the work left in perfScore; itself if it has none, or for None."""
+    def varied(self, srpt_weight: float | None, hold_nodes: int | None) -> Scheme:
+        """Return the scheme with other settings; None leaves one as it is.
+
+        Args:
+            srpt_weight: of the work left in perfScore, where there is a perfScore
+            hold_nodes: how many nodes may be held for large asks
+        """
+        hold = self.hold if hold_nodes is None else self.hold.model_copy(update={"nodes_max": hold_nodes})
         if srpt_weight is None or self.parts["fit"] != "tetris":
-            return self
-        return replace(self, parts={**self.parts, "fit": ("tetris", {"srpt_weight": srpt_weight})})
+            return replace(self, hold=hold)
+        return replace(self, hold=hold, parts={**self.parts, "fit": ("tetris", {"srpt_weight": srpt_weight})})
 
 
 STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}
