@@ -202,6 +202,7 @@ def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: 
     report = report_of([outcome, outcome], offline, {(0.0, 0.5): offline}).as_json()
     possible = report["throughput_possible"]["bfs"]["generated"]
     least, took = outcome.batch_bounds["generated"], outcome.batch["generated"]["bfs"].makespan_ms
+    assert report["batch_s"]["generated"]["bfs"]["mean"] == pytest.approx(took / 1000.0)
     assert possible["planner's bound"]["mean"] == pytest.approx(100.0 * (took / least.planner_ms - 1.0))
     assert possible["work or path bound"]["mean"] >= possible["planner's bound"]["mean"] >= possible["one plan"]["mean"]
     for base in ("bfs", "bfs-cores", "bfs-memory"):

@@ -37,6 +37,8 @@ class Report:
     """The same of the mean completion time."""
     gap_median: dict[str, Table]
     """By baseline, workload and scheme: the median over jobs of the paper's normalised gap, in percent."""
+    batch_s: Table
+    """By workload and scheme: the makespan of a batch."""
     throughput_higher: dict[str, Table]
     """By baseline, workload and scheme: the throughput of a batch, by how many percent it is higher."""
     throughput_possible: dict[str, Table]
@@ -96,6 +98,7 @@ def report_of(
         gap_median=_against(
             [outcome.online for outcome in outcomes], lambda ours, base: float(np.median(gaps_percent(ours, base)))
         ),
+        batch_s=_table([outcome.batch for outcome in outcomes], "bfs", lambda ours, _: ours.makespan_ms / 1000.0),
         throughput_higher=_against(
             [outcome.batch for outcome in outcomes],
             lambda ours, base: _higher_percent(ours.makespan_ms, base.makespan_ms),
