@@ -19,7 +19,7 @@ from treadle.model.applications import Sampling
 from treadle.profiles.samples import Sample
 from treadle.profiles.store import open_store
 from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
-from treadle.reproduce.skewed_words import skewed_sizes, write_words
+from treadle.reproduce.slearn_cluster.skewed_words import skewed_sizes, write_words
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

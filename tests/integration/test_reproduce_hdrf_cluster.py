@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from treadle.minicluster import Scheduler
-from treadle.reproduce.hdrf import Settings, run_test
-from treadle.reproduce.hdrf_report import off
-from treadle.reproduce.hdrf_tests import TESTS
+from treadle.reproduce.hdrf.experiment import Settings, run_test
+from treadle.reproduce.hdrf.paper_tests import TESTS
+from treadle.reproduce.hdrf.report import off
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -15,16 +15,17 @@ from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape
 from treadle.errors import UserError
-from treadle.reproduce import graphene, graphene_jobs, graphene_offline
-from treadle.reproduce.graphene import Experiment, Outcome, Sizes
-from treadle.reproduce.graphene_bounds import bounds_of
-from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
-from treadle.reproduce.graphene_kept import KeptResults
-from treadle.reproduce.graphene_offline import compare_offline, sweep_offline
-from treadle.reproduce.graphene_online import Plans, gaps_percent, run_scheme, scenario_of
-from treadle.reproduce.graphene_parts import Part
-from treadle.reproduce.graphene_report import report_of
-from treadle.reproduce.graphene_schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
+from treadle.reproduce.graphene import experiment, offline
+from treadle.reproduce.graphene import jobs as graphene_jobs
+from treadle.reproduce.graphene.bounds import bounds_of
+from treadle.reproduce.graphene.experiment import Experiment, Outcome, Sizes
+from treadle.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.reproduce.graphene.kept import KeptResults
+from treadle.reproduce.graphene.offline import compare_offline, sweep_offline
+from treadle.reproduce.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
+from treadle.reproduce.graphene.parts import Part
+from treadle.reproduce.graphene.report import report_of
+from treadle.reproduce.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
 from treadle.workload.job import Job, Workload, arranged
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
@@ -37,9 +38,9 @@ def _small() -> object:
     """Make generated DAGs small: what is tested does not depend on their size."""
     patch = pytest.MonkeyPatch()
     patch.setattr(graphene_jobs, "TASKS", (10, 40))
-    patch.setattr(graphene, "ALONE", SMALL)
-    patch.setattr(graphene_offline, "SHARES", (0.0, 0.5))
-    patch.setattr(graphene, "SWEEP", (0.5,))
+    patch.setattr(experiment, "ALONE", SMALL)
+    patch.setattr(offline, "SHARES", (0.0, 0.5))
+    patch.setattr(experiment, "SWEEP", (0.5,))
     yield
     patch.undo()
 
@@ -145,7 +146,7 @@ def test_everything_is_run(outcome: Outcome) -> None:
 
 
 def test_no_job_is_faster_than_its_critical_path(outcome: Outcome) -> None:
-    shape, mix = generated(Mix(graphene.GENERATED_MACHINES)), Mix(graphene.GENERATED_MACHINES)
+    shape, mix = generated(Mix(experiment.GENERATED_MACHINES)), Mix(experiment.GENERATED_MACHINES)
     for number, job in enumerate(arrivals(shape, mix, 1, 3, 0.6).jobs):
         longest: dict[int, int] = {}
         for stage in job.dag.stages:
@@ -224,7 +225,7 @@ WRONG = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
 def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Experiment(None, WRONG, keep=tmp_path).run(1)
     with monkeypatch.context() as patch:
-        patch.setattr(graphene, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+        patch.setattr(experiment, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
         again = Experiment(None, WRONG, keep=tmp_path).run(1)
         assert report_of([again], None, {}) == report_of([first], None, {})
     files = set(tmp_path.iterdir())
@@ -274,7 +275,7 @@ def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(command, "QUICK_DAGS", 1)
     monkeypatch.setattr(
-        graphene_offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
+        offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
     )
     arguments = ["graphene", "--tpch", str(TPCH), "--quick", "--jobs", "2"]
     arguments += [f"--part={name}" for name in ("online", "queues", "offline")]

@@ -19,8 +19,8 @@ from treadle.dag.dag import Dag
 from treadle.profiles.dags import dag_of_profile
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.store import open_store
-from treadle.reproduce import graphene_cluster
-from treadle.reproduce.graphene_cluster import (
+from treadle.reproduce.graphene_cluster import experiment as graphene_cluster
+from treadle.reproduce.graphene_cluster.experiment import (
     SCHEMES,
     WAIT_MS,
     Ended,
@@ -31,10 +31,10 @@ from treadle.reproduce.graphene_cluster import (
     remember,
     tez_settings,
 )
-from treadle.reproduce.graphene_cluster_jobs import NETWORK, NODE, UNIT_MB, DagSettings, draw
-from treadle.reproduce.graphene_cluster_plot import plot_completions
-from treadle.reproduce.graphene_cluster_report import document, gaps_percent, median_shorter, shortfalls, table
-from treadle.reproduce.sleeping_dags import MEMORY, asks
+from treadle.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, draw
+from treadle.reproduce.graphene_cluster.plot import plot_completions
+from treadle.reproduce.graphene_cluster.report import document, gaps_percent, median_shorter, shortfalls, table
+from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, asks
 from treadle.sidecar.live import read_live_settings
 
 SETTINGS = DagSettings()

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from treadle.cli.reproduce import app
 from treadle.errors import UserError
 from treadle.reproduce.interval import interval_of, ratio_of
-from treadle.reproduce.slearn import Outcome, compare
-from treadle.reproduce.slearn_levels import levels
-from treadle.reproduce.slearn_report import report_of
-from treadle.reproduce.slearn_schemes import SCHEMES
-from treadle.reproduce.slearn_trace import Choices, Source, drawn_errors
+from treadle.reproduce.slearn.experiment import Outcome, compare
+from treadle.reproduce.slearn.levels import levels
+from treadle.reproduce.slearn.report import report_of
+from treadle.reproduce.slearn.schemes import SCHEMES
+from treadle.reproduce.slearn.trace import Choices, Source, drawn_errors
 from treadle.workload.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.slearn import WINDOW_MS
 from treadle.workload.slearn_dags import google_slearn_dags

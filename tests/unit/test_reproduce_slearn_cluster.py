@@ -12,8 +12,7 @@ from rich.console import Console
 
 from treadle.cli.main import run
 from treadle.minicluster import Scheduler
-from treadle.reproduce.skewed_words import write_words
-from treadle.reproduce.slearn_cluster import (
+from treadle.reproduce.slearn_cluster.experiment import (
     BLOCK_BYTES,
     MAP_MS_MAX,
     SCHEMES,
@@ -25,9 +24,10 @@ from treadle.reproduce.slearn_cluster import (
     cluster_settings,
     queues,
 )
-from treadle.reproduce.slearn_cluster_plot import plot_completions
-from treadle.reproduce.slearn_cluster_report import document, ratio, shortfalls, table, types_of
-from treadle.reproduce.slearn_cluster_simulated import MASTER_START_MS, TASK_START_MS
+from treadle.reproduce.slearn_cluster.plot import plot_completions
+from treadle.reproduce.slearn_cluster.report import document, ratio, shortfalls, table, types_of
+from treadle.reproduce.slearn_cluster.simulated import MASTER_START_MS, TASK_START_MS
+from treadle.reproduce.slearn_cluster.skewed_words import write_words
 from treadle.sidecar.live import read_live_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "workload" / "swim.tsv"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from treadle.dag.dag import Dag, Stage
-from treadle.reproduce.slearn import run_scheme
-from treadle.reproduce.slearn_model import Model
-from treadle.reproduce.slearn_schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
-from treadle.reproduce.slearn_trace import Trace
+from treadle.reproduce.slearn.experiment import run_scheme
+from treadle.reproduce.slearn.model import Model
+from treadle.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
+from treadle.reproduce.slearn.trace import Trace
 from treadle.simulator.frames import Told
 from treadle.workload.job import Framework, Job, arranged
 from treadle.workload.shapes import CONTAINER

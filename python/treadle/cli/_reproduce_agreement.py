@@ -22,9 +22,9 @@ def agreement(
     """The same jobs on a mini cluster and in the simulator: shares over time and completion times side by side."""
     from treadle.minicluster.progress import saying
     from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.agreement import run_both
-    from treadle.reproduce.agreement_report import document, misses, table
-    from treadle.reproduce.agreement_workload import POLICIES
+    from treadle.reproduce.agreement.experiment import run_both
+    from treadle.reproduce.agreement.report import document, misses, table
+    from treadle.reproduce.agreement.workload import POLICIES
 
     names = list(dict.fromkeys(policy or POLICIES))
     for name in names:
@@ -37,7 +37,7 @@ def agreement(
         runs = [run_both(name, place, say) for name in names]
     console.print(table(runs))
     if plot is not None:
-        from treadle.reproduce.agreement_plot import plot_agreement  # only here: matplotlib is an extra
+        from treadle.reproduce.agreement.plot import plot_agreement  # only here: matplotlib is an extra
 
         plot_agreement(runs, plot / "agreement.png")
     if json_file is not None:

@@ -23,9 +23,9 @@ def graphene_cluster(
     """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
     from treadle.minicluster.progress import saying
     from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.graphene_cluster import SCHEMES, Round, run_rounds
-    from treadle.reproduce.graphene_cluster_jobs import DagSettings, draw
-    from treadle.reproduce.graphene_cluster_report import document, shortfalls, table
+    from treadle.reproduce.graphene_cluster.experiment import SCHEMES, Round, run_rounds
+    from treadle.reproduce.graphene_cluster.jobs import DagSettings, draw
+    from treadle.reproduce.graphene_cluster.report import document, shortfalls, table
 
     console = console_for_tables(140)
     settings = DagSettings(jobs=jobs)
@@ -40,7 +40,7 @@ def graphene_cluster(
                 write_json(json_file, document(found, settings))
     console.print(table(found))
     if plot is not None:
-        from treadle.reproduce.graphene_cluster_plot import plot_completions  # only here: matplotlib is an extra
+        from treadle.reproduce.graphene_cluster.plot import plot_completions  # only here: matplotlib is an extra
 
         plot_completions(found, plot / "graphene-cluster.png")
     for text in shortfalls(found):

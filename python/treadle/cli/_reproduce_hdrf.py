@@ -25,9 +25,9 @@ def hdrf(
     from treadle.minicluster import Scheduler
     from treadle.minicluster.progress import saying
     from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.hdrf import Run, Settings, run_test
-    from treadle.reproduce.hdrf_report import document, off, table
-    from treadle.reproduce.hdrf_tests import TESTS
+    from treadle.reproduce.hdrf.experiment import Run, Settings, run_test
+    from treadle.reproduce.hdrf.paper_tests import TESTS
+    from treadle.reproduce.hdrf.report import document, off, table
 
     names = [name.upper() for name in test or TESTS]
     for name in names:
@@ -51,7 +51,7 @@ def hdrf(
                 for leaf, amount in off(step, tasks).items()
             ]
             if plot is not None:
-                from treadle.reproduce.hdrf_plot import plot_test  # only here: matplotlib is an extra
+                from treadle.reproduce.hdrf.plot import plot_test  # only here: matplotlib is an extra
 
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:

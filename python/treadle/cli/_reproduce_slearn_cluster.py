@@ -34,9 +34,9 @@ def slearn_cluster(
     """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
     from treadle.minicluster.progress import saying
     from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.slearn_cluster import SCHEMES, Round, Settings, arrivals, run_scheme
-    from treadle.reproduce.slearn_cluster_report import document, shortfalls, table
-    from treadle.reproduce.slearn_cluster_simulated import run_simulated
+    from treadle.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
+    from treadle.reproduce.slearn_cluster.report import document, shortfalls, table
+    from treadle.reproduce.slearn_cluster.simulated import run_simulated
 
     check_results(json_file, plot)
     console = console_for_tables(140)
@@ -57,7 +57,7 @@ def slearn_cluster(
                 write_json(json_file, document(found, settings, sample))
     console.print(table(found))
     if plot is not None:
-        from treadle.reproduce.slearn_cluster_plot import plot_completions  # only here: matplotlib is an extra
+        from treadle.reproduce.slearn_cluster.plot import plot_completions  # only here: matplotlib is an extra
 
         plot_completions(found, plot / "slearn-cluster.png")
     for text in shortfalls(found):

@@ -12,9 +12,9 @@ from treadle.dag.dag import Dag
 from treadle.dag.generate import RESOURCES
 from treadle.model.types import F64
 from treadle.planner.online import PlanSource
-from treadle.reproduce.graphene_jobs import Mix
-from treadle.reproduce.graphene_offline import Progress
-from treadle.reproduce.graphene_schemes import Scheme
+from treadle.reproduce.graphene.jobs import Mix
+from treadle.reproduce.graphene.offline import Progress
+from treadle.reproduce.graphene.schemes import Scheme
 from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run, Simulation

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from treadle.reproduce.slearn_cluster import SCHEMES, Round
-from treadle.reproduce.slearn_cluster_report import TITLES, TYPES, completions
+from treadle.reproduce.slearn_cluster.experiment import SCHEMES, Round
+from treadle.reproduce.slearn_cluster.report import TITLES, TYPES, completions
 
 __all__ = ["plot_completions"]
 

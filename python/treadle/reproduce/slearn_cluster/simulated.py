@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from treadle.dag.dag import Dag, Stage
-from treadle.reproduce.slearn_cluster import MASTER_MB, TASK_MB, Arrival, Ended, Round, Settings
-from treadle.reproduce.slearn_schemes import Scheme
+from treadle.reproduce.slearn.schemes import Scheme
+from treadle.reproduce.slearn_cluster.experiment import MASTER_MB, TASK_MB, Arrival, Ended, Round, Settings
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState
@@ -26,7 +26,7 @@ HEARTBEAT_MS: Final = 1_000
 
 
 def run_simulated(scheme: str, jobs: list[Arrival], seed: int, settings: Settings) -> Round:
-    """Run the jobs under a scheduler, by its name in `treadle.reproduce.slearn_cluster.SCHEMES`."""
+    """Run the jobs under a scheduler, by its name in `treadle.reproduce.slearn_cluster.experiment.SCHEMES`."""
     workload = arranged(_job(str(number), arrival) for number, arrival in enumerate(jobs))
     policy = _policy(scheme, settings.threshold_ms).settings(seed)
     simulation = Simulation(_scenario(settings), workload, policy, seed, check=False)

@@ -10,9 +10,9 @@ from typing import Any, Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from treadle.reproduce.agreement import Both
-from treadle.reproduce.agreement_trace import Trace
-from treadle.reproduce.agreement_workload import JOBS, LEAVES, LONGEST_S
+from treadle.reproduce.agreement.experiment import Both
+from treadle.reproduce.agreement.trace import Trace
+from treadle.reproduce.agreement.workload import JOBS, LEAVES, LONGEST_S
 
 __all__ = ["COMPLETION_BOUND", "TOLERANCE", "Phase", "completion_errors", "document", "misses", "phases", "table"]
 

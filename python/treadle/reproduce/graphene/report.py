@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from treadle.reproduce import graphene_paper as paper
-from treadle.reproduce.graphene import Outcome
-from treadle.reproduce.graphene_bounds import BatchBounds
-from treadle.reproduce.graphene_offline import Offline
-from treadle.reproduce.graphene_online import Result, gaps_percent, shorter_percent
-from treadle.reproduce.graphene_schemes import BASELINES
+from treadle.reproduce.graphene import paper
+from treadle.reproduce.graphene.bounds import BatchBounds
+from treadle.reproduce.graphene.experiment import Outcome
+from treadle.reproduce.graphene.offline import Offline
+from treadle.reproduce.graphene.online import Result, gaps_percent, shorter_percent
+from treadle.reproduce.graphene.schemes import BASELINES
 from treadle.reproduce.interval import Interval, interval_of
 
 Table = dict[str, dict[str, Interval]]
@@ -25,7 +25,7 @@ class Report:
     """The figures; intervals are over seeds. What was not run is empty.
 
     Percentages are against breadth first + capacity that counts all resources, unless a baseline is said
-    (`treadle.reproduce.graphene_schemes.BASELINES`).
+    (`treadle.reproduce.graphene.schemes.BASELINES`).
     """
 
     seeds: tuple[int, ...]

@@ -24,7 +24,7 @@ from treadle.estimate.estimators import (
 )
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.model.types import F64, I64
-from treadle.reproduce.slearn_paper import ERROR_P50, ERROR_P90
+from treadle.reproduce.slearn.paper import ERROR_P50, ERROR_P90
 from treadle.simulator.frames import Told
 from treadle.workload.history import JobRecord
 from treadle.workload.job import Framework, Job, Workload

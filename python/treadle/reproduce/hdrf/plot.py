@@ -7,9 +7,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from treadle.reproduce.hdrf import Run
-from treadle.reproduce.hdrf_report import SCHEDULERS
-from treadle.reproduce.hdrf_tests import HdrfTest
+from treadle.reproduce.hdrf.experiment import Run
+from treadle.reproduce.hdrf.paper_tests import HdrfTest
+from treadle.reproduce.hdrf.report import SCHEDULERS
 
 __all__ = ["plot_test"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from treadle.reproduce.agreement import Both
-from treadle.reproduce.agreement_workload import LEAVES
+from treadle.reproduce.agreement.experiment import Both
+from treadle.reproduce.agreement.workload import LEAVES
 
 __all__ = ["plot_agreement"]
 

@@ -12,7 +12,7 @@ from treadle.planner.baselines import baseline
 from treadle.planner.bounds import structure
 from treadle.planner.graphene import plan
 from treadle.planner.problem import compile_problem
-from treadle.reproduce.graphene_jobs import Mix
+from treadle.reproduce.graphene.jobs import Mix
 from treadle.workload.job import Workload
 
 SCHEDULES: Final = 50

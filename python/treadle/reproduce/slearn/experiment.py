@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from treadle.model.types import F64
-from treadle.reproduce.slearn_levels import levels
-from treadle.reproduce.slearn_model import Model
-from treadle.reproduce.slearn_paper import NODES
-from treadle.reproduce.slearn_schemes import SCHEMES, Scheme, slearn
-from treadle.reproduce.slearn_trace import Source, Trace
+from treadle.reproduce.slearn.levels import levels
+from treadle.reproduce.slearn.model import Model
+from treadle.reproduce.slearn.paper import NODES
+from treadle.reproduce.slearn.schemes import SCHEMES, Scheme, slearn
+from treadle.reproduce.slearn.trace import Source, Trace
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState

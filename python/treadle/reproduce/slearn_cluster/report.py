@@ -12,7 +12,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.reproduce.interval import Interval, interval_of
-from treadle.reproduce.slearn_cluster import SCHEMES, Ended, Round, Settings
+from treadle.reproduce.slearn_cluster.experiment import SCHEMES, Ended, Round, Settings
 
 __all__ = ["TITLES", "TYPES", "document", "ratio", "shortfalls", "table", "types_of"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from treadle.reproduce.interval import Interval, interval_of, ratio_of
-from treadle.reproduce.slearn import Outcome
-from treadle.reproduce.slearn_paper import OF_JOBS, Figures
+from treadle.reproduce.slearn.experiment import Outcome
+from treadle.reproduce.slearn.paper import OF_JOBS, Figures
 
 ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn")
 

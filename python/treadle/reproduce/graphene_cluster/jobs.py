@@ -13,7 +13,7 @@ from treadle.dag.generate import Shape, generate
 from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.sketch import DurationSketch
-from treadle.reproduce.sleeping_dags import MEMORY, VCORES, vertex_name
+from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, VCORES, vertex_name
 
 __all__ = ["NETWORK", "NODE", "UNIT_MB", "DagSettings", "draw", "runs_before"]
 

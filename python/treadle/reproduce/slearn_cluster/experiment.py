@@ -19,7 +19,7 @@ from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.minicluster.site import CS, Entries, write_site
 from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
-from treadle.reproduce.skewed_words import skewed_sizes, write_words
+from treadle.reproduce.slearn_cluster.skewed_words import skewed_sizes, write_words
 from treadle.workload.swim import MB, SwimModel, swim_small
 
 __all__ = ["SCHEMES", "Arrival", "Ended", "Round", "Scheme", "Settings", "arrivals", "run_scheme"]

@@ -14,7 +14,7 @@ from treadle.config.reader import read_settings
 from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle.minicluster.site import write_site
 from treadle.reproduce import sleepers
-from treadle.reproduce.agreement_trace import (
+from treadle.reproduce.agreement.trace import (
     AuditedApplication,
     Trace,
     launch_ms,
@@ -22,7 +22,7 @@ from treadle.reproduce.agreement_trace import (
     real_trace,
     simulated_trace,
 )
-from treadle.reproduce.agreement_workload import (
+from treadle.reproduce.agreement.workload import (
     CPU,
     JOBS,
     MASTER_HEARTBEAT_MS,

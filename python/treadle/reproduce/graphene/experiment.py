@@ -9,13 +9,13 @@ from typing import Final
 
 from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
-from treadle.reproduce.graphene_bounds import BatchBounds, bounds_of
-from treadle.reproduce.graphene_jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
-from treadle.reproduce.graphene_kept import KeptResults
-from treadle.reproduce.graphene_offline import Progress
-from treadle.reproduce.graphene_online import TICK_MS, Plans, Result, run_scheme, scenario_of
-from treadle.reproduce.graphene_parts import Part
-from treadle.reproduce.graphene_schemes import (
+from treadle.reproduce.graphene.bounds import BatchBounds, bounds_of
+from treadle.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.reproduce.graphene.kept import KeptResults
+from treadle.reproduce.graphene.offline import Progress
+from treadle.reproduce.graphene.online import TICK_MS, Plans, Result, run_scheme, scenario_of
+from treadle.reproduce.graphene.parts import Part
+from treadle.reproduce.graphene.schemes import (
     BFS,
     BFS_CORES,
     BFS_MEMORY,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from treadle.reproduce.graphene import Outcome
-from treadle.reproduce.graphene_offline import Offline
-from treadle.reproduce.graphene_online import gaps_percent
-from treadle.reproduce.graphene_report import Report
+from treadle.reproduce.graphene.experiment import Outcome
+from treadle.reproduce.graphene.offline import Offline
+from treadle.reproduce.graphene.online import gaps_percent
+from treadle.reproduce.graphene.report import Report
 
 
 def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, report: Report, folder: Path) -> list[Path]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from treadle.reproduce.graphene_cluster import SCHEMES, Round
-from treadle.reproduce.graphene_cluster_report import completions, gaps_percent
+from treadle.reproduce.graphene_cluster.experiment import SCHEMES, Round
+from treadle.reproduce.graphene_cluster.report import completions, gaps_percent
 
 __all__ = ["plot_completions"]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from treadle.reproduce.graphene_cluster import SCHEMES, WAIT_MS, Round, Scheme
-from treadle.reproduce.graphene_cluster_jobs import DagSettings
+from treadle.reproduce.graphene_cluster.experiment import SCHEMES, WAIT_MS, Round, Scheme
+from treadle.reproduce.graphene_cluster.jobs import DagSettings
 from treadle.reproduce.interval import Interval, interval_of
 
 __all__ = ["completions", "document", "gaps_percent", "makespans", "median_shorter", "shortfalls", "table"]

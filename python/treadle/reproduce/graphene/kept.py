@@ -14,7 +14,7 @@ from treadle import __version__
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
 from treadle.errors import UserError
-from treadle.reproduce.graphene_online import Result
+from treadle.reproduce.graphene.online import Result
 from treadle.simulator.scenario import Scenario
 from treadle.workload.job import Workload
 

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from treadle.config.settings import Settings
-from treadle.reproduce.agreement_workload import JOBS, MASTER_HEARTBEAT_MS, duration_s, scenario, workload
+from treadle.reproduce.agreement.workload import JOBS, MASTER_HEARTBEAT_MS, duration_s, scenario, workload
 from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState
 

@@ -13,7 +13,7 @@ from treadle.config.installing import ready_made
 from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.minicluster.site import CS, Entries, write_site
 from treadle.reproduce import sleepers
-from treadle.reproduce.hdrf_tests import HdrfTest
+from treadle.reproduce.hdrf.paper_tests import HdrfTest
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.sleepers import Sleeper, queue_of
 

@@ -25,9 +25,9 @@ from treadle.minicluster.ports import LOOPBACK, free_ports
 from treadle.minicluster.site import CS, Entries, write_site
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.store import open_store
-from treadle.reproduce.graphene_cluster_jobs import NETWORK, NODE, UNIT_MB, DagSettings, runs_before
+from treadle.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, runs_before
+from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
-from treadle.reproduce.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
 from treadle.shim_jar import tez_jar
 
 __all__ = ["SCHEMES", "WAIT_MS", "Ended", "Round", "Scheme", "name_of", "run_rounds"]

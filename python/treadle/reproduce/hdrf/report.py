@@ -8,8 +8,8 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Table
 
-from treadle.reproduce.hdrf import Run, StepResult
-from treadle.reproduce.hdrf_tests import HdrfTest
+from treadle.reproduce.hdrf.experiment import Run, StepResult
+from treadle.reproduce.hdrf.paper_tests import HdrfTest
 
 __all__ = ["TOLERANCE", "document", "faults", "off", "table"]
 

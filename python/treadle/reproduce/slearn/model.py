@@ -17,9 +17,9 @@ import numpy as np
 from treadle.estimate.estimator import Z90
 from treadle.model.types import F64
 from treadle.policy.sampling_ratio import AdaptiveRatio, FixedRatio, Ratio
-from treadle.reproduce.slearn_levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
-from treadle.reproduce.slearn_schemes import Scheme
-from treadle.reproduce.slearn_trace import Trace
+from treadle.reproduce.slearn.levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
+from treadle.reproduce.slearn.schemes import Scheme
+from treadle.reproduce.slearn.trace import Trace
 
 THIN_LIMIT: Final = 3
 _THRESHOLDS_MS: Final = THRESHOLDS_MS.tolist()

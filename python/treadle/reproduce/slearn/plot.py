@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from treadle.reproduce.interval import Interval
-from treadle.reproduce.slearn import Outcome
-from treadle.reproduce.slearn_report import ESTIMATORS, Report
+from treadle.reproduce.slearn.experiment import Outcome
+from treadle.reproduce.slearn.report import ESTIMATORS, Report
 
 
 def plot_slearn(outcomes: Sequence[Outcome], report: Report, folder: Path) -> list[Path]:

@@ -1,0 +1,1 @@
+"""Agreement of the simulator with a real cluster."""

@@ -1,0 +1,1 @@
+"""Graphene's experiments in the simulator."""

@@ -1,0 +1,1 @@
+"""Graphene on a real ResourceManager."""

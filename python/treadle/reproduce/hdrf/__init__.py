@@ -1,0 +1,1 @@
+"""H-DRF's tests on real ResourceManagers."""

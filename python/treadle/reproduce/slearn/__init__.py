@@ -1,0 +1,1 @@
+"""SLearn's experiment on Google's jobs."""

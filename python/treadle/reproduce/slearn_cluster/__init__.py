@@ -1,0 +1,1 @@
+"""SLearn on real ResourceManagers."""
