@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.engine.sleepers import Sleepers, sharing
 
-from treadle.config.settings import Hold, Settings
+from treadle.config.settings import Hold, Settings, default_settings
 
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
 
@@ -77,3 +77,22 @@ def test_no_node_is_held_for_a_large_ask_of_a_leaf_that_has_its_share(kind: str)
     assert cluster.tasks() == {"n1.1": 1, "n2.1": 8}
     one_by_one(cluster, lambda: False, 50)
     assert cluster.tasks() == {"n1.1": 1, "n2.1": 8}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "share", "held"), [(2, 0.25, 1), (4, 0.25, 1), (8, 0.25, 2), (8, 1.0, 4), (40, 0.25, 4)]
+)
+def test_of_few_nodes_few_are_held_however_many_large_asks_were_overtaken(nodes: int, share: float, held: int) -> None:
+    """At most four, and a quarter of the nodes unless told otherwise, but one in any case."""
+    large = [f"large{at}" for at in range(6)]
+    settings = replace(default_settings(), hold=Hold(nodes_share=share))
+    cluster = Sleepers(dict.fromkeys([*large, "small"]), nodes, cpu=8, gpu=8, settings=settings)
+    cluster.join("small", 1, 1)
+    cluster.tick()
+    for name in large:
+        cluster.join(name, 8, 8, tasks=1)
+    most = 0
+    for _ in range(20):
+        cluster.churn(1)
+        most = max(most, len(cluster.engine._policy.holds))
+    assert most == held

@@ -15,6 +15,12 @@ class Hold(Parameters):
     """A node is held for an ask that is too big for the free space of any node, so that small asks do not starve it."""
 
     nodes_max: int = Field(default=4, ge=0, le=1000, description="Nodes held at the same time; 0: none.")
+    nodes_share: float = Field(
+        default=0.25,
+        ge=0.0,
+        le=1.0,
+        description="The largest part of a partition's nodes that are held at the same time; one may be in any case.",
+    )
     duration_ms: int = Field(
         default=30_000,
         ge=0,

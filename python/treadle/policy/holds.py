@@ -13,6 +13,8 @@ import numpy as np
 from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ASSUMED, FREE, TOTAL
+from treadle.model.names import MAX_PARTITIONS
+from treadle.model.types import I64
 from treadle.model.view import View
 from treadle.policy.kernel.hold import best_hold, missing_share
 from treadle.policy.kernel.scratch import BIG_COUNT, Knobs, Scratch
@@ -56,13 +58,15 @@ class Holds:
 
     def choose(self, view: View, scratch: Scratch, knobs: Knobs, hold: Hold) -> None:
         """Hold nodes for rows that were passed over in this decide, first come first served."""
-        if hold.duration_ms == 0:
+        if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
+        left = self._may_be_held(view, hold.nodes_share)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:
                 return
             row = int(scratch.big["row"][at])
-            if not scratch.big["overtaken"][at] or view.rows["hold_node"][row] >= 0:
+            partition = int(view.rows["partition"][row])
+            if not scratch.big["overtaken"][at] or view.rows["hold_node"][row] >= 0 or left[partition] <= 0:
                 continue
             node = int(best_hold(view, scratch, knobs, row))
             if node >= 0:
@@ -70,3 +74,11 @@ class Holds:
                 view.nodes["hold_until_ms"][node] = knobs.now_ms + hold.duration_ms
                 view.rows["hold_node"][row] = node
                 self._missing[node] = float(missing_share(view, scratch, row, node))
+                left[partition] -= 1
+
+    def _may_be_held(self, view: View, share: float) -> I64:
+        """Return by partition how many more nodes may be held: a share of those that may be used, at least one."""
+        usable = view.nodes["partition"][view.nodes["state"] == 1]
+        held = view.nodes["partition"][list(self._missing)]
+        nodes = np.bincount(usable, minlength=MAX_PARTITIONS)
+        return np.maximum((share * nodes).astype(np.int64), 1) - np.bincount(held, minlength=MAX_PARTITIONS)

@@ -48,13 +48,11 @@ policy:
   order: {{kind: srpt}}
   fit: {{kind: tetris}}
   estimate: {{kind: told}}
-hold: {{nodes_max: 1}}
 plans: {{schedules: 400}}
 listener: {{address: {address}, port: {port}}}
 profiles: {{store: {store}}}
 """
-"""The parts are those of conf/policies/graphene.yaml. At most one node of two is held for large asks: were both, a
-small job that comes later would wait for large ones however short it is."""
+"""The parts are those of conf/policies/graphene.yaml."""
 SETTLED_S: Final = 120.0
 
 Say = Callable[[str], None]
