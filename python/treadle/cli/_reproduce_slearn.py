@@ -108,10 +108,9 @@ def _print(report: Report, console: Console) -> None:
             *_beside(name, report.speedup_p50, report.paper.speedup_p50),
         )
     console.print(times)
-    console.print(
-        f"Oracle's mean is {report.gap_percent} % shorter than SLearn's; ours closes {report.gap_closed} of that",
-        highlight=False,
-    )
+    gap = f"Oracle's mean is {report.gap_percent} % shorter than SLearn's"
+    closed = f"ours closes {report.gap_closed} of that" if report.gap_percent.mean > 0 else "there is no gap to close"
+    console.print(f"{gap}; {closed}", highlight=False)
     errors = Table(title="Estimates of wide jobs (%)", title_justify="left")
     for name in ("estimator", "error P50", "paper", "error P90", "paper", "in the right queue", "paper"):
         errors.add_column(name, justify="left" if name == "estimator" else "right")
