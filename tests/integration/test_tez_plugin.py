@@ -87,20 +87,27 @@ class TezCluster:
         return "".join(file.read_text("utf-8", "replace") for file in sorted(files) if file.is_file())
 
 
-@pytest.fixture(scope="module")
-def tez(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TezCluster]:
-    """One cluster for all tests of this file."""
-    folder = tmp_path_factory.mktemp("tez")
-    (port,) = free_ports(1)
-    (folder / "treadle.yaml").write_text(
+def write_policy(folder: Path, port: int) -> Path:
+    """Write a treadle.yaml by which plans are served; the store is in the same folder."""
+    policy = folder / "treadle.yaml"
+    policy.write_text(
         "plans: {schedules: 50}\n"
         f"listener: {{address: 127.0.0.2, port: {port}}}\n"
         f"profiles: {{store: {folder}/profiles.db}}\n"
         "policy: {fit: {kind: tetris}, order: {kind: srpt}, estimate: {kind: told}}\n"
     )
+    return policy
+
+
+@pytest.fixture(scope="module")
+def tez(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TezCluster]:
+    """One cluster for all tests of this file."""
+    folder = tmp_path_factory.mktemp("tez")
+    (port,) = free_ports(1)
+    policy = write_policy(folder, port)
     for name in ("large", "small"):
         (folder / name).write_text(WORDS)
-    settings = ClusterSettings(nodes=2, memory_mb=4096, policy=folder / "treadle.yaml")
+    settings = ClusterSettings(nodes=2, memory_mb=4096, policy=policy)
     with MiniCluster(settings, folder / "cluster") as cluster:
         wait_settled(cluster)
         yield TezCluster(cluster, folder, port)

@@ -24,7 +24,7 @@ class PairOfResourceManagers(MiniCluster):
     over, as `yarn rmadmin` does.
     """
 
-    def __init__(self, folder: Path, lease_ms: int) -> None:
+    def __init__(self, folder: Path, lease_ms: int, policy: Path | None = None) -> None:
         ports = free_ports(2 * len(SERVICES))
         self.ports = {"rm1": ports[: len(SERVICES)], "rm2": ports[len(SERVICES) :]}
         self.active = "rm1"
@@ -41,7 +41,8 @@ class PairOfResourceManagers(MiniCluster):
         for identity, numbers in self.ports.items():
             for service, port in zip(SERVICES, numbers, strict=True):
                 overrides[f"yarn.resourcemanager.{service}.{identity}"] = f"{LOOPBACK}:{port}"
-        super().__init__(ClusterSettings(nodes=2, memory_mb=4096, recovery=True, overrides=overrides), folder)
+        settings = ClusterSettings(nodes=2, memory_mb=4096, policy=policy, recovery=True, overrides=overrides)
+        super().__init__(settings, folder)
 
     def start_rm(self, scheduler: Scheduler | None = None) -> None:
         """Start both RMs and make `rm1` the active one."""
