@@ -96,3 +96,18 @@ def test_of_few_nodes_few_are_held_however_many_large_asks_were_overtaken(nodes:
         cluster.churn(1)
         most = max(most, len(cluster.engine._policy.holds))
     assert most == held
+
+
+@pytest.mark.parametrize(("kind", "held"), [("capacity", 1), ("hdrf", 2), ("drf", 2)])
+def test_any_node_may_be_held_for_who_is_owed_it(kind: str, held: int) -> None:
+    """Where shares are compared in a tree, all of a few nodes may be."""
+    cluster = Sleepers(dict.fromkeys(["large0", "large1", "small"]), nodes=2, cpu=8, gpu=8, settings=holding(kind))
+    cluster.join("small", 1, 1)
+    cluster.tick()
+    for name in ("large0", "large1"):
+        cluster.join(name, 8, 8, tasks=1)
+    most = 0
+    for _ in range(20):
+        cluster.churn(1)
+        most = max(most, len(cluster.engine._policy.holds))
+    assert most == held

@@ -19,7 +19,7 @@ class Hold(Parameters):
         default=0.25,
         ge=0.0,
         le=1.0,
-        description="The largest part of a partition's nodes that are held at the same time; one may be in any case.",
+        description="The largest part of a partition's nodes held at a time; one in any case, all under hdrf or drf.",
     )
     duration_ms: int = Field(
         default=30_000,

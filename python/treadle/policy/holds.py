@@ -4,6 +4,9 @@ An ask that some node could take if it were empty, but none has room for now, wo
 gap. So when a smaller ask was placed though the big one, had it fitted, would have come first, the node that lacks
 least is held: nothing else goes there, until the big ask fits, is no longer asked for, or the time is over. Then a
 node is chosen again, another one if what was missing on the first has not become less.
+
+What is held idles in part, so of a few nodes only a share may be held; any of them where the shares of a tree are
+compared, since there whoever has a node held is owed it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from treadle.model.types import I64
 from treadle.model.view import View
 from treadle.policy.kernel.hold import best_hold, missing_share
 from treadle.policy.kernel.scratch import BIG_COUNT, Knobs, Scratch
+from treadle.policy.kernel.share_scratch import CAPACITY, DEFICIT
 
 
 class Holds:
@@ -60,7 +64,8 @@ class Holds:
         """Hold nodes for rows that were passed over in this decide, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
-        left = self._may_be_held(view, hold.nodes_share)
+        owed = CAPACITY < knobs.share < DEFICIT  # as `treadle.policy.kernel.overtaken.compares_shares`, a kernel's
+        left = self._may_be_held(view, 1.0 if owed else hold.nodes_share)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:
                 return
