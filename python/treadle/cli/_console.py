@@ -14,6 +14,11 @@ def console_for_tables(width: int = 120) -> Console:
     return console
 
 
+def printable(text: str, instead: str = " ") -> str:
+    """Return a text of a user's without what moves the cursor or commands the terminal."""
+    return "".join(character if character.isprintable() else instead for character in text)
+
+
 def counted_progress(console: Console, unit: str = "") -> Progress:
     """Return bars that say how many of how many are done; they are gone when all is."""
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from treadle.cli._console import printable
 from treadle.cli._format import Format
 from treadle.cli._results import check_results, write_json, writing
 from treadle.dag import json_format, psplib
@@ -91,7 +92,7 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
 
 def _shown(instance: Instance) -> str:
     """Return an instance's name as it fits into a line: jobs may have names of several."""
-    return "".join(character if character.isprintable() else "?" for character in instance.dag.name)
+    return printable(instance.dag.name, "?")
 
 
 def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:

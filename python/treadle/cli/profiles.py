@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, printable
 from treadle.errors import UserError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def import_(
     console = Console(stderr=True)
 
     def tell(text: str) -> None:
-        console.print(_printable(text), style="red", markup=False, highlight=False)
+        console.print(printable(text), style="red", markup=False, highlight=False)
 
     now_ms = int(time.time() * 1000)
     with _opened(store) as opened, _progress(console) as track:
@@ -289,11 +289,7 @@ def _cells(*texts: str) -> list[Any]:
 
 
 def _visible(text: str) -> str:
-    return _printable(text if len(text) <= 120 else f"{text[:119]}…")
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
+    return printable(text if len(text) <= 120 else f"{text[:119]}…")
 
 
 def _print(table: Any) -> None:
