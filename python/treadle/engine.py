@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-import treadle.policy  # noqa: F401 (registers the parts)
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Settings, default_settings
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Samples, Snapshot
@@ -16,9 +15,12 @@ from treadle.model.cluster import Cluster
 from treadle.model.columns import ModelError
 from treadle.model.samples import SampleLog
 from treadle.model.scripted import small_cluster, small_events
+from treadle.policy.catalogue import register_parts
 from treadle.policy.file_parts import PartFailure, Watch, unwatched
 from treadle.policy.policy import Policy
 from treadle.proposals import Proposals
+
+register_parts()  # who has an engine can read what it is to follow
 
 SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""

@@ -17,6 +17,7 @@ from treadle.bench.errors import BenchError
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
+from treadle.policy.catalogue import register_parts
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
@@ -72,6 +73,7 @@ def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
         BenchError: there are none.
         ConfigError: a file is wrong.
     """
+    register_parts()
     found = {file.stem: read_settings(file) for file in files}
     if not found:
         raise BenchError("there are no policies; name files with --policy")

@@ -26,10 +26,12 @@ def simulator_command(
     from treadle.bench.errors import BenchError
     from treadle.bench.simulator_report import figures_table, write_plot
     from treadle.config.settings import default_settings
+    from treadle.policy.catalogue import register_parts
 
     if min(nodes or [1]) <= 0:
         raise BenchError("--nodes must be above 0")
     check_results(json_file, plot)
+    register_parts()
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
     console = Console(stderr=True)

@@ -10,12 +10,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-import treadle.policy  # noqa: F401 (registers the parts that a policy may name)
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
+from treadle.policy.catalogue import register_parts
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import Summary, as_json, summarise
 from treadle.simulator.scenario import Scenario, read_scenario
@@ -74,6 +74,7 @@ def _naming(scenario: Path) -> Iterator[None]:
 
 def _policies(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:
     """Return each policy with a name of its own: its file's, and its folder's where that is not enough."""
+    register_parts()
     files = given or [folder / name for name in scenario.policies]
     if not files:
         return [("default", default_settings())]

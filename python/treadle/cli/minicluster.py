@@ -163,6 +163,9 @@ def _settings(
     recovery: bool,
 ) -> ClusterSettings:
     if policy is not None:
+        from treadle.policy.catalogue import register_parts  # only here: it imports numba
+
+        register_parts()
         read_settings(policy)  # better refused now than by a cluster that does not get ready
     return ClusterSettings(
         nodes=nodes,

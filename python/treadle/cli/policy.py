@@ -47,8 +47,9 @@ def list_policies(as_json: JsonOption = False) -> None:
     """List the ready-made policies."""
     from treadle.config.installing import ready_made, summary
     from treadle.config.reader import read_settings
-    from treadle.engine import Engine as Engine  # registers the parts
+    from treadle.policy.catalogue import register_parts
 
+    register_parts()
     rows = [
         {"name": name, "summary": summary(file), "parts": read_settings(file).policy.name(), "file": str(file)}
         for name, file in ready_made().items()
@@ -60,8 +61,9 @@ def list_policies(as_json: JsonOption = False) -> None:
 def parts(as_json: JsonOption = False) -> None:
     """List the parts that a policy may have, and the parameters of each."""
     from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS
-    from treadle.engine import Engine as Engine  # registers the parts
+    from treadle.policy.catalogue import register_parts
 
+    register_parts()
     rows: list[dict[str, Any]] = []
     for part in QUESTIONS:
         for name, kind in PARTS.kinds(part).items():

@@ -1,11 +1,7 @@
 """Parts of a policy, by name.
 
-A policy is put together from five kinds of parts, each chosen in treadle.yaml by its ``kind``. A part is known once its
-module has been imported and has registered it, with the model of its parameters, in one line::
-
-    @PARTS.register("fit", "packing", PackingParameters)
-    class Packing:
-        def __init__(self, parameters: PackingParameters) -> None: ...
+A policy is put together from five kinds of parts, each chosen in treadle.yaml by its ``kind``. A part is known once it
+is registered with the model of its parameters; `treadle.policy.catalogue.register_parts` does so for Treadle's own.
 """
 
 from __future__ import annotations
@@ -104,15 +100,29 @@ class PartRegistry:
 
         return decorate
 
+    def has(self, part: str, kind: str) -> bool:
+        """Say whether a kind of part is registered."""
+        return kind in self._kinds[part]
+
     def kinds(self, part: str) -> dict[str, Kind]:
-        """Return the registered kinds of a part, by name, in order of their names."""
-        return dict(sorted(self._kinds[part].items()))
+        """Return the registered kinds of a part, by name, in order of their names.
+
+        Raises:
+            RuntimeError: the default kind is not among them, so that no treadle.yaml could be read.
+        """
+        kinds = self._kinds[part]
+        if DEFAULTS[part] not in kinds:
+            # A mistake of the program's; without this a user would be told that his policy is wrong.
+            raise RuntimeError(
+                f"{part}.{DEFAULTS[part]} is not registered; call treadle.policy.catalogue.register_parts()"
+            )
+        return dict(sorted(kinds.items()))
 
     def default(self, part: str) -> Part:
         """Return the default part with its default parameters."""
-        kind = self._kinds[part][DEFAULTS[part]]
+        kind = self.kinds(part)[DEFAULTS[part]]
         return Part(kind, kind.parameters())
 
 
 PARTS: Final = PartRegistry()
-"""All parts of the modules imported so far; importing `treadle.policy` registers Treadle's own."""
+"""The parts that a treadle.yaml may name: none until `treadle.policy.catalogue.register_parts` has been called."""

@@ -36,7 +36,7 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
 
     Args:
         file: the file
-        parts: the parts that a policy may have; the modules of the default ones must have been imported
+        parts: the parts that a policy may have; they must have been registered
 
     Raises:
         ConfigError: the file cannot be read, or something in it is wrong; all that is wrong is told at once.

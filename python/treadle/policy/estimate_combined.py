@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64
 from treadle.model.view import View
@@ -36,7 +36,6 @@ class CombinedParameters(Parameters):
     )
 
 
-@PARTS.register("estimate", "combined", CombinedParameters)
 class CombinedEstimate:
     """Pilots and what `TaskEstimates` told, their logarithms averaged by inverse variance; else whichever there is."""
 

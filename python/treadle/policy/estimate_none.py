@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64
 from treadle.model.view import View
 
 
-@PARTS.register("estimate", "none")
 class NoEstimate:
     """Nothing is known of how long anything takes: all tasks count alike."""
 

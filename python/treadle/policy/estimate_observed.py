@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64
 from treadle.model.view import View
@@ -22,7 +22,6 @@ class ObservedParameters(Parameters):
     )
 
 
-@PARTS.register("estimate", "observed", ObservedParameters)
 class ObservedEstimate:
     """The mean duration of the application's tasks of the same priority that ended, else of all its tasks that did."""
 

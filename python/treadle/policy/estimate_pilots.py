@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64
 from treadle.model.view import View
@@ -30,7 +30,6 @@ class PilotsEstimateParameters(Parameters):
     )
 
 
-@PARTS.register("estimate", "pilots", PilotsEstimateParameters)
 class PilotsEstimate:
     """The mean of a stage's pilots, once they have ended (gate: pilots); of what is not sampled as by `observed`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64
 from treadle.model.view import View
@@ -19,7 +19,6 @@ class ToldParameters(Parameters):
     )
 
 
-@PARTS.register("estimate", "told", ToldParameters)
 class ToldEstimate:
     """What a profile store or the simulator's oracle tells the engine of tasks (`treadle.events.TaskEstimates`)."""
 

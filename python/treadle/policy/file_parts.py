@@ -17,12 +17,10 @@ from treadle.config.part_files import (
     METHODS,
     EstimateFilePart,
     FilePart,
-    KeyedFilePart,
     PartStoppedError,
     interrupts,
     where,
 )
-from treadle.config.parts import PARTS
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, U8, Records
 from treadle.model.view import View
@@ -190,7 +188,6 @@ class _FromFile:
         return numbers
 
 
-@PARTS.register("gate", "file", FilePart)
 class FileGate(_FromFile):
     """A class of yours: True or False for each request."""
 
@@ -206,7 +203,6 @@ class FileGate(_FromFile):
         may[:rows] = found
 
 
-@PARTS.register("share", "file", KeyedFilePart)
 class FileShare(_FromFile):
     """A class of yours: a number for each queue, of siblings the smallest first."""
 
@@ -227,7 +223,6 @@ class FileShare(_FromFile):
         key[:queues] = self._keys(moment, (queues,))
 
 
-@PARTS.register("order", "file", KeyedFilePart)
 class FileOrder(PlainOrder, _FromFile):
     """A class of yours: a number for each application, of a leaf's the smallest first."""
 
@@ -246,7 +241,6 @@ class FileOrder(PlainOrder, _FromFile):
         key[:applications] = self._keys(moment, (applications,))
 
 
-@PARTS.register("fit", "file", KeyedFilePart)
 class FileFit(PlainFit, _FromFile):
     """A class of yours: a number for each node, or for each request and node, the largest first."""
 
@@ -266,7 +260,6 @@ class FileFit(PlainFit, _FromFile):
         return scores
 
 
-@PARTS.register("estimate", "file", EstimateFilePart)
 class FileEstimate(_FromFile):
     """A class of yours: how long a container of each request will run."""
 

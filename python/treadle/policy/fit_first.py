@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.policy.kernel.scratch import FIRST_FIT
 from treadle.policy.parts import PlainFit
 
 
-@PARTS.register("fit", "first_fit")
 class FirstFit(PlainFit):
     """The first node on which the ask fits, in the order of the RM's nodes."""
 

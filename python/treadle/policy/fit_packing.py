@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.policy.kernel.scratch import PACKING
 from treadle.policy.parts import PlainFit
 
@@ -20,7 +20,6 @@ class PackingParameters(Parameters):
     )
 
 
-@PARTS.register("fit", "packing", PackingParameters)
 class Packing(PlainFit):
     """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.policy.kernel.scratch import RANDOM
 from treadle.policy.parts import PlainFit
 
 
-@PARTS.register("fit", "random_fit")
 class RandomFit(PlainFit):
     """Any node on which the ask fits, drawn with the seed."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.policy.kernel.scratch import PACKING
 from treadle.policy.parts import PlainFit
 
@@ -50,7 +50,6 @@ class TetrisParameters(Parameters):
         return overbook
 
 
-@PARTS.register("fit", "tetris", TetrisParameters)
 class Tetris(PlainFit):
     """Requests of a queue compete for a node until none fits: packing score x plan score - eta x work left."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import Records
 from treadle.model.view import View
 from treadle.policy.parts import PlainGate
 
 
-@PARTS.register("gate", "all")
 class AllGate(PlainGate):
     """Every ask may be served at any time."""
 

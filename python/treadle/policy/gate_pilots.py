@@ -7,7 +7,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.model.view import View
@@ -84,7 +84,6 @@ class PilotsParameters(Parameters):
     )
 
 
-@PARTS.register("gate", "pilots", PilotsParameters)
 class PilotsGate:
     """A few tasks of each stage first, to learn how long they take; the rest when they have ended.
 

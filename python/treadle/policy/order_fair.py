@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
@@ -20,7 +20,6 @@ class FairParameters(Parameters):
     )
 
 
-@PARTS.register("order", "fair", FairParameters)
 class FairOrder(PlainOrder):
     """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
@@ -10,7 +10,6 @@ from treadle.policy.kernel.scratch import FIFO
 from treadle.policy.parts import PlainOrder
 
 
-@PARTS.register("order", "fifo")
 class FifoOrder(PlainOrder):
     """The application with the highest priority first, then the one that came first."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
@@ -10,7 +10,6 @@ from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.parts import PlainOrder
 
 
-@PARTS.register("order", "las")
 class LasOrder(PlainOrder):
     """The application that has used the least so far: dominant share of the cluster x time."""
 

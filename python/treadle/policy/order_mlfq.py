@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from treadle.config.parts import PARTS, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
@@ -38,7 +38,6 @@ class MlfqParameters(Parameters):
     )
 
 
-@PARTS.register("order", "mlfq", MlfqParameters)
 class MlfqOrder:
     """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.parts import PlainOrder
 
 
-@PARTS.register("order", "queue")
 class QueueOrder(PlainOrder):
     """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 

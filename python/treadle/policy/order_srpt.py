@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
@@ -10,7 +10,6 @@ from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.parts import PlainOrder
 
 
-@PARTS.register("order", "srpt")
 class SrptOrder(PlainOrder):
     """The application with the least work left: over its remaining tasks the sum of duration x demands."""
 

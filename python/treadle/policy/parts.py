@@ -1,8 +1,8 @@
 """What each kind of part must do.
 
 Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.kernel`), or fill a column that
-the loop reads. A new one is a class with one of the interfaces of this file, in a file of its own, registered by the
-line above it; see `share_capacity` for the shortest example. A user's part needs no rule compiled: see
+the loop reads. A new one is a class with one of the interfaces of this file, in a file of its own, listed in
+`treadle.policy.catalogue`; see `share_capacity` for the shortest example. A user's part needs no rule compiled: see
 `treadle.policy.file_parts`.
 """
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.policy.kernel.share_scratch import CAPACITY, Shares, no_tree
 
 
-@PARTS.register("share", "capacity")
 class CapacityShare:
     """Queues get what the CapacityScheduler guarantees them, and more when others leave it unused."""
 

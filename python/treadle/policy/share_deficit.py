@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from treadle.config.parts import PARTS
 from treadle.model.cluster import Cluster
 from treadle.policy.kernel.share_scratch import DEFICIT, Shares
 from treadle.policy.share_tree import ShareTree, TreeParameters
@@ -26,7 +25,6 @@ class DeficitParameters(TreeParameters):
     )
 
 
-@PARTS.register("share", "deficit", DeficitParameters)
 class DeficitShare:
     """The order decides across all leaf queues, until one is too far behind its fair share; then that one is served."""
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.config.parts import PARTS
 from treadle.model.cluster import Cluster
 from treadle.policy.kernel.share_scratch import NAIVE, Shares
 from treadle.policy.share_tree import ShareTree, TreeParameters
 
 
-@PARTS.register("share", "drf", TreeParameters)
 class DrfShare:
     """DRF: the leaf queue with the least dominant share comes first, whatever tree it is in."""
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from treadle.config.parts import PARTS
 from treadle.model.cluster import Cluster
 from treadle.policy.kernel.share_scratch import HDRF, NAIVE, Shares
 from treadle.policy.share_tree import ShareTree, TreeParameters
@@ -21,7 +20,6 @@ class HdrfParameters(TreeParameters):
     )
 
 
-@PARTS.register("share", "hdrf", HdrfParameters)
 class HdrfShare:
     """H-DRF: at each level of the tree the queue with the least dominant share, rescaled, comes first."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.config.parts import PARTS, NoParameters
+from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.policy.kernel.share_scratch import NONE, Shares
 from treadle.policy.share_tree import ShareTree, TreeParameters
 
 
-@PARTS.register("share", "none")
 class NoShare:
     """The applications of all queues come in one order, as if they were in one queue."""
 

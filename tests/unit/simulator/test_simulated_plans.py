@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import treadle.policy  # noqa: F401 (registers the parts)
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag, Stage

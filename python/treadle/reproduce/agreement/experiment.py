@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-import treadle.policy  # noqa: F401 (registers the parts that a policy may name)
 from treadle.config.reader import read_settings
 from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle.minicluster.site import write_site
+from treadle.policy.catalogue import register_parts
 from treadle.reproduce import sleepers
 from treadle.reproduce.agreement.trace import (
     AuditedApplication,
@@ -73,6 +73,7 @@ def run_both(policy: str, folder: Path, say: Say) -> Both:
     folder.parent.mkdir(parents=True, exist_ok=True)
     file = folder.with_name(f"{folder.name}-{policy}.yaml")
     file.write_text(POLICIES[policy])
+    register_parts()
     settings = read_settings(file)
     with MiniCluster(_cluster_settings(folder, file), folder, say) as cluster, cluster.answering():
         applications, placed = _run_jobs(cluster, policy, say)

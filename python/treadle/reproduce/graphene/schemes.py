@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import treadle.policy  # noqa: F401 (registers the parts)
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, Plans, Settings, default_settings
+from treadle.policy.catalogue import register_parts
 
 SCHEDULES: Final = 50
 """Candidate schedules of a plan."""
@@ -32,6 +32,7 @@ class Scheme:
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
+        register_parts()
         settings = default_settings()
         chosen = {}
         for part, choice in self.parts.items():

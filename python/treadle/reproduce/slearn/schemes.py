@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import treadle.policy  # noqa: F401 (registers the parts)
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, Settings, default_settings
+from treadle.policy.catalogue import register_parts
 
 FOREVER_MS: Final = 2**40
 """The paper's pilots have no bound in time."""
@@ -36,6 +36,7 @@ class Scheme:
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
+        register_parts()
         settings = default_settings()
         chosen = {}
         for part, choice in self.parts.items():

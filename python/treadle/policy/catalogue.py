@@ -1,0 +1,86 @@
+"""Treadle's own parts of a policy, and how they get into a registry.
+
+They are listed here and nowhere else: a program that reads a treadle.yaml calls `register_parts`, and then knows all of
+them, whatever it has imported besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from treadle.config.part_files import EstimateFilePart, FilePart, KeyedFilePart
+from treadle.config.parts import PARTS, NoParameters, Parameters, PartRegistry
+from treadle.policy.estimate_combined import CombinedEstimate, CombinedParameters
+from treadle.policy.estimate_none import NoEstimate
+from treadle.policy.estimate_observed import ObservedEstimate, ObservedParameters
+from treadle.policy.estimate_pilots import PilotsEstimate, PilotsEstimateParameters
+from treadle.policy.estimate_told import ToldEstimate, ToldParameters
+from treadle.policy.file_parts import FileEstimate, FileFit, FileGate, FileOrder, FileShare
+from treadle.policy.fit_first import FirstFit
+from treadle.policy.fit_packing import Packing, PackingParameters
+from treadle.policy.fit_random import RandomFit
+from treadle.policy.fit_tetris import Tetris, TetrisParameters
+from treadle.policy.gate_all import AllGate
+from treadle.policy.gate_pilots import PilotsGate, PilotsParameters
+from treadle.policy.order_fair import FairOrder, FairParameters
+from treadle.policy.order_fifo import FifoOrder
+from treadle.policy.order_las import LasOrder
+from treadle.policy.order_mlfq import MlfqOrder, MlfqParameters
+from treadle.policy.order_queue import QueueOrder
+from treadle.policy.order_srpt import SrptOrder
+from treadle.policy.share_capacity import CapacityShare
+from treadle.policy.share_deficit import DeficitParameters, DeficitShare
+from treadle.policy.share_drf import DrfShare
+from treadle.policy.share_hdrf import HdrfParameters, HdrfShare
+from treadle.policy.share_none import NoShare
+from treadle.policy.share_tree import TreeParameters
+
+OWN: Final[dict[str, dict[str, tuple[type[Parameters], Callable[..., Any]]]]] = {
+    "gate": {
+        "all": (NoParameters, AllGate),
+        "file": (FilePart, FileGate),
+        "pilots": (PilotsParameters, PilotsGate),
+    },
+    "share": {
+        "capacity": (NoParameters, CapacityShare),
+        "deficit": (DeficitParameters, DeficitShare),
+        "drf": (TreeParameters, DrfShare),
+        "file": (KeyedFilePart, FileShare),
+        "hdrf": (HdrfParameters, HdrfShare),
+        "none": (NoParameters, NoShare),
+    },
+    "order": {
+        "fair": (FairParameters, FairOrder),
+        "fifo": (NoParameters, FifoOrder),
+        "file": (KeyedFilePart, FileOrder),
+        "las": (NoParameters, LasOrder),
+        "mlfq": (MlfqParameters, MlfqOrder),
+        "queue": (NoParameters, QueueOrder),
+        "srpt": (NoParameters, SrptOrder),
+    },
+    "fit": {
+        "file": (KeyedFilePart, FileFit),
+        "first_fit": (NoParameters, FirstFit),
+        "packing": (PackingParameters, Packing),
+        "random_fit": (NoParameters, RandomFit),
+        "tetris": (TetrisParameters, Tetris),
+    },
+    "estimate": {
+        "combined": (CombinedParameters, CombinedEstimate),
+        "file": (EstimateFilePart, FileEstimate),
+        "none": (NoParameters, NoEstimate),
+        "observed": (ObservedParameters, ObservedEstimate),
+        "pilots": (PilotsEstimateParameters, PilotsEstimate),
+        "told": (ToldParameters, ToldEstimate),
+    },
+}
+"""For each of the kinds of parts what there is by name: the model of the parameters, and what is made from them."""
+
+
+def register_parts(registry: PartRegistry = PARTS) -> None:
+    """Register Treadle's own parts; those that the registry has already stay."""
+    for part, kinds in OWN.items():
+        for kind, (parameters, make) in kinds.items():
+            if not registry.has(part, kind):
+                registry.register(part, kind, parameters)(make)
