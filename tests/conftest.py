@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
+pytest_plugins = ["tests.support.clock_tests"]
+
 # A machine under load says nothing of a test, so no example has a deadline.
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)

@@ -15,13 +15,6 @@ from tests.support.clusters import FaultyCluster, faulty_cluster
 from treadle.minicluster import processes
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test on a real cluster, which shares two cores with whatever else runs, fail once; pytest reports it."""
-    for item in items:
-        if item.get_closest_marker("cluster"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
     """One cluster for all tests that leave it as they found it."""

@@ -26,6 +26,7 @@ def test_a_killed_application_leaves_no_container(cluster: FaultyCluster) -> Non
     wait_idle(cluster)
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 def test_a_master_that_dies_is_started_again_by_treadle(cluster: FaultyCluster) -> None:
     job = sleep_job(cluster, "master-dies", maps=6, map_ms=2000)
     job.wait_containers(3)

@@ -32,6 +32,7 @@ def external_sidecar(connection: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_path: Path) -> None:
     connection = tmp_path / "connection.json"
     settings = ClusterSettings(

@@ -13,6 +13,7 @@ from tests.support.pairs import PairOfResourceManagers
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_path: Path) -> None:
     with PairOfResourceManagers(tmp_path / "cluster", lease_ms=LEASE_MS) as cluster:
         job = sleep_job(cluster, "failover", maps=24, map_ms=3000, settings={"mapreduce.map.memory.mb": "1024"})

@@ -97,6 +97,7 @@ def test_a_restarted_rm_goes_on_with_its_job(cluster_folder: Path) -> None:
     assert left_running(cluster_folder) == []
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 @pytest.mark.slow
 def test_every_container_of_an_unmodified_job_is_placed_by_treadle(cluster_folder: Path) -> None:
     settings = ClusterSettings(nodes=2, overrides={"yarn.scheduler.treadle.lease-ms": "6000"})

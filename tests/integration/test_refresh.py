@@ -59,6 +59,7 @@ def test_the_mode_changes_while_a_job_runs(cluster: FaultyCluster) -> None:
     assert cluster.rm.placements()[job.application_id]["treadle"] > 0
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> None:
     queues = cluster.layout.conf / "capacity-scheduler.xml"
     before = queues.read_text()

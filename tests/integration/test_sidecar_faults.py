@@ -14,6 +14,7 @@ from tests.support.jobs import sleep_job
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 def test_a_healthy_sidecar_places_every_container(cluster: FaultyCluster) -> None:
     before = cluster.rm.treadle()
 

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.cluster
 CALL = b"c\nt\ndecide\nj\ne\n"
 
 
+@pytest.mark.clock("the lease is held throughout: no pause of the machine is longer than it")
 @pytest.mark.parametrize(
     "said",
     [

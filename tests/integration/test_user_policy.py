@@ -64,6 +64,7 @@ def treadle(cluster: FaultyCluster, command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 def test_the_live_step_of_the_page(policy_cluster: FaultyCluster) -> None:
     use, status = (command for command, output in commands(PAGE) if not output)
     before = policy_cluster.rm.treadle()
@@ -80,6 +81,7 @@ def test_the_live_step_of_the_page(policy_cluster: FaultyCluster) -> None:
     assert policy_cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
 
 
+@pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.replace(" ", "-"))
 def test_a_job_ends_though_a_part_fails_under_it(policy_cluster: FaultyCluster, fault: str) -> None:
     folder = policy_cluster.folder.parent.parent

@@ -26,6 +26,7 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.api.records.OpportunisticContainersStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.OpportunisticNodes;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.junit.jupiter.api.AfterEach;
@@ -46,8 +47,10 @@ class OpportunisticTest {
         .site(YarnConfiguration.OPPORTUNISTIC_CONTAINER_ALLOCATION_ENABLED, "true")
         .site(YarnConfiguration.NM_CONTAINER_QUEUING_SORTING_NODES_INTERVAL_MS, "10").start();
     node = cluster.rm().registerNode("one:1234", 8192, 8);
-    // the first heartbeat says how many containers the node lets wait
+    // the first heartbeat says, once and for all, how many containers the node lets wait; the allocator has a dispatcher
+    // of its own, for which drainEvents() does not wait, and would read the next heartbeat, which says none
     beat();
+    Await.until("the allocator knows the node", () -> OpportunisticNodes.usable(cluster.rm().getRMContext()) == 1);
     RMApp job = cluster.submit("a", "ann", 1024);
     am = cluster.startAm(job, node);
     app = cluster.attempt(job);
