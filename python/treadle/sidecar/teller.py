@@ -23,6 +23,10 @@ from treadle.wire.decoder import Frame
 ROWS_MAX: Final = 5_000
 """Request keys told of at once; the others wait for the next frame."""
 
+ABSENT_MS: Final = 600_000
+"""How long what is known of an application is kept that a new connection does not tell of: an RM that was started anew
+tells of its applications one after the other."""
+
 
 class Sources(Protocol):
     """Where it comes from; `treadle.sidecar.recorder.ProfileRecorder` is. Nothing may wait."""
@@ -49,14 +53,22 @@ class LiveTeller:
     What pilots have said is told after each snapshot, because the engine's model begins anew with it.
     """
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, samples_max: int = SAMPLES_MAX) -> None:
+        """Ask ``sources``; keep what the pilots of at most ``samples_max`` applications have said."""
         self._sources = sources
+        self._samples_max = samples_max
         self._moment = Moment(0, 0)
+        self._before: int | None = None
+        """The epoch before a snapshot of which not all has come yet; None if it has."""
         self._live: dict[int, str] = {}
         """YARN's ids of the applications that run, by the shim's index."""
         self._index: dict[str, int] = {}
         self._samples: dict[str, Sample] = {}
         """What pilots have said, by YARN's id."""
+        self._absent: dict[str, int] = {}
+        """Since when those of them are missing that the snapshot did not tell of, RM's time, the longest first."""
+        self._not_kept = False
+        """There was no room for what pilots have said."""
         self._due: list[str] = []
         """Whose samples the engine is to be told."""
         self._followed = SplitFollower()
@@ -71,14 +83,16 @@ class LiveTeller:
         inputs = self._followed.follow(frame.events)
         if frame.header.more:
             return inputs
-        return [*inputs, *self._tell_samples(), *self._tell_history()]
+        samples = self._tell_samples(frame.header.rm_time_ms)
+        self._drop_absent(frame.header.rm_time_ms)
+        return [*inputs, *samples, *self._tell_history()]
 
     def learn(self, samples: Samples) -> None:
         """Take what the engine's pilots have said."""
         changed = {}
         for row, application in enumerate(samples.application.tolist()):
             id_ = self._live.get(application)
-            if id_ is not None and (id_ in self._samples or len(self._samples) < SAMPLES_MAX):
+            if id_ is not None and (id_ in self._samples or self._has_room()):
                 self._samples[id_] = changed[id_] = sample_at(samples, row)
         if changed:
             self._sources.keep(changed)
@@ -86,11 +100,13 @@ class LiveTeller:
     def forget(self) -> None:
         """Take that the engine fails over and over: what it was told may be why."""
         self._samples.clear()
+        self._absent.clear()
         self._due.clear()
 
     def summary(self) -> str:
         """Return in a few words what is known; empty if nothing is remembered."""
-        return self._sources.summary()
+        full = f"what pilots say is kept of {self._samples_max} jobs and no more" if self._not_kept else ""
+        return "; ".join(filter(None, (self._sources.summary(), full)))
 
     def keys_for(self) -> Sequence[str]:
         """Return no type: no keys are wanted here."""
@@ -98,6 +114,8 @@ class LiveTeller:
 
     def _follow(self, frame: Frame) -> None:
         if frame.header.snapshot:
+            if self._before is None:
+                self._before = self._moment.epoch
             self._moment = Moment(frame.header.epoch, frame.header.sequence)
             self._live.clear()
             self._index.clear()
@@ -114,6 +132,8 @@ class LiveTeller:
                 id_ = f"application_{timestamp}_{number:04d}"
                 self._live[application] = id_
                 self._index[id_] = application
+                if self._absent.pop(id_, None) is not None:
+                    self._due.append(id_)
                 continue
             gone = self._live.pop(application, None)
             if gone is not None and self._index.get(gone) == application:
@@ -123,13 +143,56 @@ class LiveTeller:
         if ended:
             self._sources.keep(ended)
 
-    def _tell_samples(self) -> Sequence[Event]:
+    def _has_room(self) -> bool:
+        """Say whether one more application's samples can be kept; those missing for longest make room."""
+        if len(self._samples) >= self._samples_max and self._absent:
+            oldest = next(iter(self._absent))
+            del self._absent[oldest]
+            self._samples.pop(oldest, None)
+        self._not_kept = len(self._samples) >= self._samples_max
+        return not self._not_kept
+
+    def _note_absent(self, now_ms: int) -> None:
+        """Take that a snapshot is complete. On the same connection, what it does not tell of has ended."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        missing = [id_ for id_ in self._samples if id_ not in self._index]
+        if before == self._moment.epoch:
+            self._end(missing)
+        else:
+            self._absent |= {id_: now_ms for id_ in missing if id_ not in self._absent}
+
+    def _drop_absent(self, now_ms: int) -> None:
+        """Forget applications that have been missing for so long that they have ended."""
+        ended = []
+        for id_, since_ms in self._absent.items():
+            if now_ms - since_ms < ABSENT_MS:
+                break
+            ended.append(id_)
+        self._end(ended)
+
+    def _end(self, ended: Sequence[str]) -> None:
+        for id_ in ended:
+            self._absent.pop(id_, None)
+            self._samples.pop(id_, None)
+        if ended:
+            self._sources.keep(dict.fromkeys(ended))
+
+    def _tell_samples(self, now_ms: int) -> Sequence[Event]:
+        self._note_absent(now_ms)
         for id_, sample in self._sources.restored().items():
             known = self._samples.get(id_)
             # Whatever began to be sampled earlier knows more: an engine that was not told has begun anew.
             if known is None or sample.since_ms < known.since_ms:
+                lives = id_ in self._index
+                if known is None and len(self._samples) >= self._samples_max and not (lives and self._has_room()):
+                    continue
                 self._samples[id_] = sample
-                self._due.append(id_)
+                if lives:
+                    self._due.append(id_)
+                else:
+                    self._absent.setdefault(id_, now_ms)
         if not self._due:
             return ()
         due, self._due = dict.fromkeys(self._due), []
