@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,16 @@ U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+
+INDEX_MAX: Final = 1 << 22
+"""Indices of nodes, queues, applications, request keys and texts are below this; they begin at 0 with each snapshot.
+
+The one bound of wire and model: a frame beyond it is refused before anything is made of it, and the model has room for
+whatever is below.
+"""
+
+KEYS_AHEAD: Final = 128
+"""So many of the highest request keys are never on the wire: they stand for stages that are not asked for yet."""
 
 
 class NodeState(IntEnum):

@@ -17,7 +17,7 @@ from treadle.wire.decoder import FrameDecoder
 from treadle.wire.encoder import FrameEncoder
 from treadle.wire.errors import WireError
 from treadle.wire.header import FrameHeader
-from treadle.wire.plans import EVENT_TYPES, INDEX_MAX, NAMES, CheckPlan, ColumnPlan, SectionPlan, plans
+from treadle.wire.plans import EVENT_TYPES, NAMES, CheckPlan, ColumnPlan, SectionPlan, plans
 from treadle.wire.schema import FrameFlag
 
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -177,6 +177,6 @@ def within_bounds(event: events.Event) -> bool:
     for field in fields(event):
         if field.name in {"application", "node", "queue", "key"}:
             column = getattr(event, field.name)
-            assert column.max() < INDEX_MAX
+            assert column.max() < events.INDEX_MAX
             assert column.min() >= -1
     return True

@@ -14,7 +14,7 @@ import pytest
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry
 from treadle.config.settings import Limits, Settings, Source, default_settings
-from treadle.events import Event, Names, PolicySwitch, Samples, Snapshot
+from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session, Submit, at_once
@@ -188,6 +188,18 @@ def test_an_engine_that_fails_is_replaced_and_said() -> None:
     assert caller.send(3).resend
     assert len(caller.send(4, SNAPSHOT).proposals) == 3
     assert len(caller.engines[1].applied) == 1
+
+
+def test_more_indices_than_there_may_be_are_said_until_a_frame_is_taken() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    tags = Tags(np.full(1, INDEX_MAX, np.int32), np.zeros(1, np.int32))
+    answer = caller.raw(FrameEncoder().encode(FrameHeader(0, 5, 2, 1002, 0, 3, 2), [tags]))
+    assert answer.resend
+    said = "frame 2 refused: TAGS.application: 4194304 is not in 0 to 4194303, the indices that there are between two"
+    assert caller.status(answer)["error"] == f"{said} snapshots"
+    assert len(caller.engines[0].applied) == 1
+    assert caller.status(caller.send(3, SNAPSHOT))["error"] is None
 
 
 def test_an_engine_that_always_fails_ends_the_session() -> None:

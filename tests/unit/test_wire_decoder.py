@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from treadle import events
+from treadle.model.columns import ModelError, largest
+from treadle.model.scripted import Texts, request, rows
 from treadle.wire.decoder import FrameDecoder
 from treadle.wire.encoder import FrameEncoder
-from treadle.wire.errors import WireError
+from treadle.wire.errors import TooManyError, WireError
 from treadle.wire.header import FrameHeader
 from treadle.wire.plans import EVENT_TYPES
 from treadle.wire.schema import SECTIONS, FrameFlag
@@ -96,11 +98,35 @@ def test_names_of_earlier_frames_count_until_the_next_snapshot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("application", "tag", "field"), [(-1, 0, "application"), (1 << 24, 0, "application"), (0, -1, "tag")]
+    ("application", "tag", "field"), [(-1, 0, "application"), (1 << 22, 0, "application"), (0, -1, "tag")]
 )
 def test_an_index_out_of_range_is_named(application: int, tag: int, field: str) -> None:
     frame = FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), tags(application, tag)])
     assert field_of(frame) == f"TAGS.{field}"
+
+
+def asked(application: int, key: int) -> bytes:
+    texts = Texts()
+    asks = rows(events.Requests, texts, [request(application, key, 1, (1, 1))])
+    return FrameEncoder().encode(SNAPSHOT, [texts.drain(), asks])
+
+
+@pytest.mark.parametrize(
+    ("application", "key", "field", "last"),
+    [
+        (events.INDEX_MAX, 0, "application", 4_194_303),
+        (0, events.INDEX_MAX - events.KEYS_AHEAD, "key", 4_194_175),
+    ],
+)
+def test_the_wire_refuses_what_the_model_has_no_room_for(application: int, key: int, field: str, last: int) -> None:
+    """What the wire takes the model takes; the first index beyond never reaches it, and the error has the bound."""
+    highest = FrameDecoder().decode(asked(application - bool(application), key - bool(key))).events[-1]
+    assert isinstance(highest, events.Requests)
+    assert largest(getattr(highest, field), field) == last
+    with pytest.raises(TooManyError, match=rf"REQUESTS.{field}: \d+ is not in 0 to {last}, the indices that there are"):
+        FrameDecoder().decode(asked(application, key))
+    with pytest.raises(ModelError, match=f"{field} index 4194304 is not in 0 to 4194303"):
+        largest(np.full(1, events.INDEX_MAX, np.int32), field)
 
 
 def test_the_culprit_among_columns_checked_together_is_named() -> None:

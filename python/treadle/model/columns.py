@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from treadle.events import INDEX_MAX
 from treadle.model.types import I32, I64, Records
 
 # Kinds of amounts. A table has those that it needs; ASSUMED is what is proposed and not yet decided.
@@ -27,9 +28,6 @@ GUARANTEED: Final = 3
 PENDING: Final = 4
 AM_LIMIT: Final = 5
 AM_USED: Final = 6
-
-MAX_ROWS: Final = 1 << 22
-"""The largest index that a table takes. Indices start at 0 after each snapshot, so more is a sign of damage."""
 
 
 class ModelError(ValueError):
@@ -50,8 +48,8 @@ def largest(index: I32, what: str) -> int:
     if len(index) == 0:
         return -1
     low, high = int(index.min()), int(index.max())
-    if low < 0 or high >= MAX_ROWS:
-        raise ModelError(f"{what} index {low if low < 0 else high} is outside 0..{MAX_ROWS - 1}")
+    if low < 0 or high >= INDEX_MAX:
+        raise ModelError(f"{what} index {low if low < 0 else high} is not in 0 to {INDEX_MAX - 1}")
     return high
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from treadle import events
-from treadle.events import ApplicationState
-from treadle.model.columns import MAX_ROWS
+from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
 from treadle.profiles.prediction import predicted
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
@@ -18,9 +17,9 @@ from treadle.wire.decoder import Frame
 KEYS_MAX: Final = 1_000_000
 """Request keys that are looked at; beyond it nothing is told until the next snapshot."""
 
-AHEAD_KEY: Final = MAX_ROWS - 1
+AHEAD_KEY: Final = INDEX_MAX - 1
 """What is told of stages that are not asked for yet has request keys from here down: the shim counts from 0 up."""
-STAGES_AHEAD_MAX: Final = 100
+STAGES_AHEAD_MAX: Final = KEYS_AHEAD
 """Stages of a job that are told of before they are asked for."""
 
 FindProfile = Callable[[RecurrenceKey], JobProfile | None]

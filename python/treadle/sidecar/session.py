@@ -17,7 +17,7 @@ from treadle.sidecar.status import Status
 from treadle.sidecar.told import TOLD_KEPT, Told
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, encode_answer
 from treadle.wire.decoder import Frame, FrameDecoder, without_keys
-from treadle.wire.errors import WireError
+from treadle.wire.errors import TooManyError, WireError
 from treadle.wire.header import FrameHeader, read_frame_header
 
 _log = logging.getLogger(__name__)
@@ -240,6 +240,8 @@ class Session:
     def _lose(self, header: FrameHeader | None, error: WireError) -> None:
         # What follows until the snapshot is refused too: that is no news.
         level = logging.DEBUG if self._refusing else logging.WARNING
+        if isinstance(error, TooManyError):
+            self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
         self._lost = self._refusing = True
 
@@ -250,6 +252,7 @@ class Session:
             self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
             self._tell(frame)
             self._lost = self._refusing = False
+            self._status.frame_error = ""
             if header.more:
                 return Proposals.none()
             if self._keeper is not None:

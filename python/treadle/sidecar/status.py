@@ -23,6 +23,8 @@ class Status:
     config_error: str = ""
     policy_error: str = ""
     engine_error: str = ""
+    frame_error: str = ""
+    """Why no frame is taken; empty as soon as one is."""
     warnings: tuple[str, ...] = ()
     learned: str = ""
     """What is known of the jobs that run, in a few words."""
@@ -46,7 +48,7 @@ class Status:
         self._sent = ""
 
     def _text(self) -> str:
-        error = "; ".join(filter(None, (self.config_error, self.policy_error, self.engine_error)))
+        error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
         return json.dumps(
             {
                 "policy": self.policy[:_TEXT_MAX],

@@ -14,13 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import events
-from treadle.wire.errors import WireError
+from treadle.wire.errors import TooManyError, WireError
 from treadle.wire.header import FRAME_HEADER, SECTION_HEADER, FrameHeader, read_frame_header, write_frame_header
-from treadle.wire.plans import EVENT_TYPES, SectionPlan, out_of_bounds, plans, view
+from treadle.wire.plans import EVENT_TYPES, NAMES, CheckPlan, SectionPlan, out_of_bounds, plans, view
 from treadle.wire.schema import SECTIONS
-
-NAMES_MAX: Final = 1 << 22
-"""The most texts between two snapshots. Past it a frame is refused, and the snapshot then asked for starts afresh."""
 
 _STRINGS: Final = SECTIONS["STRINGS"].kind
 _KEYS: Final = SECTIONS["KEYS"].kind
@@ -91,8 +88,8 @@ class FrameDecoder:
     def _strings(self, frame: bytes, rows: int, offset: int, length: int) -> events.Names:
         if rows * 4 > length:
             raise WireError("STRINGS.length", f"{length} bytes are too few for {rows} texts")
-        if len(self._texts) + rows > NAMES_MAX:
-            raise WireError("STRINGS.rows", f"more than {NAMES_MAX} texts since the last snapshot")
+        if len(self._texts) + rows > events.INDEX_MAX:
+            raise TooManyError("STRINGS.rows", f"more than {events.INDEX_MAX} texts since the last snapshot")
         sizes: npt.NDArray[np.int32] = np.ndarray((rows,), np.dtype("<i4"), frame, offset)
         if rows and sizes.min() < 0:
             raise WireError("STRINGS.bytes", f"{sizes.min()} is below 0")
@@ -122,7 +119,7 @@ class FrameDecoder:
         for check in plan.checks:
             wrong = out_of_bounds(frame, check, offset, rows, names)
             if wrong is not None:
-                raise WireError(f"{plan.name}.{wrong[0]}", f"{wrong[1]} is out of range")
+                raise _wrong_value(f"{plan.name}.{wrong[0]}", wrong[1], check, names)
         build = self._build.get(kind)
         if build is not None:
             return build(frame, plan, rows, offset)
@@ -145,6 +142,16 @@ class FrameDecoder:
         if len(settings) != rows:
             raise WireError("SETTINGS.key", "a key is there twice")
         return events.Settings(settings)
+
+
+def _wrong_value(field: str, value: int, check: CheckPlan, names: int) -> WireError:
+    """Return what is wrong with a value outside its bounds."""
+    if check.high == NAMES:
+        return WireError(field, f"{value} is no text's index: {names} were sent since the last snapshot")
+    text = f"{value} is not in {check.low} to {check.high}"
+    if check.is_index and value > check.high:
+        return TooManyError(field, f"{text}, the indices that there are between two snapshots")
+    return WireError(field, text)
 
 
 def without_keys(frame: bytes) -> bytes:

@@ -10,3 +10,7 @@ class WireError(ValueError):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+class TooManyError(WireError):
+    """More of something than there may be between two snapshots. A snapshot that has too many itself is no remedy."""

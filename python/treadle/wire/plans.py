@@ -18,10 +18,11 @@ from treadle.wire.schema import SECTIONS, Section
 NAMES: Final = -1
 """In place of a bound: the number of texts sent since the last snapshot."""
 
-INDEX_MAX: Final = 1 << 24
-"""Indices of nodes, queues, applications and request keys are below this, so that no frame makes huge columns."""
-
-_INDICES: Final = frozenset({"application", "node", "queue", "key"})
+_INDICES: Final = {
+    **dict.fromkeys(("application", "node", "queue"), events.INDEX_MAX),
+    "key": events.INDEX_MAX - events.KEYS_AHEAD,
+}
+"""What indices of each kind are below."""
 _MAY_BE_ABSENT: Final = frozenset({("QUEUES", "parent"), ("CONTAINERS", "application"), ("CONTAINERS", "node")})
 _COUNTS: Final = frozenset({"count", "containers", "position"})
 _FLAGS: Final = frozenset(
@@ -65,6 +66,11 @@ class CheckPlan(NamedTuple):
     high: int
     """The highest value allowed; `NAMES` stands for the last text's index."""
 
+    @property
+    def is_index(self) -> bool:
+        """Are these indices that the shim gives out?"""
+        return self.columns[0] in _INDICES
+
 
 class SectionPlan(NamedTuple):
     """How a section lies in a frame with R resource types, and the event that it becomes."""
@@ -103,9 +109,9 @@ def _bounds(section: str, column: str, type_: str) -> tuple[int, int] | None:
     if (section, column) in _CODES:
         return _CODES[section, column]
     if (section, column) in _MAY_BE_ABSENT:
-        return -1, INDEX_MAX - 1
+        return -1, _INDICES.get(column, events.INDEX_MAX) - 1
     if column in _INDICES:
-        return 0, INDEX_MAX - 1
+        return 0, _INDICES[column] - 1
     if column in _COUNTS:
         return 0, np.iinfo(np.int32).max
     return None
