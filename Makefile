@@ -69,8 +69,14 @@ test: lint-and-java-test ## every check that a change must pass
 .PHONY: test-all
 test-all: lint-and-java-test ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
 	@$(BIN)/pytest -n 2 --hypothesis-profile explore -m 'not cluster and not slow'
-	@$(BIN)/pytest --hypothesis-profile explore -m 'cluster or slow'
+	@$(BIN)/pytest --hypothesis-profile explore -m '(cluster or slow) and not kerberos'
 	@$(MVN) -Pstock-tests verify
+
+.PHONY: kerberos-test
+kerberos-test: build ## a secure cluster on loopback (Debian: krb5-user, libkrb5-dev, gcc)
+	@command -v kinit >/dev/null || { echo "kinit is missing. On Debian: apt-get install krb5-user libkrb5-dev gcc" >&2; exit 1; }
+	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[kerberos]'
+	@$(BIN)/pytest -m kerberos
 
 .PHONY: wheel
 wheel: build/.venv ## a wheel that carries the shim's jar, in dist/

@@ -18,7 +18,8 @@ MODEL = BASE | {"config"}
 POLICY = MODEL | {"model", "fairness"}
 ENGINE = POLICY | {"policy"}
 SIDECAR = ENGINE | {"engine", "wire", "profiles", "stages"}
-TOOLS = BASE | {"shim_jar"}
+YARN = {"yarn"}
+TOOLS = BASE | YARN | {"shim_jar"}
 JOBS = MODEL | {"dag", "workload"}
 
 ALLOWED = {
@@ -28,6 +29,7 @@ ALLOWED = {
     "events": set(),
     "proposals": set(),
     "shim_jar": BASE,
+    "yarn": BASE,
     "config": BASE,
     "wire": BASE,
     "fairness": BASE,

@@ -27,6 +27,8 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
     """
     import requests
 
+    from treadle.yarn.web import open_session, why_refused
+
     url = rm if "://" in rm else f"http://{rm}"
     try:
         parts = urlsplit(url)
@@ -37,7 +39,10 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
         raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
     query = {"qry": f"Hadoop:service=ResourceManager,name={name}"}
     try:
-        with requests.get(f"{url.rstrip('/')}/jmx", params=query, timeout=_TIMEOUT_S, stream=True) as answer:
+        with (
+            open_session() as session,
+            session.get(f"{url.rstrip('/')}/jmx", params=query, timeout=_TIMEOUT_S, stream=True) as answer,
+        ):
             answer.raise_for_status()
             content = answer.raw.read(_BYTES_MAX + 1, decode_content=True)
         if len(content) > _BYTES_MAX:
@@ -45,7 +50,7 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
         beans = json.loads(content)["beans"]
         found: dict[str, Any] | None = dict(beans[0]) if beans else None
     except requests.RequestException as error:
-        reason = f"HTTP {error.response.status_code}" if error.response is not None else "no answer"
+        reason = why_refused(error.response)
         raise UserError(f"{url}/jmx: {reason}; is it the address of a ResourceManager's web pages? (--rm)") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{url}/jmx is no ResourceManager's page; check --rm") from error

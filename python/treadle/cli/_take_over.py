@@ -32,14 +32,19 @@ def configured_file(rm: str) -> Path:
     """
     import requests
 
+    from treadle.yarn.web import open_session, why_refused
+
     url = rm if "://" in rm else f"http://{rm}"
     try:
-        answer = requests.get(
-            f"{url.rstrip('/')}/conf",
-            params={"name": CONFIG_KEY},
-            headers={"Accept": "application/json"},
-            timeout=_TIMEOUT_S,
-        )
+        with open_session() as session:
+            answer = session.get(
+                f"{url.rstrip('/')}/conf",
+                params={"name": CONFIG_KEY},
+                headers={"Accept": "application/json"},
+                timeout=_TIMEOUT_S,
+            )
+        if answer.status_code == requests.codes.unauthorized:
+            raise UserError(f"{url}/conf: {why_refused(answer)}")
         value = str(json.loads(answer.text)["property"]["value"]) if answer.ok else ""
     except (requests.RequestException, ValueError, KeyError, TypeError):
         value = ""

@@ -50,7 +50,7 @@ def write_configuration(layout: Layout, settings: ClusterSettings, lib: Path) ->
         folder.mkdir(parents=True, exist_ok=True)
     yarn = site.yarn_site(layout, settings, lib)
     shared = {
-        "core-site.xml": site.core_site(layout),
+        "core-site.xml": {**site.core_site(layout), **settings.core_overrides},
         "yarn-site.xml": yarn,
         "mapred-site.xml": site.mapred_site(layout, lib),
         "tez-site.xml": site.tez_site(layout, lib),

@@ -17,6 +17,7 @@ from treadle.minicluster.errors import ClusterError
 from treadle.minicluster.layout import Layout
 from treadle.minicluster.rest import ResourceManagerClient
 from treadle.minicluster.settings import ClusterSettings, Scheduler
+from treadle.yarn.web import why_refused
 
 if TYPE_CHECKING:
     from treadle.minicluster.cluster import MiniCluster
@@ -56,6 +57,8 @@ def missing(cluster: MiniCluster) -> str | None:
             if bean.get("LeaseHeld") != 1:
                 trouble = bean.get("tag.Refusal") or bean.get("tag.LastError")
                 return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
+    except requests.HTTPError as error:
+        return f"waiting for the ResourceManager ({why_refused(error.response)})"
     except requests.RequestException:
         return "waiting for the ResourceManager"
     return None

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import requests
+from treadle.yarn.web import open_session
 
 TREADLE_BEAN = "Hadoop:service=ResourceManager,name=Treadle"
 PLACEMENTS_BEAN = "Hadoop:service=ResourceManager,name=TreadlePlacements"
@@ -24,7 +24,7 @@ class ResourceManagerClient:
     def __init__(self, url: str, timeout_s: float = 10.0) -> None:
         self.url = url
         self._timeout_s = timeout_s
-        self._session = requests.Session()
+        self._session = open_session()
         self._session.trust_env = False  # a proxy cannot reach loopback
 
     def close(self) -> None:

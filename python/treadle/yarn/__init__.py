@@ -1,0 +1,1 @@
+"""What YARN's daemons offer to anybody: their web pages."""
