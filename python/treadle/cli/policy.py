@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +12,18 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
 
 if TYPE_CHECKING:
+    from treadle.cli._policy_use import Change
     from treadle.config.parts import Kind
 
 app = typer.Typer(help="Check a policy, list what there is, or make a running cluster use one.", no_args_is_help=True)
 
 Wanted = Annotated[str, typer.Argument(metavar="FILE|NAME", help="A treadle.yaml, or the name of a ready-made policy.")]
+
+ConfigOption = Annotated[
+    Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
+]
+YarnOption = Annotated[str | None, typer.Option(help="The `yarn` command; without it the one in the PATH.")]
+NoRefreshOption = Annotated[bool, typer.Option("--no-refresh", help="Only replace the file.")]
 
 
 @app.callback()
@@ -28,10 +34,11 @@ def policy() -> None:
 @app.command()
 def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
+    from treadle.cli._policy_use import checked
     from treadle.config.installing import find_policy
 
     found = find_policy(file)
-    typer.echo(f"{found}: right: {_checked(found)}")
+    typer.echo(f"{found}: right: {checked(found)}")
 
 
 @app.command()
@@ -77,28 +84,68 @@ def parts(as_json: JsonOption = False) -> None:
 @app.command()
 def use(
     file: Wanted,
-    config: Annotated[
-        Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
-    ] = None,
+    config: ConfigOption = None,
     rm: RmOption = DEFAULT_RM,
-    yarn: Annotated[str | None, typer.Option(help="The `yarn` command; without it the one in the PATH.")] = None,
-    no_refresh: Annotated[bool, typer.Option("--no-refresh", help="Only replace the file.")] = False,
+    yarn: YarnOption = None,
+    no_refresh: NoRefreshOption = False,
+    also: Annotated[
+        list[str] | None, typer.Option(help="A section of the file that is taken over besides `policy:`, as `plans`.")
+    ] = None,
 ) -> None:
-    """Make a running cluster use a policy: check it, replace the engine's treadle.yaml, have it read again.
+    """Make a running cluster use a policy: check it, put it into the engine's treadle.yaml, have that read again.
 
-    The old file is kept beside the new one, with .previous at the end of its name. If the ResourceManager or its
-    engine refuses the new one, the old one is put back. Run it on the ResourceManager's host.
+    All but `policy:` stays as it is. What the file was is kept (`treadle policy history`). If the ResourceManager or
+    its engine refuses the new one, the old one is put back. Run it on the ResourceManager's host.
     """
-    from treadle.cli import _take_over
-    from treadle.config.installing import find_policy, replace_file
-    from treadle.errors import UserError
+    from treadle.cli import _policy_use, _take_over
+    from treadle.config.installing import find_policy
 
     found = find_policy(file)
-    wanted = _checked(found)
+    wanted = _policy_use.checked(found)
     target = config if config is not None else _take_over.configured_file(rm)
-    before = target.read_text("utf-8") if target.is_file() else None
-    previous = replace_file(target, _text(found))
-    typer.echo(f"{target}: {wanted}" + (f"; the old one is {previous}" if previous else ""))
+    _take_over_change(_policy_use.change_of(found, target, also or []), wanted, rm, yarn, no_refresh=no_refresh)
+
+
+@app.command()
+def history(config: ConfigOption = None, rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
+    """List what the engine's treadle.yaml was before each `use` and `rollback`, the latest last."""
+    from dataclasses import asdict
+
+    from treadle.cli import _take_over
+    from treadle.config.history import History
+
+    target = config if config is not None else _take_over.configured_file(rm)
+    rows = [asdict(version) for version in History(target.resolve()).versions()]
+    _show(rows, as_json, ("number", "until", "policy", "replaced_by"))
+
+
+@app.command()
+def rollback(
+    number: Annotated[int | None, typer.Argument(help="Which version of `history`; without it the latest.")] = None,
+    config: ConfigOption = None,
+    rm: RmOption = DEFAULT_RM,
+    yarn: YarnOption = None,
+    no_refresh: NoRefreshOption = False,
+) -> None:
+    """Make the engine's treadle.yaml, all of it, what it was before, and have it read again.
+
+    What it is now is kept too, so that a second `rollback` undoes the first.
+    """
+    from treadle.cli import _policy_use, _take_over
+
+    target = config if config is not None else _take_over.configured_file(rm)
+    change = _policy_use.change_back(target, number)
+    _take_over_change(change, _policy_use.checked_text(change), rm, yarn, no_refresh=no_refresh)
+
+
+def _take_over_change(change: Change, wanted: str, rm: str, yarn: str | None, *, no_refresh: bool) -> None:
+    """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
+    from treadle.cli import _take_over
+    from treadle.errors import UserError
+
+    kept = change.apply()
+    was = f"; what it was is version {kept.number} of `treadle policy history`" if kept else ""
+    typer.echo(f"{change.target}: {wanted}{was}")
     command = None if no_refresh else _take_over.refresh_command(yarn)
     if command is None:
         typer.echo("run `yarn rmadmin -refreshQueues` to have it taken over")
@@ -108,37 +155,13 @@ def use(
         _take_over.refresh(command)
         _take_over.wait_until_runs(rm, wanted, earlier)
     except UserError as error:
-        if before is not None:
-            replace_file(target, before)
+        if change.before is not None:
+            change.undo(kept)
             with suppress(UserError):  # so that the engine and the file agree again
                 _take_over.refresh(command)
-            raise UserError(f"{error}\n{target} is as it was before") from error
+            raise UserError(f"{error}\n{change.target} is as it was before") from error
         raise
     typer.echo(f"the cluster runs {wanted}")
-
-
-def _checked(file: Path) -> str:
-    """Return the name of a policy that is right; a user's code runs in another process, and not for ever."""
-    from treadle.config.reader import peek_source
-    from treadle.sidecar.live import read_live_settings
-    from treadle.sidecar.trial import check_apart
-
-    source = peek_source(file)
-    if source is not None and source.part_files:
-        return check_apart(file)
-    return read_live_settings(file).policy.name()
-
-
-def _text(file: Path) -> str:
-    """Return the text to put in the place of the engine's treadle.yaml."""
-    from treadle.config.installing import with_absolute_paths
-
-    # The first line differs each time: a policy that failed is tried again if an administrator says so.
-    mark = "# Taken over by `treadle policy use` from "
-    text = with_absolute_paths(file.read_text("utf-8"), file.parent)
-    if text.startswith(mark):
-        text = text.partition("\n")[2]
-    return f"{mark}{file.absolute()} at {datetime.now(UTC).isoformat(timespec='microseconds')}\n{text}"
 
 
 def _parameters(kind: Kind, as_json: bool) -> Any:

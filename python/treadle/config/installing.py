@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,6 @@ from treadle.config.errors import unknown
 from treadle.errors import UserError
 
 _PACKAGE: Final = Path(treadle.__file__).resolve().parent
-
-PREVIOUS: Final = ".previous"
-"""Appended to the name of the file that was replaced."""
 
 
 def ready_made() -> dict[str, Path]:
@@ -80,18 +76,15 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return None
 
 
-def replace_file(target: Path, text: str) -> Path | None:
-    """Put a text in a file's place at once, with its owner and mode; return where the old one is kept, if any.
+def replace_file(target: Path, text: str) -> None:
+    """Put a text in a file's place at once, with its owner and mode.
 
     Raises:
         UserError: it cannot be written.
     """
     target = target.resolve()
-    previous = target.with_name(target.name + PREVIOUS)
     try:
         before = target.stat() if target.exists() else None
-        if before is not None:
-            shutil.copy2(target, previous)
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -105,4 +98,3 @@ def replace_file(target: Path, text: str) -> Path | None:
             raise
     except OSError as error:
         raise UserError(f"{target}: {error.strerror}; run this as a user who may write to {target.parent}") from error
-    return None if before is None else previous

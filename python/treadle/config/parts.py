@@ -38,6 +38,10 @@ class Parameters(BaseModel):
         """What a part with these parameters is called, if not by its kind; else empty."""
         return ""
 
+    def needs(self) -> tuple[str, ...]:
+        """Return the settings, as ``section.key``, of which one must be set for the part to do what it promises."""
+        return ()
+
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
         """Return the fields as they are called in treadle.yaml."""

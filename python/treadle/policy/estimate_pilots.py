@@ -29,6 +29,10 @@ class PilotsEstimateParameters(Parameters):
         "what was told of it (SLearn-DAG).",
     )
 
+    def needs(self) -> tuple[str, ...]:
+        """Return where history is remembered, if it is scaled."""
+        return ("profiles.store",) if self.scale_history else ()
+
 
 class PilotsEstimate:
     """The mean of a stage's pilots, once they have ended (gate: pilots); of what is not sampled as by `observed`."""

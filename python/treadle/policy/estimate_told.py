@@ -18,6 +18,10 @@ class ToldParameters(Parameters):
         default=30_000, ge=1, le=2**40, description="How long a task is taken to run of which nothing was told."
     )
 
+    def needs(self) -> tuple[str, ...]:
+        """Return who tells durations: the store of earlier runs, or application masters."""
+        return ("profiles.store", "listener.address")
+
 
 class ToldEstimate:
     """What a profile store or the simulator's oracle tells the engine of tasks (`treadle.events.TaskEstimates`)."""

@@ -83,6 +83,10 @@ class PilotsParameters(Parameters):
         default=1_800_000, ge=1000, le=2**40, description="No job is held back for longer than this."
     )
 
+    def needs(self) -> tuple[str, ...]:
+        """Return where history is remembered, if any of it is gone by."""
+        return ("profiles.store",) if self.trusted_deviation or self.settled_part or self.history_part else ()
+
 
 class PilotsGate:
     """A few tasks of each stage first, to learn how long they take; the rest when they have ended.

@@ -1,0 +1,201 @@
+"""What `treadle policy use` and `treadle policy rollback` put in the place of a treadle.yaml, and how."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from treadle.config.errors import unknown
+from treadle.config.history import History, Version
+from treadle.config.installing import replace_file, with_absolute_paths
+from treadle.config.needs import missing
+from treadle.config.reader import parse_settings, peek_source
+from treadle.config.sections import section_values, with_sections, without_section
+from treadle.config.settings import SECTIONS, Settings
+from treadle.config.yaml_nodes import YamlDocument
+from treadle.errors import UserError
+from treadle.policy.catalogue import register_parts
+
+_MARK: Final = "# Taken over by `treadle policy "
+"""How the first line of a file begins that was put there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A text that is to take a treadle.yaml's place."""
+
+    target: Path
+    before: str | None
+    """What is there now; None if nothing is."""
+    text: str
+    source: str
+    """Where it comes from."""
+
+    def apply(self) -> Version | None:
+        """Keep what is there, and put the text in its place; return what is kept, None if nothing was there.
+
+        Raises:
+            UserError: something cannot be written.
+        """
+        kept = None
+        if self.before is not None:
+            try:
+                like = self.target.stat()
+                until, policy = _now("seconds"), _policy_in(self.before)
+                kept = History(self.target).keep(until, policy, self.source, self.before, like)
+            except OSError as error:
+                folder = self.target.parent
+                raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
+        replace_file(self.target, self.text)
+        return kept
+
+    def undo(self, kept: Version | None) -> None:
+        """Put back what was there."""
+        if self.before is not None:
+            replace_file(self.target, self.before)
+        if kept is not None:
+            History(self.target).forget(kept)
+
+
+def checked(file: Path) -> str:
+    """Return the name of a policy that is right; a user's code runs in another process, and not for ever."""
+    from treadle.sidecar.live import read_live_settings
+    from treadle.sidecar.trial import check_apart
+
+    source = peek_source(file)
+    if source is not None and source.part_files:
+        return check_apart(file)
+    return read_live_settings(file).policy.name()
+
+
+def checked_text(change: Change) -> str:
+    """Return the name of the policy of a text that is about to be put in a file's place.
+
+    Raises:
+        UserError: it is not right (any more).
+    """
+    folder = change.target.parent
+    try:
+        # Beside the file, where relative paths of parts begin.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".yaml") as file:
+            file.write(change.text)
+            file.flush()
+            return checked(Path(file.name))
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
+
+
+def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
+    """Return what makes a treadle.yaml follow the policy of another.
+
+    Args:
+        found: the file with the policy, which is right
+        target: the treadle.yaml that is changed; where there is none, the other is taken whole
+        also: sections of the other file that are taken over too
+
+    Raises:
+        UserError: the policy, or what else the other file sets, does not go with what the treadle.yaml says.
+    """
+    register_parts()
+    for name in also:
+        if name not in SECTIONS:
+            raise UserError(f"--also {unknown(name, SECTIONS)}")
+    target = target.resolve()
+    text = _read(found)
+    taken = with_absolute_paths(text, found.parent)
+    source = str(found.absolute())
+    if not target.exists():
+        _refuse_missing(found, found, taken)
+        return Change(target, None, _marked("use", source, taken), source)
+    before = _read(target)
+    YamlDocument(str(target), before)  # what is no YAML is told with its line
+    after = with_sections(str(target), before, taken, ("policy", *also))
+    others = parse_settings(str(target), without_section(after, "policy"))
+    differing = list(_differing(found, text, others))
+    if differing:
+        raise UserError(
+            "\n".join(f"{found}: {line} in {target}" for line in differing)
+            + "\n`treadle policy use` changes `policy:` alone; change the others by hand, or take a whole section over "
+            "with --also SECTION"
+        )
+    _refuse_missing(found, target, after)
+    return Change(target, before, _marked("use", source, after), source)
+
+
+def change_back(target: Path, number: int | None) -> Change:
+    """Return what makes a treadle.yaml what it was before.
+
+    Raises:
+        UserError: no such version is kept, or the file is not there.
+    """
+    target = target.resolve()
+    version = History(target).version(number)
+    source = f"version {version.number}"
+    return Change(target, _read(target), _marked("rollback", source, version.text), source)
+
+
+def _refuse_missing(found: Path, target: Path, text: str) -> None:
+    """Refuse a policy that goes by what the file has not got, before it runs and does less than it says."""
+    settings = replace(parse_settings(str(target), without_section(text, "policy")), policy=_without_code(text).policy)
+    lines = missing(settings)
+    if lines:
+        raise UserError("\n".join(f"{found}: {line} in {target}" for line in lines))
+
+
+def _without_code(text: str) -> Settings:
+    """Return the policy of a text that is right, with the default part for each that is from a user's file."""
+    policy = section_values(text).get("policy") or {}
+    parts = {part: value for part, value in policy.items() if (value or {}).get("kind") != "file"}
+    return parse_settings("", yaml.safe_dump({"policy": parts}))
+
+
+def _differing(found: Path, text: str, others: Settings) -> Iterator[str]:
+    """Yield what a file sets besides its policy, and what is set instead."""
+    own = parse_settings(str(found), without_section(text, "policy"))
+    for section, values in section_values(text).items():
+        if section == "policy":
+            continue
+        for key in values if isinstance(values, dict) else ("",):
+            wanted, given = _value(own, section, key), _value(others, section, key)
+            if wanted != given:
+                yield f"{section}{f'.{key}' if key else ''} is {wanted!r} here and {given!r}"
+
+
+def _value(settings: Settings, section: str, key: str) -> Any:
+    value = getattr(settings, section)
+    return getattr(value, key) if key else value
+
+
+def _marked(command: str, source: str, text: str) -> str:
+    # The first line differs each time: a policy that failed is tried again if an administrator says so.
+    if text.startswith(_MARK):
+        text = text.partition("\n")[2]
+    return f"{_MARK}{command}` from {source} at {_now()}\n{text}"
+
+
+def _policy_in(text: str) -> str:
+    """Return the kinds of the parts that a text chooses, as far as it can be read."""
+    try:
+        policy = section_values(text).get("policy") or {}
+        return " ".join(f"{part}={(value or {}).get('kind', 'default')}" for part, value in policy.items())
+    except (yaml.YAMLError, AttributeError, ValueError, RecursionError):
+        return "cannot be read"
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; check the path and its permissions") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8; save it in that encoding") from error
+
+
+def _now(digits: str = "microseconds") -> str:
+    return datetime.now(UTC).isoformat(timespec=digits)

@@ -1,0 +1,213 @@
+"""`treadle policy use` changes the policy of a treadle.yaml and nothing else, and what it replaces is not lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from treadle.cli.main import run
+from treadle.config import history
+from treadle.config.history import History
+from treadle.config.installing import ready_made
+from treadle.config.reader import parse_settings
+from treadle.config.sections import section_values, with_sections, without_section
+from treadle.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+WHOLE = (ROOT / "conf" / "treadle.yaml").read_text()
+HDRF = ready_made()["hdrf"].read_text()
+
+BY_HAND = """\
+# Ours. Ask Ann before you change it.
+limits: {part_timeout_ms: 800}  # a slow disk
+
+# why: the batch queue starved
+policy:
+  # was hdrf before
+  share: {kind: capacity}
+
+  # a note on the policy
+# Where jobs are remembered.
+profiles:
+  store: /var/lib/treadle/profiles.db
+seed: 7
+"""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    file = tmp_path / "treadle.yaml"
+    file.write_text(BY_HAND)
+    return file
+
+
+def use(target: Path, policy: str, *more: str) -> int:
+    return run(["policy", "use", policy, "--config", str(target), "--no-refresh", *more])
+
+
+def body(file: Path) -> str:
+    """Return a file without the line that says where its policy is from."""
+    first, _, rest = file.read_text().partition("\n")
+    assert first.startswith("# Taken over by `treadle policy ")
+    return rest
+
+
+def test_all_but_the_policy_stays_as_it_was_written(target: Path) -> None:
+    assert use(target, "hdrf") == 0
+    lines = HDRF.splitlines(keepends=True)
+    block = "".join(lines[lines.index("policy:\n") :])
+    before, _, rest = BY_HAND.partition("policy:\n")
+    assert body(target) == before + block + rest[rest.index("# Where jobs") :]
+    assert use(target, "slearn-history") == 0
+    settings = section_values(target.read_text())
+    assert settings["profiles"] == {"store": "/var/lib/treadle/profiles.db"}
+    assert settings["policy"] == section_values(ready_made()["slearn-history"].read_text())["policy"]
+
+
+@pytest.mark.parametrize("name", sorted(ready_made()))
+def test_every_policy_goes_into_the_file_with_all_settings_and_out_again(name: str) -> None:
+    other = ready_made()[name].read_text()
+    changed = with_sections("t.yaml", WHOLE, other, ["policy"])
+    assert section_values(changed) == section_values(WHOLE) | {"policy": section_values(other)["policy"]}
+    assert with_sections("t.yaml", changed, WHOLE, ["policy"]) == WHOLE
+    comments = [line for line in without_section(WHOLE, "policy").splitlines() if line.startswith("#")]
+    assert [line for line in changed.splitlines() if line.startswith("#")] == comments
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing\n",
+        "seed: 3",
+        "seed: 3\npolicy:\n",
+        "policy: {share: {kind: none}}  # short\nseed: 3\n",
+        "policy: {share: {kind: none},\n  order: {kind: fifo}}\nseed: 3\n",
+        "---\nseed: 3\n",
+        "seed: 3\r\npolicy:\r\n  share:\r\n    kind: none\r\nhold: {nodes_max: 1}\r\n",
+        "policy:\n  share:\n    kind: none\n    # or kind: fair\nhold:\n  nodes_max: 1\n",
+    ],
+)
+def test_a_policy_goes_into_any_way_to_write_a_file(text: str) -> None:
+    changed = with_sections("t.yaml", text, HDRF, ["policy"])
+    assert section_values(changed) == section_values(text) | {"policy": section_values(HDRF)["policy"]}
+    assert parse_settings("t.yaml", changed).policy.share.kind.name == "hdrf"
+    kept = [line for line in without_section(text, "policy").splitlines() if line.strip()]
+    assert [line for line in changed.splitlines() if line in kept] == kept
+
+
+def test_a_file_in_braces_is_refused_and_a_policy_in_braces_is_taken() -> None:
+    with pytest.raises(UserError, match="not in braces"):
+        with_sections("t.yaml", "{seed: 3}", HDRF, ["policy"])
+    changed = with_sections("t.yaml", "seed: 3\n", "{policy: {share: {kind: none}}}", ["policy"])
+    assert yaml.safe_load(changed) == {"seed": 3, "policy": {"share": {"kind": "none"}}}
+
+
+def test_a_policy_of_defaults_alone_takes_the_other_out(target: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("# all defaults\n")
+    assert use(target, str(tmp_path / "empty.yaml")) == 0
+    assert "policy" not in section_values(target.read_text())
+
+
+def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(
+    target: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert use(target, "graphene") == 2
+    said = capsys.readouterr().err
+    assert f"plans.schedules is 200 here and 0 in {target}" in said
+    assert "--also SECTION" in said
+    assert target.read_text() == BY_HAND
+    assert use(target, "graphene", "--also", "plans") == 0
+    assert section_values(target.read_text())["plans"] == {"schedules": 200}
+    assert use(target, "hdrf", "--also", "plan") == 2
+    assert "did you mean plans?" in capsys.readouterr().err
+
+
+def test_a_policy_that_needs_a_store_is_refused_without_one(
+    target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target.write_text("seed: 1\n")
+    assert use(target, "slearn-history") == 2
+    said = capsys.readouterr().err
+    assert "policy.gate (pilots) goes by what is known of earlier runs: set profiles.store" in said
+    assert "policy.estimate (pilots)" in said
+    assert target.read_text() == "seed: 1\n"
+    assert use(tmp_path / "new.yaml", "slearn-history") == 2
+    assert not (tmp_path / "new.yaml").exists()
+    assert use(target, "slearn") == 0
+    capsys.readouterr()
+    (tmp_path / "told.yaml").write_text("policy: {estimate: {kind: told}}\n")
+    assert use(target, str(tmp_path / "told.yaml")) == 2
+    assert "set profiles.store or listener.address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("seed: -1\n", ":1: seed: -1 is not"), ("seed: [\n", "not YAML"), ("seed: 1\nseed: 2\n", "is there twice")],
+)
+def test_a_treadle_yaml_that_is_wrong_is_refused_with_its_line(
+    target: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    target.write_text(text)
+    assert use(target, "hdrf") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(str(target))
+    assert said in error
+    assert target.read_text() == text
+
+
+def test_what_was_written_by_hand_comes_back(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target.chmod(0o640)
+    for policy in ("hdrf", "slearn", "fifo"):
+        assert use(target, policy) == 0
+    capsys.readouterr()
+    assert run(["policy", "history", "--config", str(target), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["number"] for row in rows] == [1, 2, 3]
+    assert rows[0]["text"] == BY_HAND
+    assert rows[0]["policy"] == "share=capacity"
+    assert rows[0]["replaced_by"] == str(ready_made()["hdrf"])
+    assert run(["policy", "rollback", "1", "--config", str(target), "--no-refresh"]) == 0
+    assert body(target) == BY_HAND
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert run(["policy", "rollback", "--config", str(target), "--no-refresh"]) == 0
+    assert section_values(target.read_text())["policy"]["order"] == {"kind": "fifo"}, "the second undoes the first"
+    assert run(["policy", "rollback", "9", "--config", str(target), "--no-refresh"]) == 2
+    assert "kept are 1, 2, 3, 4, 5" in capsys.readouterr().err
+    assert run(["policy", "history", "--config", str(target)]) == 0
+    assert "share=capacity" in capsys.readouterr().out
+
+
+def test_a_rollback_without_a_history_says_so(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "rollback", "--config", str(target), "--no-refresh"]) == 2
+    assert "nothing is kept there" in capsys.readouterr().err
+
+
+def test_a_version_that_is_wrong_by_now_is_not_put_back(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert use(target, "hdrf") == 0
+    now = target.read_text()
+    version = History(target).version(None)
+    (History(target).folder / "000001.json").write_text(
+        json.dumps({"number": 1, "until": "", "policy": "", "replaced_by": "", "text": version.text + "gone: 1\n"})
+    )
+    assert run(["policy", "rollback", "--config", str(target), "--no-refresh"]) == 2
+    assert "gone: 'gone' is not one of" in capsys.readouterr().err
+    assert target.read_text() == now
+
+
+def test_the_history_is_bounded_and_numbers_are_not_used_again(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "VERSIONS_MAX", 3)
+    for number in range(5):
+        target.write_text(f"seed: {number}\n")
+        assert use(target, "hdrf") == 0
+    found = History(target).versions()
+    assert [(version.number, version.text) for version in found] == [
+        (3, "seed: 2\n"),
+        (4, "seed: 3\n"),
+        (5, "seed: 4\n"),
+    ]
+    (History(target).folder / "000004.json").write_text("{")
+    assert [version.number for version in History(target).versions()] == [3, 5]
