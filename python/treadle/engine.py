@@ -98,7 +98,8 @@ class Engine:
             now_ms: the RM's time
             limit: how many there may be
             sequence: what the events' `Fates` will call this answer
-            assume: whether the proposals count as placed until their fate is known; without, nothing will be committed
+            assume: whether the proposals count as placed until their fate is known; without, nothing will be committed,
+                and nobody is charged for them
         """
         cluster = self._cluster
         self._decides += 1
@@ -114,13 +115,14 @@ class Engine:
             cluster.decide += 1
             return Proposals.none()
         limit = min(limit, self._settings.limits.proposals_max)
-        made = self._policy.decide(cluster, view, now_ms, limit, stop_at)
+        made = self._policy.decide(cluster, view, now_ms, limit, stop_at, commits=assume)
         count = made.left
         cluster.changed = count >= limit or not assume
         if count:
             cluster.assumed.add(view, sequence, made)
             if not assume:
                 cluster.assumed.give_up(view, sequence)
+        self._policy.note_use(cluster, view)
         cluster.decide += 1
         table = made.proposals
         return Proposals(*(np.ascontiguousarray(table[name]) for name in ("application", "key", "node")))

@@ -17,6 +17,7 @@ from treadle.policy.holds import Holds
 from treadle.policy.kernel.place import place
 from treadle.policy.kernel.scratch import CLUSTER, DELAYED, PLACED, Knobs, Scratch
 from treadle.policy.kernel.work import add_up_nodes, note_use
+from treadle.policy.uncommitted import Uncommitted
 
 NODE_LOCALITY_DELAY = 40
 """YARN's default of yarn.scheduler.capacity.node-locality-delay."""
@@ -72,10 +73,13 @@ class Policy:
         """Say whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
         return self._delayed or now_ms >= self._parts.due_ms
 
-    def decide(self, cluster: Cluster, view: View, now_ms: int, limit: int, stop_at: int = 0) -> Batch:
+    def decide(
+        self, cluster: Cluster, view: View, now_ms: int, limit: int, stop_at: int = 0, *, commits: bool = True
+    ) -> Batch:
         """Return at most ``limit`` proposals, which are assumed in the columns already.
 
-        When a part fails, what has been proposed stays, and the parts of the fallback go on from there.
+        When a part fails, what has been proposed stays, and the parts of the fallback go on from there. `note_use`
+        must follow.
 
         Args:
             cluster: the model
@@ -83,24 +87,34 @@ class Policy:
             now_ms: the RM's time
             limit: how many proposals there may be
             stop_at: the call to a part from a file that was stopped when these events came first (0: none)
+            commits: whether the proposals may be committed; without, nothing else that they change outlives the call
         """
         cluster.apps.sort()
         self._calls.begin(stop_at)
         self._scratch = self._parts.scratch(cluster, self._scratch)
+        before = None if commits else Uncommitted(view, self._scratch)
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
         while True:
             try:
-                self._place(cluster, view, self._scratch, now_ms, out, asked)
+                knobs = self._place(cluster, view, self._scratch, now_ms, out, asked)
                 break
             except PartFailure as failure:
                 self._follow_another(failure)
                 placed = self._scratch.counters[PLACED]
                 self._scratch = self._parts.scratch(cluster, self._scratch)
                 self._scratch.counters[PLACED] = placed
-        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.size, self._scratch.rates[CLUSTER])
         self._delayed = bool(self._scratch.counters[DELAYED])
         placed = int(self._scratch.counters[PLACED])
+        if before is None:
+            self.holds.choose(view, self._scratch, knobs, self._settings.hold)
+        else:
+            before.put_back(view, self._scratch, out[:placed])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
+
+    def note_use(self, cluster: Cluster, view: View) -> None:
+        """Note what applications use from now on, after a decide: what is assumed counts, what is given up does not."""
+        assert self._scratch is not None
+        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.size, self._scratch.rates[CLUSTER])
 
     def _follow_another(self, failure: PartFailure) -> None:
         """Use the parts that the fallback names; ask it again if they cannot be made either."""
@@ -112,13 +126,13 @@ class Policy:
             except PartFailure as another:
                 failure = another
 
-    def _place(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int, out: Records, asked: I64) -> None:
-        """Fill the answer up from wherever it is."""
+    def _place(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int, out: Records, asked: I64) -> Knobs:
+        """Fill the answer up from wherever it is; return the numbers that it was done by."""
         parts = self._parts
         knobs = self._knobs(cluster, view, scratch, now_ms)
         parts.begin(cluster, view, now_ms, scratch)
         if knobs.root < 0:
-            return
+            return knobs
         for partition in range(len(cluster.names.partitions)):
             end = 0
             while end < len(out):
@@ -132,7 +146,7 @@ class Policy:
             for partition in range(len(cluster.names.partitions)):
                 place(view, scratch, knobs, out, asked, partition, len(out))
             _lend(cluster, view, scratch, knobs, out, asked)
-        self.holds.choose(view, scratch, knobs, self._settings.hold)
+        return knobs
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
         settings, fit = cluster.settings, self._parts.fit
