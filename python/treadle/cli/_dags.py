@@ -16,8 +16,9 @@ from treadle.dag.instance import Instance
 from treadle.dag.tez_plan import read_tez_plan
 from treadle.errors import UserError
 from treadle.profiles.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
-from treadle.profiles.importers.history import BrokenHistoryError, Source, UnfinishedError
-from treadle.profiles.importers.sources import find_sources, read_source
+from treadle.profiles.importers.history import BrokenHistoryError, RefusedError, Source, UnfinishedError
+from treadle.profiles.importers.reader import HistoryReader
+from treadle.profiles.importers.sources import find_sources
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.store import Selection, open_store
 
@@ -67,8 +68,9 @@ class Importing:
         shown = track(
             sources, "importing", console=self._console, transient=True, disable=not self._console.is_terminal
         )
-        for source in shown:
-            yield from self._checked(source.name, self._of_source(source))
+        with HistoryReader() as reader:
+            for source in shown:
+                yield from self._checked(source.name, self._of_source(reader, source))
 
     def tell(self) -> None:
         """Say on standard error what the import came to."""
@@ -92,7 +94,7 @@ class Importing:
                 yield made
         except UnfinishedError:
             self.left_out += 1
-        except (BrokenHistoryError, DagError) as error:
+        except (BrokenHistoryError, RefusedError, DagError) as error:
             self._wrong(name, str(error))
         except OSError as error:
             self._wrong(name, error.strerror or str(error))
@@ -102,8 +104,8 @@ class Importing:
         text = why if why.startswith(name) else f"{name}: {why}"
         self._console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
 
-    def _of_source(self, source: Source) -> Iterator[Callable[[], Dag]]:
-        found = read_source(source)
+    def _of_source(self, reader: HistoryReader, source: Source) -> Iterator[Callable[[], Dag]]:
+        found = reader.read(source)
         self.left_out += len(found.left_out)
         for run in found.runs:
             yield partial(dag_of_run, run, self.cluster.demand)

@@ -19,6 +19,7 @@ from treadle.cli._console import console_for_tables, printable
 from treadle.errors import UserError
 
 if TYPE_CHECKING:
+    from treadle.profiles.importers.importing import Summary
     from treadle.profiles.profile import JobProfile, StageProfile
     from treadle.profiles.store import ProfileStore, Selection
 
@@ -132,16 +133,28 @@ def import_(
     since_days: Annotated[
         float, typer.Option(min=0, max=36_500, help="Ask it for jobs that ended in so many days.")
     ] = 7.0,
-    jobs_max: Annotated[int, typer.Option(min=1, help="Ask it for so many jobs, the latest.")] = 1000,
+    jobs_max: Annotated[int, typer.Option(min=1, max=100_000, help="Ask it for so many jobs, the latest.")] = 1000,
+    trust_names: Annotated[
+        bool,
+        typer.Option(
+            "--trust-names",
+            help="Believe what histories say of whose jobs they are, whosever the files: where no user writes.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take in histories of MapReduce (.jhist), Spark (event logs) and Tez, and what `export` wrote."""
+    """Take in histories of MapReduce (.jhist), Spark (event logs) and Tez, and what `export` wrote.
+
+    A history counts for the user that it names if that user owns its files. Ends with exit code 1 if any was broken or
+    refused.
+    """
     if not paths and not history_server:
         raise UserError("name files or folders to import, or a --history-server")
     from rich.console import Console
 
     from treadle.profiles.importers.history_server import HistoryServer
     from treadle.profiles.importers.importing import Import
+    from treadle.profiles.importers.reader import HistoryReader
     from treadle.profiles.importers.sources import find_sources
 
     console = Console(stderr=True)
@@ -150,26 +163,26 @@ def import_(
         console.print(printable(text), style="red", markup=False, highlight=False)
 
     now_ms = int(time.time() * 1000)
-    with _opened(store) as opened, _progress(console) as track:
-        importing = Import(opened, now_ms, tell)
-        sources = list(find_sources(paths or []))
-        importing.take(track(sources))
-        if history_server is not None:
+    server = None if history_server is None else HistoryServer(history_server)
+    with _opened(store) as opened, HistoryReader() as reader, _progress(console) as track:
+        importing = Import(opened, now_ms, tell, reader=reader, server=server, trust_names=trust_names)
+        importing.take(track(list(find_sources(paths or []))))
+        if server is not None:
             since_ms = max(0, now_ms - int(since_days * 86_400_000))
-            server = HistoryServer(history_server)
             importing.take_server(server, track(server.jobs(since_ms, jobs_max)))
         opened.prune(now_ms)
     summary = importing.summary
-    if as_json:
-        typer.echo(json.dumps(summary.to_json()))
-    else:
-        typer.echo(
-            f"{summary.sources} histories: {summary.runs} new runs, {summary.profiles} profiles, "
-            f"{summary.known} known already, {len(summary.left_out)} of jobs that did not succeed, "
-            f"{len(summary.broken)} broken"
-        )
-    if summary.broken and not summary.runs + summary.profiles + summary.known:
+    typer.echo(json.dumps(summary.to_json()) if as_json else _told(summary))
+    if summary.broken or summary.refused:
         raise typer.Exit(1)
+
+
+def _told(summary: Summary) -> str:
+    return (
+        f"{summary.sources} histories: {summary.runs} new runs, {summary.profiles} profiles, "
+        f"{summary.known} known already, {len(summary.left_out)} of jobs that did not succeed, "
+        f"{len(summary.broken)} broken, {len(summary.refused)} refused"
+    )
 
 
 @app.command()

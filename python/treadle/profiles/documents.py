@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treadle.profiles.fields import is_number, is_run, list_of, mapping_of, number_of, text_of
 from treadle.profiles.profile import (
     PARENTS_MAX,
     RECENT_MAX,
@@ -16,7 +17,8 @@ from treadle.profiles.profile import (
     StageProfile,
 )
 from treadle.profiles.recurrence import RecurrenceKey, storable
-from treadle.profiles.run import NUMBER_MAX, RUN_ID, Measured
+from treadle.profiles.run import Measured
+from treadle.profiles.run_documents import named, places_of
 from treadle.profiles.sketch import DurationSketch
 
 
@@ -28,19 +30,27 @@ def profile_json(profile: JobProfile) -> dict[str, Any]:
         "first_seen_ms": profile.first_seen_ms,
         "last_seen_ms": profile.last_seen_ms,
         "recent": [list(run) for run in profile.recent],
-        "stages": [stage_json(stage) for stage in profile.stages],
+        "stages": stage_documents(profile),
     }
 
 
-def stage_json(stage: StageProfile) -> dict[str, Any]:
-    """Return the document of a stage's profile."""
+def stage_documents(profile: JobProfile) -> list[dict[str, Any]]:
+    """Return the documents of the stages of a profile, in which parents are places in this list.
+
+    Names of parents would take the square of the space. A parent that is none of the stages is left out.
+    """
+    places = places_of([stage.name for stage in profile.stages])
+    return [_stage_json(stage, places) for stage in profile.stages]
+
+
+def _stage_json(stage: StageProfile, places: Mapping[str, int]) -> dict[str, Any]:
     return {
         "name": stage.name,
         "position": stage.position,
         "measured": stage.measured.value,
         "runs": stage.runs,
-        "parents": list(stage.parents),
-        "one_to_one": list(stage.one_to_one),
+        "parents": [places[parent] for parent in stage.parents if parent in places],
+        "one_to_one": [places[parent] for parent in stage.one_to_one if parent in places],
         "demand": dict(stage.demand),
         "durations_ms": stage.durations.to_json(),
         "recent": [list(run) for run in stage.recent],
@@ -53,42 +63,51 @@ def profile_from_json(document: object) -> JobProfile:
     Raises:
         ValueError: it is none of `profile_json`'s; the text says what is wrong with it.
     """
-    fields = _mapping(document, "a profile")
-    texts = _mapping(fields.get("key"), "key")
-    key = RecurrenceKey(*(storable(_text(texts, field)) for field in RecurrenceKey._fields))
-    stages = _list(fields, "stages", STAGES_MAX)
+    fields = mapping_of(document, "a profile")
+    texts = mapping_of(fields.get("key"), "key")
+    key = RecurrenceKey(*(storable(text_of(texts, field)) for field in RecurrenceKey._fields))
+    stages = list_of(fields, "stages", STAGES_MAX)
     return JobProfile(
         key,
-        max(1, _number(fields, "runs")),
-        _number(fields, "first_seen_ms"),
-        _number(fields, "last_seen_ms"),
-        tuple(sorted(_job_run(row) for row in _list(fields, "recent", RECENT_MAX))),
-        tuple(stage_from_json(stage) for stage in stages),
+        max(1, number_of(fields, "runs")),
+        number_of(fields, "first_seen_ms"),
+        number_of(fields, "last_seen_ms"),
+        tuple(sorted(_job_run(row) for row in list_of(fields, "recent", RECENT_MAX))),
+        stages_from_json(stages),
     )
 
 
-def stage_from_json(document: object) -> StageProfile:
-    """Return the stage's profile of a document. Raises `ValueError` as `profile_from_json`."""
-    fields = _mapping(document, "a stage")
-    demand = _mapping(fields.get("demand"), "demand")
+def stages_from_json(documents: Sequence[object]) -> tuple[StageProfile, ...]:
+    """Return the stages of `stage_documents`, or of older ones, which named parents.
+
+    Raises:
+        ValueError: as `profile_from_json`.
+    """
+    found = [mapping_of(document, "a stage") for document in documents]
+    names = [storable(text_of(fields, "name")) for fields in found]
+    return tuple(_stage(fields, name, names) for fields, name in zip(found, names, strict=True))
+
+
+def _stage(fields: Mapping[str, Any], name: str, names: Sequence[str]) -> StageProfile:
+    demand = mapping_of(fields.get("demand"), "demand")
     if len(demand) > RESOURCES_MAX:
         raise ValueError(f"demand has more than {RESOURCES_MAX} resources")
-    parents = _list(fields, "parents", PARENTS_MAX)
+    parents = list_of(fields, "parents", PARENTS_MAX)
     # whoever wrote a document before there was this field knew of no such edge
-    single = _list(fields, "one_to_one", PARENTS_MAX) if "one_to_one" in fields else []
+    single = list_of(fields, "one_to_one", PARENTS_MAX) if "one_to_one" in fields else []
     measured = fields.get("measured")
     if measured not in set(Measured):
         raise ValueError(f"measured must be one of {', '.join(Measured)}, not {measured!r}")
     return StageProfile(
-        storable(_text(fields, "name")),
-        _number(fields, "position"),
+        name,
+        number_of(fields, "position"),
         DurationSketch.from_json(fields.get("durations_ms")),
-        max(1, _number(fields, "runs")),
-        tuple(sorted(_stage_run(row) for row in _list(fields, "recent", RECENT_MAX))),
-        {storable(str(resource)): _number(demand, resource) for resource in demand},
-        tuple(storable(_is_text(parent, "a parent")) for parent in parents),
+        max(1, number_of(fields, "runs")),
+        tuple(sorted(_stage_run(row) for row in list_of(fields, "recent", RECENT_MAX))),
+        {storable(str(resource)): number_of(demand, resource) for resource in demand},
+        tuple(storable(named(parent, names)) for parent in parents),
         Measured(measured),
-        tuple(storable(_is_text(parent, "a parent")) for parent in single),
+        tuple(storable(named(parent, names)) for parent in single),
     )
 
 
@@ -100,7 +119,7 @@ def compact(document: object) -> str:
 def _job_run(row: object) -> tuple[int, str, int]:
     if not isinstance(row, list) or len(row) != 3:
         raise ValueError("a recent run of a job is a list of its end, id and duration")
-    return _is_number(row[0], "the end of a run"), _is_run(row[1]), _is_number(row[2], "the duration of a run")
+    return is_number(row[0], "the end of a run"), is_run(row[1]), is_number(row[2], "the duration of a run")
 
 
 def _stage_run(row: object) -> RecentRun:
@@ -110,51 +129,12 @@ def _stage_run(row: object) -> RecentRun:
         raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")
     ended_ms, run, width, mean_ms, input_bytes, told_ms, retried, speculative = [*row, -1, -1, -1][:most]
     return RecentRun(
-        _is_number(ended_ms, "the end of a run"),
-        _is_run(run),
-        _is_number(width, "a width"),
-        _is_number(mean_ms, "a mean", -1),
-        _is_number(input_bytes, "an input", -1),
-        _is_number(told_ms, "what was told", -1),
-        _is_number(retried, "attempts that were made again", -1),
-        _is_number(speculative, "speculative attempts", -1),
+        is_number(ended_ms, "the end of a run"),
+        is_run(run),
+        is_number(width, "a width"),
+        is_number(mean_ms, "a mean", -1),
+        is_number(input_bytes, "an input", -1),
+        is_number(told_ms, "what was told", -1),
+        is_number(retried, "attempts that were made again", -1),
+        is_number(speculative, "speculative attempts", -1),
     )
-
-
-def _mapping(value: object, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} must be a mapping")
-    return value
-
-
-def _list(fields: Mapping[str, Any], field: str, most: int) -> list[Any]:
-    value = fields.get(field)
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError(f"{field} must be a list of at most {most}")
-    return value
-
-
-def _text(fields: Mapping[str, Any], field: str) -> str:
-    return _is_text(fields.get(field), field)
-
-
-def _is_text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{what} must be a text, not {value!r}")
-    return value
-
-
-def _is_run(value: object) -> str:
-    if not isinstance(value, str) or not RUN_ID.fullmatch(value):
-        raise ValueError(f"{value!r} is no run's id")
-    return value
-
-
-def _number(fields: Mapping[str, Any], field: str) -> int:
-    return _is_number(fields.get(field), field)
-
-
-def _is_number(value: object, what: str, least: int = 0) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= NUMBER_MAX:
-        raise ValueError(f"{what} must be a whole number from {least} to {NUMBER_MAX}, not {value!r}")
-    return value

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, up
 from sqlalchemy.exc import SQLAlchemyError
 
 from treadle.profiles.connection import READS, connect, file_of, shown
-from treadle.profiles.documents import compact, stage_from_json, stage_json
+from treadle.profiles.documents import compact, stage_documents, stages_from_json
 from treadle.profiles.errors import StoreError, Unusable, collided, explained
 from treadle.profiles.profile import JobProfile, merged, not_after, with_run
 from treadle.profiles.pruning import prune
@@ -198,8 +198,8 @@ class ProfileStore:
         number = self._write_profile(connection, after, None if row is None else row.id)
         connection.execute(delete(STAGES).where(STAGES.c.profile == number))
         stages = [
-            {"profile": number, "ordinal": ordinal, "document": compact(stage_json(stage))}
-            for ordinal, stage in enumerate(after.stages)
+            {"profile": number, "ordinal": ordinal, "document": compact(document)}
+            for ordinal, document in enumerate(stage_documents(after))
         ]
         if stages:
             connection.execute(insert(STAGES), stages)
@@ -229,7 +229,7 @@ class ProfileStore:
     def _profile(self, connection: Connection, row: Row[Any]) -> JobProfile:
         query = select(STAGES.c.document).where(STAGES.c.profile == row.id).order_by(STAGES.c.ordinal)
         try:
-            stages = tuple(stage_from_json(json.loads(document)) for (document,) in connection.execute(query))
+            stages = stages_from_json([json.loads(document) for (document,) in connection.execute(query)])
             recent = tuple((int(ended), str(run), int(took)) for ended, run, took in json.loads(row.recent))
         except (ValueError, TypeError) as error:
             raise StoreError(self.name, Unusable.CORRUPTED, f"row {row.id}: {error}") from error

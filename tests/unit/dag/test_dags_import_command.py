@@ -63,7 +63,7 @@ def test_a_submitted_plan_is_imported(capsys: Captured, store: str) -> None:
     plan = str(DATA / "dags" / "tez-dag.pb")
     assert run(["dags", "import", plan, "--duration-ms", "5"]) == 1
     assert "vertex scan: the number of its tasks is open" in capsys.readouterr().err
-    assert run(["profiles", "import", str(DATA / "histories"), "--store", store]) == 0
+    assert run(["profiles", "import", str(DATA / "histories"), "--store", store, "--trust-names"]) == 0
     assert run(["dags", "import", plan, "--duration-ms", "5", "--store", store]) == 1
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.profiles.importers.reader import HistoryReader
 from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.sketch import DurationSketch
@@ -51,4 +52,10 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(file: Path) -> Iterator[ProfileStore]:
     with open_store(str(file)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reader() -> Iterator[HistoryReader]:
+    with HistoryReader() as opened:
         yield opened

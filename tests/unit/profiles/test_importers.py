@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from treadle.profiles.importers.history_server import HistoryServer, spread
 from treadle.profiles.importers.importing import Import
 from treadle.profiles.importers.jhist import read_jhist
 from treadle.profiles.importers.mapreduce import JobHistory
+from treadle.profiles.importers.reader import HistoryReader
 from treadle.profiles.importers.sources import find_sources, read_source
 from treadle.profiles.importers.spark import Application, read_spark_log
 from treadle.profiles.importers.tez import read_tez_history
@@ -241,18 +243,20 @@ def test_the_history_server_tells_the_same_as_the_file() -> None:
         server.run("job_1_1")
 
 
-def test_jobs_of_a_history_server_go_into_the_store(store: ProfileStore) -> None:
-    importing = Import(store, NOW_MS, print)
+def test_jobs_of_a_history_server_go_into_the_store(store: ProfileStore, reader: HistoryReader) -> None:
+    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
     importing.take_server(HistoryServer("localhost:19888", _Served()), ["job_1795276064014_0001", "job_1_1"])
     summary = importing.summary
     assert (summary.sources, summary.runs, len(summary.broken)) == (2, 1, 1)
     assert summary.broken[0].startswith("job_1_1: HTTP 404")
 
 
-def test_a_job_that_the_history_server_does_not_show_is_named_and_the_rest_goes_on(store: ProfileStore) -> None:
+def test_a_job_that_the_history_server_does_not_show_is_named_and_the_rest_goes_on(
+    store: ProfileStore, reader: HistoryReader
+) -> None:
     served = _Served()
     served.forbidden = "job_1_1"
-    importing = Import(store, NOW_MS, print)
+    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
     importing.take_server(HistoryServer("localhost:19888", served), ["job_1_1", "job_1795276064014_0001"])
     assert importing.summary.runs == 1
     (broken,) = importing.summary.broken
@@ -283,10 +287,10 @@ def test_of_a_wide_stage_tasks_are_asked_for_evenly() -> None:
     assert spread(tasks[:7], 100) == tasks[:7]
 
 
-def test_all_histories_of_a_folder_go_into_the_store_once(store: ProfileStore) -> None:
+def test_all_histories_of_a_folder_go_into_the_store_once(store: ProfileStore, reader: HistoryReader) -> None:
     told: list[str] = []
     for known in (0, 5):
-        importing = Import(store, NOW_MS, told.append)
+        importing = Import(store, NOW_MS, told.append, reader=reader, trust_names=True)
         importing.take(find_sources([DATA]))
         summary = importing.summary
         assert (summary.sources, summary.runs + summary.known, summary.known) == (6, 5, known + (known == 0))
@@ -303,13 +307,13 @@ def test_all_histories_of_a_folder_go_into_the_store_once(store: ProfileStore) -
 @pytest.mark.parametrize("path", [BINARY, JSON, ADAPTIVE, TEZ], ids=["binary", "json", "spark", "tez"])
 @pytest.mark.parametrize("share", [0.001, 0.35, 0.8, 0.999])
 def test_a_history_that_is_cut_off_is_named_and_the_rest_goes_on(
-    store: ProfileStore, tmp_path: Path, path: Path, share: float
+    store: ProfileStore, reader: HistoryReader, tmp_path: Path, path: Path, share: float
 ) -> None:
     content = path.read_bytes()
     cut = tmp_path / f"a {path.name}"
     cut.write_bytes(content[: int(share * len(content))])
     told: list[str] = []
-    importing = Import(store, NOW_MS, told.append)
+    importing = Import(store, NOW_MS, told.append, reader=reader, trust_names=True)
     sources = [Source(kind, str(at), at) for kind, at in ((next(find_sources([path])).kind, cut), ("jhist", JSON))]
     importing.take(sources)
     unread = importing.summary.broken + importing.summary.left_out
@@ -389,29 +393,36 @@ def test_a_rolled_log_of_which_a_part_is_cut_off(tmp_path: Path, share: float) -
         read_spark_log(folder)
 
 
-def test_what_cannot_be_opened_in_a_folder_is_named_and_the_rest_goes_on(store: ProfileStore, tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to("/proc/self/mem")  # a file of which no byte can be read, even by root
+def test_what_cannot_be_opened_in_a_folder_is_named_and_the_rest_goes_on(
+    store: ProfileStore, reader: HistoryReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a file of which no byte can be read, even by root
+    opens = os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *more: opens("/proc/self/mem" if Path(path).name == "a" else path, *more)
+    )
+    (tmp_path / "a").write_text("x")
     shutil.copy(JSON, tmp_path / "b.jhist")
-    importing = Import(store, NOW_MS, print)
+    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
     importing.take(find_sources([tmp_path]))
     assert importing.summary.broken == [f"{tmp_path / 'a'}: Input/output error"]
     assert importing.summary.runs == 1
 
 
 def test_a_file_that_vanishes_while_it_is_looked_for_is_named(
-    store: ProfileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: ProfileStore, reader: HistoryReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b.jhist"):
         shutil.copy(JSON, tmp_path / name)
-    opens = Path.open
+    opens = os.open
 
-    def vanishing(path: Path, mode: str = "r") -> Any:
-        if path.name == "a":
-            path.unlink(missing_ok=True)
-        return opens(path, mode)
+    def vanishing(path: Path, *more: int) -> int:
+        if Path(path).name == "a":
+            Path(path).unlink(missing_ok=True)
+        return opens(path, *more)
 
-    monkeypatch.setattr(Path, "open", vanishing)
-    importing = Import(store, NOW_MS, print)
+    monkeypatch.setattr(os, "open", vanishing)
+    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
     importing.take(find_sources([tmp_path]))
     assert importing.summary.broken == [f"{tmp_path / 'a'}: No such file or directory"]
     assert importing.summary.runs == 1

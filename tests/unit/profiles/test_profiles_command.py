@@ -25,9 +25,10 @@ def store_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profiles", "import", str(DATA)]) == 0
-    assert "6 histories: 4 new runs, 0 profiles, 1 known already, 1 of jobs that did not succeed, 0 broken" in (
-        capsys.readouterr().out
+    assert run(["profiles", "import", "--trust-names", str(DATA)]) == 0
+    assert (
+        "6 histories: 4 new runs, 0 profiles, 1 known already, 1 of jobs that did not succeed, 0 broken, 0 refused"
+        in (capsys.readouterr().out)
     )
     assert run(["profiles", "list", "--type", "mapreduce", "--json"]) == 0
     (listed,) = json.loads(capsys.readouterr().out)
@@ -53,7 +54,7 @@ def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFi
 def test_an_export_that_fails_leaves_the_one_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(["profiles", "import", str(DATA / "as-json.jhist")]) == 0
+    assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
     exported = tmp_path / "folder" / "export.jsonl"
     exported.parent.mkdir()
     assert run(["profiles", "export", str(exported)]) == 0
@@ -71,7 +72,7 @@ def test_an_export_that_fails_leaves_the_one_before(
 
 
 def test_an_export_goes_to_what_is_no_file_too(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["profiles", "import", str(DATA / "as-json.jhist")]) == 0
+    assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
     assert run(["profiles", "export", "/dev/stdout"]) == 0
     assert '"name":"sleep job"' in capfd.readouterr().out
 

@@ -15,6 +15,10 @@ class BrokenHistoryError(Exception):
     """A history that cannot be read; the text says why, without its name."""
 
 
+class RefusedError(Exception):
+    """A history that is not read, or not believed; the text says why, without its name."""
+
+
 class UnfinishedError(Exception):
     """A history of a job that has not ended, or not well: nothing is learned from it. The text says which."""
 
@@ -27,6 +31,10 @@ class Source:
     name: str
     """As errors call it."""
     path: Path
+    owner: int = -1
+    """Number of the user whose time it is when reading takes long; -1 if not known."""
+    why: str = ""
+    """Of what is not read: the reason."""
 
 
 def lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

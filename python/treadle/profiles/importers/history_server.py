@@ -23,6 +23,7 @@ from treadle.profiles.importers.history import (
     tags_of,
     text,
 )
+from treadle.profiles.importers.jhist import JOB
 from treadle.profiles.importers.mapreduce import MAP, REDUCE, STAGES, application_of, demand_of
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.run import JobRun, StageRun
@@ -31,10 +32,12 @@ from treadle.profiles.sketch import DurationSketch
 TASKS_MAX: Final = 100
 """Tasks of a stage whose attempts are asked for."""
 
-ANSWER_BYTES_MAX: Final = 256 << 20
+ANSWER_BYTES_MAX: Final = 64 << 20
 TIMEOUT_S: Final = 30.0
 DEADLINE_S: Final = 300.0
 """An answer that takes longer in all is given up."""
+JOB_DEADLINE_S: Final = 900.0
+"""A job of which all answers together take longer is given up."""
 
 _JOBS = "/ws/v1/history/mapreduce/jobs"
 _INPUTS = {
@@ -60,6 +63,7 @@ class HistoryServer:
             raise UserError(f"--history-server {address}: write it as http://HOST:19888")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._session = session or requests.Session()
+        self._job_ends_s = float("inf")
 
     def jobs(self, since_ms: int = 0, most: int = 1000) -> list[str]:
         """Return the ids of the latest ``most`` jobs that succeeded and ended no earlier than ``since_ms``.
@@ -83,6 +87,9 @@ class HistoryServer:
             BrokenHistoryError: the server does not answer as it should.
             UnfinishedError: the job has not ended well.
         """
+        if not JOB.fullmatch(job):
+            raise BrokenHistoryError(f"{job[:60]!r} is no id of a job")
+        self._job_ends_s = time.monotonic() + JOB_DEADLINE_S
         facts = mapping(self._get(f"{_JOBS}/{job}").get("job"))
         if text(facts.get("state")) != "SUCCEEDED":
             raise UnfinishedError(f"{job} is {text(facts.get('state')) or 'unknown'}")
@@ -116,6 +123,8 @@ class HistoryServer:
                     yield number(found.get("elapsedTime"))
 
     def _get(self, path: str) -> Mapping[str, Any]:
+        if time.monotonic() > self._job_ends_s:
+            raise BrokenHistoryError(f"its answers took longer than {JOB_DEADLINE_S:.0f} s")
         try:
             with self._session.get(
                 f"{self._url}{path}", headers={"Accept": "application/json"}, timeout=TIMEOUT_S, stream=True

@@ -8,97 +8,84 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, cast
 from xml.etree import ElementTree
 
 from treadle.errors import UserError
-from treadle.profiles.importers.history import BrokenHistoryError, items, lines, mapping, text
+from treadle.profiles.importers.avro_schema import read_schema
+from treadle.profiles.importers.files import Files
+from treadle.profiles.importers.history import BrokenHistoryError, lines, mapping, text
 from treadle.profiles.importers.mapreduce import JobHistory
 from treadle.profiles.run import JobRun
 
-FILE_BYTES_MAX: Final = 4 << 30
+SCHEMA_BYTES_MAX: Final = 1 << 20
 CONFIGURATION_BYTES_MAX: Final = 32 << 20
+
+JOB: Final = re.compile(r"job_\d{1,19}_\d{1,10}", re.ASCII)
 
 _PRIMITIVES = {"string", "int", "long", "boolean", "float", "double", "bytes", "array", "map"}
 
 
-def read_jhist(path: Path) -> JobRun:
+def read_jhist(path: Path, files: Files | None = None) -> JobRun:
     """Read a ``.jhist`` file, and the ``_conf.xml`` of its job if that is beside it.
+
+    Args:
+        path: of the file
+        files: opens it and what is beside it
 
     Raises:
         BrokenHistoryError: the file is none, or cut off.
         UnfinishedError: the job has not ended well.
         OSError: the file cannot be read.
     """
+    files = files or Files()
     history = JobHistory()
-    for kind, event in _events(path):
-        history.take(kind, event)
+    with files.open(path) as stream:
+        for kind, event in _events(stream):
+            history.take(kind, event)
     if not history.id:
         raise BrokenHistoryError("no event says which job it is of (JOB_SUBMITTED)")
-    beside = path.with_name(f"{history.id}_conf.xml")
-    return history.run(read_configuration(beside) if beside.is_file() else {})
+    if not JOB.fullmatch(history.id):
+        raise BrokenHistoryError(f"{history.id[:60]!r} is no id of a job")
+    try:
+        with files.open(path.with_name(f"{history.id}_conf.xml")) as stream:
+            configuration = read_configuration(stream)
+    except FileNotFoundError:
+        configuration = {}
+    return history.run(configuration)
 
 
-def read_configuration(path: Path) -> dict[str, str]:
+def read_configuration(stream: BinaryIO) -> dict[str, str]:
     """Return the entries of a Hadoop configuration file.
 
     Raises:
         BrokenHistoryError: it is none.
     """
-    if path.stat().st_size > CONFIGURATION_BYTES_MAX:
-        raise BrokenHistoryError(f"{path.name} is larger than {CONFIGURATION_BYTES_MAX} bytes")
+    content = stream.read(CONFIGURATION_BYTES_MAX + 1)
+    if len(content) > CONFIGURATION_BYTES_MAX:
+        raise BrokenHistoryError(f"its configuration is larger than {CONFIGURATION_BYTES_MAX} bytes")
     try:
-        root = ElementTree.parse(path).getroot()  # noqa: S314 (expat bounds what entities may grow to)
+        root = ElementTree.fromstring(content)  # noqa: S314 (expat bounds what entities may grow to)
     except ElementTree.ParseError as error:
-        raise BrokenHistoryError(f"{path.name} is no configuration: {error}") from error
+        raise BrokenHistoryError(f"what should be its configuration is none: {error}") from error
     return {entry.findtext("name") or "": entry.findtext("value") or "" for entry in root.iter("property")}
 
 
-def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if path.stat().st_size > FILE_BYTES_MAX:
-        raise BrokenHistoryError(f"larger than {FILE_BYTES_MAX} bytes")
-    with path.open("rb") as stream:
-        form = stream.readline(64).strip()
-        schema = stream.readline(1 << 20)
-        if form == b"Avro-Binary":
-            yield from _binary(schema, stream.read())
-        elif form == b"Avro-Json":
-            yield from _json(stream)
-        else:
-            raise BrokenHistoryError(f"begins with {form[:20]!r}, not with Avro-Binary or Avro-Json")
+def _events(stream: BinaryIO) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    form = stream.readline(64).strip()
+    schema = stream.readline(SCHEMA_BYTES_MAX)
+    if form == b"Avro-Binary":
+        yield from _binary(schema, cast("io.BufferedReader", stream))
+    elif form == b"Avro-Json":
+        yield from _json(stream)
+    else:
+        raise BrokenHistoryError(f"begins with {form[:20]!r}, not with Avro-Binary or Avro-Json")
 
 
-def _check_schema(schema: object) -> None:
-    """See that each value takes a byte at least, so that a short file cannot describe values without end.
-
-    Raises:
-        BrokenHistoryError: one does not.
-    """
-    if isinstance(schema, list):  # a union takes a byte to say which of its members it is
-        for member in schema:
-            if member != "null":
-                _check_schema(member)
-        return
-    if schema == "null":
-        raise BrokenHistoryError("its schema is not that of events: it has values that take no space")
-    fields = mapping(schema)
-    kind = fields.get("type")
-    if kind == "record":
-        if not items(fields.get("fields")):
-            _check_schema("null")
-        for field in items(fields.get("fields")):
-            _check_schema(mapping(field).get("type"))
-    elif kind in {"array", "map"}:
-        _check_schema(fields.get("items", fields.get("values")))
-    elif kind == "fixed" and not fields.get("size"):
-        _check_schema("null")
-    elif fields:
-        _check_schema(kind)
-
-
-def _binary(schema: bytes, content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _binary(schema: bytes, stream: io.BufferedReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
         import fastavro  # only here: an extra
     except ImportError:
@@ -106,21 +93,22 @@ def _binary(schema: bytes, content: bytes) -> Iterator[tuple[str, Mapping[str, A
             "binary .jhist files need fastavro; pip install 'treadle[history]', or have jobs write "
             "mapreduce.jobhistory.jhist.format=json"
         ) from None
-    events = io.BytesIO(content)
+    start = at = stream.tell()
     try:
-        plain = json.loads(schema)
-        _check_schema(plain)
-        parsed = fastavro.parse_schema(plain)
-        while events.tell() < len(content):
-            event = mapping(fastavro.schemaless_reader(events, parsed, None))
+        parsed = fastavro.parse_schema(read_schema(json.loads(schema)))
+        while stream.peek(1):
+            at = stream.tell()
+            event = mapping(fastavro.schemaless_reader(stream, parsed, None))
             yield text(event.get("type")), mapping(event.get("event"))
     except BrokenHistoryError:
         raise
-    except Exception as error:  # fastavro raises whatever a wrong schema or wrong data lead it to
-        raise BrokenHistoryError(f"no event at byte {events.tell()} of the events: {error or 'cut off'}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # fastavro raises whatever wrong data lead it to
+        raise BrokenHistoryError(f"no event at byte {at - start} of the events: {error or 'cut off'}") from error
 
 
-def _json(stream: io.BufferedReader) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _json(stream: BinaryIO) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for at, line in lines(stream):
         try:
             event = json.loads(line)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from treadle.profiles.importers.files import Files
 from treadle.profiles.importers.history import (
     BrokenHistoryError,
     UnfinishedError,
@@ -198,7 +199,7 @@ class Application:
         return {"memory-mb": heap_mb + overhead_mb + python_mb + off_heap_mb, "vcores": cores}
 
 
-def read_spark_log(path: Path) -> JobRun:
+def read_spark_log(path: Path, files: Files | None = None) -> JobRun:
     """Read an event log: a file, or a folder of rolled ones.
 
     Raises:
@@ -207,7 +208,7 @@ def read_spark_log(path: Path) -> JobRun:
         OSError: it cannot be read.
     """
     application = Application()
-    for where, line in event_lines(path):
+    for where, line in event_lines(path, files or Files()):
         try:
             event = json.loads(line)
         except (ValueError, RecursionError) as error:

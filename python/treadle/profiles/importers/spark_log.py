@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from treadle.errors import UserError
+from treadle.profiles.importers.files import Files, check_unpacked
 from treadle.profiles.importers.history import BrokenHistoryError, lines
 
 FOLDER_PREFIX: Final = "eventlog_v2_"
@@ -18,10 +19,13 @@ CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
 _PART_BYTES: Final = 1 << 10
 """Of a compressed file that are read at a time: little, since they may stand for many thousand times as many."""
 
+WINDOW_BYTES_MAX: Final = 128 << 20
+"""How far back a frame may refer, which is the memory that it takes; more than any level of Spark's sets."""
+
 _PART = re.compile(r"events_(?P<number>\d+)_.+?(?P<compact>\.compact)?")
 
 
-def event_lines(path: Path) -> Iterator[tuple[str, bytes]]:
+def event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
     """Yield the lines of an application's log with where each is, in order.
 
     The last file may end anywhere: it may be of an application that still runs, or was killed.
@@ -33,7 +37,7 @@ def event_lines(path: Path) -> Iterator[tuple[str, bytes]]:
     parts = _parts(path) if path.is_dir() else [path]
     for part in parts:
         where = f"{part.name}, line" if path.is_dir() else "line"
-        with part.open("rb") as file:
+        with files.open(part) as file:
             frames = _Frames(file) if _is_zstd(part) else None
             for number, line in lines(io.BufferedReader(frames) if frames else file):
                 yield f"{where} {number}", line
@@ -76,9 +80,12 @@ class _Frames(io.RawIOBase):
         except ImportError:
             raise UserError("logs compressed by zstd need zstandard; pip install 'treadle[history]'") from None
         self._stream = stream
-        self._decompressor = zstandard.ZstdDecompressor()
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX)
+        self._packed_bytes = self._unpacked_bytes = 0
         self._frame: Any = None
         self._left = self._content = b""
+        self._at = 0
+        """How much of the content was given."""
         self._error = zstandard.ZstdError
 
     @property
@@ -90,8 +97,12 @@ class _Frames(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._content:
-            part = self._left or self._stream.read(_PART_BYTES)
+        while self._at == len(self._content):
+            self._content, self._at = b"", 0
+            part = self._left
+            if not part:
+                part = self._stream.read(_PART_BYTES)
+                self._packed_bytes += len(part)
             if not part:
                 return 0
             self._frame = self._frame or self._decompressor.decompressobj()
@@ -99,9 +110,12 @@ class _Frames(io.RawIOBase):
                 self._content = self._frame.decompress(part)
             except self._error as error:
                 raise BrokenHistoryError(f"{Path(self._stream.name).name}: {error}") from error
+            self._unpacked_bytes += len(self._content)
+            check_unpacked(self._packed_bytes, self._unpacked_bytes)
             self._left = self._frame.unused_data
             if self._frame.eof:
                 self._frame = None
-        count = min(len(buffer), len(self._content))
-        buffer[:count], self._content = self._content[:count], self._content[count:]
+        count = min(len(buffer), len(self._content) - self._at)
+        buffer[:count] = self._content[self._at : self._at + count]
+        self._at += count
         return count

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from treadle.profiles.importers.history import BrokenHistoryError, items, lines, mapping, number, text
+from treadle.profiles.importers.files import Files
+from treadle.profiles.importers.history import LINE_BYTES_MAX, BrokenHistoryError, items, lines, mapping, number, text
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.sketch import DurationSketch
@@ -86,7 +87,7 @@ class TezHistory:
         return runs, left_out
 
 
-def read_tez_history(path: Path) -> tuple[list[JobRun], list[str]]:
+def read_tez_history(path: Path, files: Files | None = None) -> tuple[list[JobRun], list[str]]:
     """Read a history file; see `TezHistory.runs`.
 
     Raises:
@@ -95,7 +96,7 @@ def read_tez_history(path: Path) -> tuple[list[JobRun], list[str]]:
     """
     history = TezHistory()
     found = False
-    for at, entity in _entities(path):
+    for at, entity in _entities(path, files or Files()):
         try:
             history.take(mapping(json.loads(entity)))
         except (ValueError, RecursionError) as error:
@@ -106,17 +107,20 @@ def read_tez_history(path: Path) -> tuple[list[JobRun], list[str]]:
     return history.runs()
 
 
-def _entities(path: Path) -> Iterator[tuple[int, bytes]]:
+def _entities(path: Path, files: Files) -> Iterator[tuple[int, bytes]]:
     parts: list[bytes] = []
-    count = 0
-    with path.open("rb") as stream:
+    size = count = 0
+    with files.open(path) as stream:
         for _, line in lines(stream):
             # what the entity holds may have line ends of its own
             parts.append(line)
+            size += len(line)
+            if size > LINE_BYTES_MAX:
+                raise BrokenHistoryError(f"entry {count + 1} is longer than {LINE_BYTES_MAX} bytes")
             if line.rstrip().endswith(_END):
                 count += 1
                 yield count, b"".join(parts).rstrip().removesuffix(_END)
-                parts = []
+                parts, size = [], 0
     if parts:
         raise BrokenHistoryError(f"cut off after entry {count}")
 
