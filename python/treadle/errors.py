@@ -8,3 +8,8 @@ class UserError(Exception):
 
     The command line shows the text without a stack trace and ends with exit code 2.
     """
+
+
+def printable(text: str, instead: str = " ") -> str:
+    """Return a text that others wrote without what begins a line, moves the cursor or commands a terminal."""
+    return "".join(character if character.isprintable() else instead for character in text)

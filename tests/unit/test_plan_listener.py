@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from threading import Event
 
@@ -13,22 +14,27 @@ import pytest
 from treadle.config.settings import Plans
 from treadle.errors import UserError
 from treadle.plans import listener as module
-from treadle.plans.desk import PLAN_VERTICES_MAX, PlanDesk
+from treadle.plans.desk import PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import ATTEMPTS_MAX, Attempt, KeyRing
-from treadle.plans.listener import BURST, CONNECTIONS_MAX, PlanListener, Rates
+from treadle.plans.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
 from treadle.plans.protocol import (
     ANSWER,
     BODY_MAX,
     CHALLENGE_BYTES,
+    EDGES_MAX,
+    ENDED_MAX,
     MAC_BYTES,
+    REPORT_MAX,
     REQUEST,
+    VERTICES_MAX,
     Header,
     Kind,
     Status,
     code,
     request,
 )
+from treadle.plans.rates import ALL_BYTES, ATTEMPT_BYTES, BURST, USER_BYTES, Rates
 from treadle.profiles.recurrence import recurrence_key
 
 ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)
@@ -77,7 +83,11 @@ class Served:
         for attempt in (ONE, OTHER):
             self.desk.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
         self.now_s = 0.0
-        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.desk.serve, Rates(lambda: self.now_s))
+        self.rates = Rates(lambda: self.now_s)
+        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.desk.serve, self.allows)
+
+    def allows(self, attempt: Attempt, size_bytes: int) -> bool:
+        return self.rates.allows(attempt, "ann", size_bytes)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.2", self.listener.port), timeout=30)
@@ -200,12 +210,94 @@ def test_a_damaged_body_is_refused(served: Served, body: bytes) -> None:
         dag(),
         dag(vertex(0, 1, 1), vertex(1, 1, 0)),
         dag(vertex(0, 1, 9)),
-        dag(*(vertex(at, 1) for at in range(PLAN_VERTICES_MAX + 1))),
+        dag(*(vertex(at, 1) for at in range(VERTICES_MAX + 1))),
     ],
     ids=["empty", "cycle", "unknown parent", "too many vertices"],
 )
 def test_a_dag_that_cannot_be_planned_has_no_plan(served: Served, body: bytes) -> None:
     assert served.ask(Kind.PLAN, body) == (Status.NO_PLAN, b"")
+
+
+def ended_rows(many: int) -> bytes:
+    return struct.pack(">iBBii", 1, 0, 1, 0, many) + bytes(45 * many)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        report(1, dict.fromkeys(range(VERTICES_MAX + 1), 3)),
+        ended_rows(ENDED_MAX + 1),
+        report(1, {}) + bytes(REPORT_MAX),
+    ],
+    ids=["vertices", "ended tasks", "bytes"],
+)
+def test_a_report_that_is_too_large_is_refused(served: Served, body: bytes) -> None:
+    assert served.ask(Kind.REPORT, body) == (Status.REFUSED, b"")
+
+
+def test_a_dag_of_too_many_edges_has_no_plan(served: Served) -> None:
+    many = EDGES_MAX // 100 + 1
+    body = dag(*(vertex(at, 1, *range(at - 100, at)) for at in range(100, 100 + many)))
+    assert served.ask(Kind.PLAN, body) == (Status.NO_PLAN, b"")
+
+
+def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
+    waiting = []
+    for _ in range(BY_ATTEMPT_MAX):
+        connected = served.connect()
+        said = read(connected, CHALLENGE_BYTES)
+        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG)[:-1])
+        waiting.append(connected)
+    wait_for(lambda: served.listener.requests_of(ONE) == BY_ATTEMPT_MAX)
+    assert served.ask(Kind.PLAN, DAG) is None
+    assert served.ask(Kind.PLAN, DAG, OTHER, OTHER_KEY) is not None
+    for connected in waiting:
+        connected.close()
+    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    assert served.ask(Kind.PLAN, DAG) is not None
+
+
+def test_one_address_cannot_fill_all_connections(served: Served) -> None:
+    waiting = [served.connect() for _ in range(BY_ADDRESS_MAX)]
+    for connected in waiting:
+        read(connected, CHALLENGE_BYTES)
+    with closing(served.connect()) as more:
+        assert read(more, 1) == b""
+    source = ("127.0.0.9", 0)
+    with closing(
+        socket.create_connection(("127.0.0.2", served.listener.port), timeout=30, source_address=source)
+    ) as other:
+        assert len(read(other, CHALLENGE_BYTES)) == CHALLENGE_BYTES
+    for connected in waiting:
+        connected.close()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    for _ in range(3_000):
+        if holds():
+            return
+        time.sleep(0.01)
+    pytest.fail("it never was")
+
+
+def allowed(rates: Rates, user: str, attempts: range, size_bytes: int) -> int:
+    """Return how many requests of attempts, one of each in turn, are within the rates until one is not."""
+    count = 0
+    while rates.allows(Attempt(0, attempts[count % len(attempts)], 1), user, size_bytes):
+        count += 1
+    return count
+
+
+def test_bytes_are_bounded_by_attempt_by_user_and_in_all() -> None:
+    now_s, size_bytes = 0.0, 64 << 10
+    rates = Rates(lambda: now_s)
+    assert allowed(rates, "ann", range(1), size_bytes) == ATTEMPT_BYTES.burst // size_bytes
+    assert allowed(rates, "ann", range(1, 10), size_bytes) == (USER_BYTES.burst - ATTEMPT_BYTES.burst) // size_bytes
+    users = (rates.allows(Attempt(1, at, 1), f"user {at // 4}", size_bytes) for at in range(1_000))
+    assert sum(users) == (ALL_BYTES.burst - USER_BYTES.burst) // size_bytes
+    now_s = 10.0
+    more = (rates.allows(Attempt(2, at, 1), f"more {at // 4}", size_bytes) for at in range(1_000))
+    assert sum(more) == 10 * ALL_BYTES.per_s // size_bytes
 
 
 def test_an_attempt_that_asks_too_often_is_told_so_and_others_are_not(served: Served) -> None:
@@ -242,11 +334,12 @@ def test_too_many_connections_are_closed_and_room_comes_back() -> None:
         go_on.wait()
         return Status.OK, b""
 
-    listener = PlanListener("127.0.0.1", 0, keys, serve, Rates(lambda: 0.0))
-    open_ = []
+    listener = PlanListener("127.0.0.1", 0, keys, serve, lambda *_: True)
+    open_: list[socket.socket] = []
     try:
         for attempt in attempts:
-            connected = socket.create_connection(("127.0.0.1", listener.port), timeout=30)
+            source = (f"127.0.0.{2 + len(open_) // BY_ADDRESS_MAX}", 0)
+            connected = socket.create_connection(("127.0.0.1", listener.port), timeout=30, source_address=source)
             said = read(connected, CHALLENGE_BYTES)
             connected.sendall(request(KEY, said, Kind.PLAN, attempt, 5, b""))
             open_.append(connected)
@@ -263,7 +356,7 @@ def test_too_many_connections_are_closed_and_room_comes_back() -> None:
 
 def test_a_port_that_is_taken_is_named(served: Served) -> None:
     with pytest.raises(UserError, match=rf"listener: 127.0.0.2 port {served.listener.port}"):
-        PlanListener("127.0.0.2", served.listener.port, served.keys, served.desk.serve)
+        PlanListener("127.0.0.2", served.listener.port, served.keys, served.desk.serve, served.allows)
 
 
 def test_the_key_before_a_roll_over_is_good_and_the_one_before_that_is_not(served: Served) -> None:

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.plan_side import LocalPlans
 from tests.unit.test_plan_listener import DAG, KEY, ONE, dag, report, vertex
 
 from treadle import events
 from treadle.config.settings import Plans
-from treadle.plans.desk import PlanDesk
-from treadle.plans.history import History
-from treadle.plans.keys import Attempt, KeyRing
+from treadle.plans.keys import Attempt
 from treadle.plans.protocol import Header, Kind, Status
-from treadle.plans.stages import StageDesk
+from treadle.plans.service import PlanService
 from treadle.profiles.run import JobRun
 from treadle.sidecar.plan_teller import PlanTeller
 from treadle.wire.decoder import Frame, FrameDecoder, without_keys
@@ -95,10 +94,9 @@ class Cluster:
 
     def __init__(self, schedules: int = 20) -> None:
         self.runs: list[JobRun] = []
-        self.keys = KeyRing()
-        self.desk = PlanDesk(Plans(schedules=schedules), History(remember=self.runs.append))
-        self.stages = StageDesk()
-        self.teller = PlanTeller(self.desk, self.keys, self.stages)
+        self.service = PlanService(Plans(schedules=schedules), remember=self.runs.append)
+        self.keys, self.desk, self.stages = self.service.keys, self.service.desk, self.service.stages
+        self.teller = PlanTeller(LocalPlans(self.service))
         self.now_ms = 0
         types = events.ResourceTypes(TEXTS[1:3], ("Mi", ""), u8(1, 1), i64(0, 0), i64(1 << 20, 64))
         queues = events.Queues(i32(0, 1), i32(-1, 0), i32(4, 5), u8(1, 1), u8(0, 1), i32(0, 0), u8(0, 0), i32(0, 0))

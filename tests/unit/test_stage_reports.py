@@ -16,10 +16,11 @@ from tests.unit.test_session import SNAPSHOT
 
 from treadle.events import Snapshot
 from treadle.plans.bodies import MessageError
+from treadle.plans.keeping import Bounds
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import Status
 from treadle.plans.stage_report import read_stage, read_stage_report
-from treadle.plans.stages import StageDesk
+from treadle.plans.stages import StageDesk, application_of, runs_of
 from treadle.profiles.profile import StageProfile
 from treadle.profiles.run import Measured, StageRun
 from treadle.profiles.sketch import DurationSketch
@@ -49,13 +50,13 @@ def names(stages: Sequence[StageRun | StageProfile]) -> list[str]:
 @pytest.fixture
 def desk() -> StageDesk:
     made = StageDesk()
-    made.meet(ONE)
+    made.meet(ONE, "ann")
     return made
 
 
 def test_the_golden_report_says_what_the_stages_were(desk: StageDesk) -> None:
     assert desk.serve(ONE, GOLDEN.read_bytes()) is Status.OK
-    first, last = desk.take(NAME)
+    first, last = runs_of(desk.take(NAME))
     assert (first.name, first.width) == ("0 map at job.py:1", 3)
     assert first.durations == DurationSketch([1_000, 1_500, 400])
     assert (first.input_bytes, first.parents, first.measured) == (35, (), Measured.TASKS)
@@ -68,30 +69,30 @@ def test_the_golden_report_says_what_the_stages_were(desk: StageDesk) -> None:
 def test_a_later_report_tells_the_whole_of_what_has_changed(desk: StageDesk) -> None:
     desk.serve(ONE, report(stage(0, 1), stage(1, 2)))
     assert desk.serve(ONE, report(stage(1, 5), start=False, ended=True)) is Status.OK
-    assert [one.width for one in desk.take(NAME)] == [1, 5]
-    assert desk.take(NAME) == (), "once"
+    assert [one.width for one in runs_of(desk.take(NAME))] == [1, 5]
+    assert desk.take(NAME) == [], "once"
 
 
 def test_without_a_last_report_nothing_is_taken_for_the_whole(desk: StageDesk) -> None:
     desk.serve(ONE, report(stage(0)))
-    assert desk.take(NAME) == ()
+    assert desk.take(NAME) == []
 
 
 def test_a_stage_is_called_the_same_in_each_run(desk: StageDesk) -> None:
     names_of_runs = ["sum at /data/container_1/my jobs/a.py:4", "run at Writer.scala:85", "a/b"]
     desk.serve(ONE, report(*(stage(at, name=name) for at, name in enumerate(names_of_runs)), ended=True))
-    assert names(desk.take(NAME)) == ["0 sum at a.py:4", "1 run at Writer.scala:85", "2 a/b"]
+    assert names(runs_of(desk.take(NAME))) == ["0 sum at a.py:4", "1 run at Writer.scala:85", "2 a/b"]
 
 
 def test_what_is_not_known_has_to_be_told_from_the_start(desk: StageDesk) -> None:
     assert desk.serve(ONE, report(stage(0), start=False)) is Status.UNKNOWN
     second = ONE._replace(attempt=2)
     assert desk.serve(second, report(stage(0))) is Status.BUSY
-    desk.meet(second)
+    desk.meet(second, "ann")
     desk.serve(ONE, report(stage(0), stage(1)))
     assert desk.serve(second, report(stage(2), start=False, ended=True)) is Status.UNKNOWN
     assert desk.serve(second, report(stage(2, name="again"), ended=True)) is Status.OK
-    assert names(desk.take(NAME)) == ["0 again"]
+    assert names(runs_of(desk.take(NAME))) == ["0 again"]
 
 
 def test_an_attempt_that_has_ended_reports_no_more(desk: StageDesk) -> None:
@@ -101,14 +102,33 @@ def test_an_attempt_that_has_ended_reports_no_more(desk: StageDesk) -> None:
     assert len(desk.take(NAME)) == 1
 
 
-def test_reports_are_bounded_by_bytes() -> None:
-    desk = StageDesk(bytes_max=4_000)
-    for number in range(10):
-        attempt = ONE._replace(application=number)
-        desk.meet(attempt)
+def test_reports_are_bounded_by_bytes_of_an_application_of_a_user_and_in_all() -> None:
+    desk = StageDesk(Bounds(2_500, 5_000, 9_000))
+    others = [ONE._replace(application=number) for number in range(3)]
+    for at, attempt in enumerate(others):
+        desk.meet(attempt, f"user {at}")
         assert desk.serve(attempt, report(stage(0, name="x" * 700), ended=True)) is Status.OK
-    kept = [number for number in range(10) if desk.take(f"application_1700000000000_{number:04d}")]
-    assert kept == [7, 8, 9]
+    many = [ONE._replace(application=number) for number in range(10, 20)]
+    for attempt in many:
+        desk.meet(attempt, "mallory")
+        assert desk.serve(attempt, report(stage(0, name="x" * 1_500), ended=True)) is Status.OK
+    assert all(desk.take(application_of(attempt)) for attempt in others), "whoever fills the room makes it"
+    assert [bool(desk.take(application_of(attempt))) for attempt in many] == [False] * 8 + [True] * 2
+    assert desk.serve(many[0], report(stage(0, name="x" * 3_000), ended=True)) is Status.REFUSED
+    assert desk.take(application_of(many[0])) == []
+
+
+def test_one_driver_cannot_push_out_the_reports_of_others() -> None:
+    desk = StageDesk()
+    others = [ONE._replace(application=number) for number in range(1, 101)]
+    for attempt in others:
+        desk.meet(attempt, "ann")
+        desk.serve(attempt, report(stage(0), ended=True))
+    mallory = ONE._replace(application=999)
+    desk.meet(mallory, "mallory")
+    for turn in range(2_000):
+        desk.serve(mallory, report(stage(turn % 1_000, name="x" * 60_000), start=turn == 0))
+    assert all(desk.take(application_of(attempt)) for attempt in others)
 
 
 @pytest.mark.parametrize(

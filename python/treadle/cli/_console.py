@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
+from treadle.errors import printable as printable
+
 
 def console_for_tables(width: int = 120) -> Console:
     """Return a console. A log has no width of its own: there no cell of a table is cut that has room in ``width``."""
@@ -12,11 +14,6 @@ def console_for_tables(width: int = 120) -> Console:
     if not console.is_terminal:
         console.width = max(console.width, width)
     return console
-
-
-def printable(text: str, instead: str = " ") -> str:
-    """Return a text of a user's without what moves the cursor or commands the terminal."""
-    return "".join(character if character.isprintable() else instead for character in text)
 
 
 def counted_progress(console: Console, unit: str = "") -> Progress:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Final
 
+from treadle.plans.keeping import Bounds, Keeping
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import PlanRequest
 from treadle.profiles.prediction import Prediction, predicted
@@ -15,8 +15,14 @@ from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import JobRun, Measured, StageRun
 from treadle.profiles.sketch import DurationSketch
 
-JOBS_MAX: Final = 1_000
-"""Recurring DAGs that are remembered without a store; the one used least recently is forgotten first."""
+BYTES: Final = Bounds(8 << 20, 16 << 20, 64 << 20, things=1_000)
+"""Of a recurring DAG, of a user's, and of all that are remembered without a store. Beyond, those of whoever has most
+make room, the one used least recently first."""
+
+_STAGE_BYTES: Final = 6_000
+"""A stage with what is kept of its latest runs one by one."""
+_BUCKET_BYTES: Final = 110
+_EDGE_BYTES: Final = 100
 
 FindProfile = Callable[[RecurrenceKey], JobProfile | None]
 
@@ -33,7 +39,7 @@ class History:
         """
         self._find = find
         self._remember = remember
-        self._profiles: OrderedDict[RecurrenceKey, JobProfile] = OrderedDict()
+        self._profiles: Keeping[RecurrenceKey, JobProfile] = Keeping(BYTES)
         self._lock = Lock()
 
     def find(self, key: RecurrenceKey) -> JobProfile | None:
@@ -45,13 +51,18 @@ class History:
     def put(self, run: JobRun) -> None:
         """Take a DAG that has succeeded."""
         with self._lock:
-            before = self._profiles.pop(run.key, None)
+            before = self._profiles.pop(run.key)
             after = with_run(before, run) or before
             if after is not None:
-                self._profiles[run.key] = after
-            while len(self._profiles) > JOBS_MAX:
-                self._profiles.popitem(last=False)
+                self._profiles.put(run.key, run.key.user, after, _size_bytes(after))
         self._remember(run)
+
+
+def _size_bytes(profile: JobProfile) -> int:
+    edges = sum(len(stage.parents) + len(stage.one_to_one) + len(stage.demand) for stage in profile.stages)
+    buckets = sum(stage.durations.buckets for stage in profile.stages)
+    names = sum(4 * len(stage.name) for stage in profile.stages)
+    return len(profile.stages) * _STAGE_BYTES + edges * _EDGE_BYTES + buckets * _BUCKET_BYTES + names
 
 
 def predictions(profile: JobProfile | None, request: PlanRequest) -> dict[int, Prediction]:

@@ -12,8 +12,8 @@ import logging
 import secrets
 import socket
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from threading import BoundedSemaphore, Lock, Thread
 from typing import Final
 
@@ -43,41 +43,50 @@ AUTHENTICATION_S: Final = 1.0
 REQUEST_S: Final = 5.0
 """A request must have been read by then, and its answer written in as long."""
 
-RATE_PER_S: Final = 4.0
-BURST: Final = 40.0
-"""An attempt may make so many requests at once and so many a second in the long run; beyond, it is told `BUSY`."""
+BY_ADDRESS_MAX: Final = 16
+"""Connections at a time from one address; others are closed as they come."""
 
-ATTEMPTS_MAX: Final = 10_000
-"""Attempts whose rate is remembered; the one that was heard least recently is forgotten first."""
+BY_ATTEMPT_MAX: Final = 4
+"""Requests of one attempt at a time, whoever brings them; others are closed unanswered."""
 
 Serve = Callable[[Header, bytes], tuple[Status, bytes]]
+Allows = Callable[[Attempt, int], bool]
+"""Counts a request of an attempt with a body of some bytes; is it within the rates?"""
 
 
-class Rates:
-    """How many requests each attempt may make now. For several threads."""
+class Crowd:
+    """How many of each are there now, none of them more often than so. For several threads."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._clock_s = clock_s
-        self._left: OrderedDict[Attempt, tuple[float, float]] = OrderedDict()
+    def __init__(self, each_max: int) -> None:
+        self._each_max = each_max
+        self._there: Counter[Hashable] = Counter()
         self._lock = Lock()
 
-    def allows(self, attempt: Attempt) -> bool:
-        """Count a request; return whether it is within the rate."""
-        now_s = self._clock_s()
+    def enter(self, one: Hashable) -> bool:
+        """Count one more, unless there are as many as may be; return whether it was counted."""
         with self._lock:
-            left, at_s = self._left.pop(attempt, (BURST, now_s))
-            left = min(BURST, left + (now_s - at_s) * RATE_PER_S)
-            allowed = left >= 1.0
-            self._left[attempt] = (left - 1.0 if allowed else left, now_s)
-            while len(self._left) > ATTEMPTS_MAX:
-                self._left.popitem(last=False)
-        return allowed
+            if self._there[one] >= self._each_max:
+                return False
+            self._there[one] += 1
+            return True
+
+    def count(self, one: Hashable) -> int:
+        """Return how many there are."""
+        with self._lock:
+            return self._there.get(one, 0)
+
+    def leave(self, one: Hashable) -> None:
+        """Count one less."""
+        with self._lock:
+            self._there[one] -= 1
+            if not self._there[one]:
+                del self._there[one]
 
 
 class PlanListener:
     """Listens on an address until `close`; `serve` is called on threads of its own, with authenticated bodies."""
 
-    def __init__(self, address: str, port: int, keys: KeyRing, serve: Serve, rates: Rates | None = None) -> None:
+    def __init__(self, address: str, port: int, keys: KeyRing, serve: Serve, allows: Allows) -> None:
         """Open the port; 0 is one of the system's choice.
 
         Raises:
@@ -85,8 +94,10 @@ class PlanListener:
         """
         self._keys = keys
         self._serve = serve
-        self._rates = rates or Rates()
+        self._allows = allows
         self._room = BoundedSemaphore(CONNECTIONS_MAX)
+        self._addresses = Crowd(BY_ADDRESS_MAX)
+        self._attempts = Crowd(BY_ATTEMPT_MAX)
         try:
             family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
             self._socket = socket.create_server((address, port), family=family, backlog=CONNECTIONS_MAX)
@@ -103,6 +114,10 @@ class PlanListener:
         """The port that is listened on."""
         return int(self._socket.getsockname()[1])
 
+    def requests_of(self, attempt: Attempt) -> int:
+        """Return how many requests of an attempt are being read or answered."""
+        return self._attempts.count(attempt)
+
     def close(self) -> None:
         """Take no more connections."""
         self._closed = True
@@ -116,22 +131,30 @@ class PlanListener:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                connected, _ = self._socket.accept()
+                connected, (address, *_) = self._socket.accept()
             except OSError as error:
                 if not self._closed:
                     _log.warning("a connection could not be taken: %s", error)
                     time.sleep(0.1)  # too many open files, most likely: that passes
                 continue
-            if not self._room.acquire(blocking=False):
+            if not self._addresses.enter(address):
                 connected.close()
                 continue
+            if not self._room.acquire(blocking=False):
+                connected.close()
+                self._addresses.leave(address)
+                continue
             try:
-                Thread(target=self._converse, args=(connected,), name="plan request", daemon=True).start()
+                Thread(target=self._converse, args=(connected, address), name="plan request", daemon=True).start()
             except RuntimeError:
                 connected.close()
-                self._room.release()
+                self._leave(address)
 
-    def _converse(self, connected: socket.socket) -> None:
+    def _leave(self, address: str) -> None:
+        self._addresses.leave(address)
+        self._room.release()
+
+    def _converse(self, connected: socket.socket, address: str) -> None:
         try:
             with connected:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -141,7 +164,7 @@ class PlanListener:
         except Exception:  # one request's failure is no concern of others
             _log.exception("a plan request failed")
         finally:
-            self._room.release()
+            self._leave(address)
 
     def _request(self, connected: socket.socket) -> None:
         said = challenge(secrets.token_bytes(32))
@@ -155,14 +178,19 @@ class PlanListener:
         expected = code(key or bytes(MAC_BYTES), said, content[: REQUEST.size])
         if not hmac.compare_digest(expected, content[REQUEST.size :]) or key is None:
             raise MessageError("whoever it is does not know the key")
-        body = _read(connected, header.length, time.monotonic() + REQUEST_S)
-        connected.settimeout(REQUEST_S)
-        connected.sendall(answer(key, said, *self._answer(header, body)))
+        if not self._attempts.enter(header.attempt):
+            raise MessageError(f"more than {BY_ATTEMPT_MAX} requests of {header.attempt} at a time")
+        try:
+            body = _read(connected, header.length, time.monotonic() + REQUEST_S)
+            connected.settimeout(REQUEST_S)
+            connected.sendall(answer(key, said, *self._answer(header, body)))
+        finally:
+            self._attempts.leave(header.attempt)
 
     def _answer(self, header: Header, body: bytes) -> tuple[Status, bytes]:
         try:
             check_body(header, body)
-            if not self._rates.allows(header.attempt):
+            if not self._allows(header.attempt, len(body)):
                 return Status.BUSY, b""
             return self._serve(header, body)
         except MessageError as error:

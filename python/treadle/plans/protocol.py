@@ -17,20 +17,32 @@ from treadle.plans.bodies import MessageError, Reader, read_whole
 from treadle.plans.keys import Attempt
 
 VERSION: Final = 1
-BODY_MAX: Final = 1 << 20
-"""No body is longer."""
+BODY_MAX: Final = 256 << 10
+"""No body is longer; that of a report is shorter still (`REPORT_MAX`)."""
+
+REPORT_MAX: Final = 64 << 10
 
 CHALLENGE_BYTES: Final = 40
 MAC_BYTES: Final = 32
 
-VERTICES_MAX: Final = 10_000
-EDGES_MAX: Final = 100_000
+VERTICES_MAX: Final = 1_000
+"""A DAG with more vertices has no plan."""
+
+VERTEX_BYTES_MIN: Final = 18
+EDGES_MAX: Final = 10_000
+ENDED_MAX: Final = 1_000
+"""Ended tasks in one report."""
+
 RESOURCES_MAX: Final = 64
 TASKS_MAX: Final = 10_000_000
 
 _CHALLENGE: Final = Struct(">4sB3x32s")
 REQUEST: Final = Struct(">4sBBHiqiii32s")
 ANSWER: Final = Struct(">4sBBHi32s")
+
+
+class TooLargeError(Exception):
+    """A DAG that is no mistake, and too large to be planned."""
 
 
 class Kind(IntEnum):
@@ -156,8 +168,10 @@ def check_body(header: Header, body: bytes) -> None:
     """Check that a body is the one that the header was made for.
 
     Raises:
-        MessageError: it is not.
+        MessageError: it is not, or it is a report and too long.
     """
+    if header.kind is not Kind.PLAN and len(body) > REPORT_MAX:
+        raise MessageError(f"a report of {len(body)} bytes; at most {REPORT_MAX} are taken")
     if not hmac.compare_digest(hashlib.sha256(body).digest(), header.digest):
         raise MessageError("a body that is not what its header says")
 
@@ -180,6 +194,7 @@ def read_plan_request(body: bytes) -> PlanRequest:
 
     Raises:
         MessageError: it is none.
+        TooLargeError: of a DAG that is too large.
     """
     return read_whole(body, _plan_request)
 
@@ -208,7 +223,11 @@ _ENDED: Final = Struct(">iiiBqqqq")
 def _plan_request(reader: Reader) -> PlanRequest:
     dag = reader.number()
     name = reader.text()
-    count, edges, vertices = reader.count(VERTICES_MAX), 0, []
+    count, edges, vertices = reader.number(), 0, []
+    if count > VERTICES_MAX and count <= len(reader.body) // VERTEX_BYTES_MIN:
+        raise TooLargeError(f"a DAG of {count} vertices; those of at most {VERTICES_MAX} are planned")
+    if not 0 <= count <= VERTICES_MAX:
+        raise MessageError(f"a DAG of {count} vertices")
     for _ in range(count):
         number = reader.number()
         vertex_name = reader.text()
@@ -222,12 +241,12 @@ def _plan_request(reader: Reader) -> PlanRequest:
             if demand[resource] < 0:
                 raise MessageError("an amount below 0")
         parents = {}
-        for _ in range(reader.count(VERTICES_MAX)):
+        for _ in range(reader.count(EDGES_MAX)):
             parent, single = reader.take(_PARENT)
             parents[parent] = bool(single)
         edges += len(parents)
         if edges > EDGES_MAX:
-            raise MessageError(f"more than {EDGES_MAX} edges")
+            raise TooLargeError(f"more than {EDGES_MAX} edges; DAGs of at most so many are planned")
         vertices.append(VertexAsk(number, vertex_name, tasks, demand, parents))
     return PlanRequest(dag, name, tuple(vertices))
 
@@ -236,7 +255,7 @@ def _report(reader: Reader) -> Report:
     dag, state, planned = reader.take(_REPORT)
     vertices = tuple(VertexNow(*reader.take(_NOW)) for _ in range(reader.count(VERTICES_MAX)))
     ended = []
-    for _ in range(reader.count(BODY_MAX // _ENDED.size)):
+    for _ in range(reader.count(ENDED_MAX)):
         vertex, task, attempt, outcome, *numbers = reader.take(_ENDED)
         ended.append(Ended(vertex, task, attempt, Outcome(outcome), *numbers))
     return Report(dag, state, bool(planned), vertices, tuple(ended))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from treadle.plans.keeping import Bounds, Keeping
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import Status
 from treadle.plans.stage_report import read_stage, read_stage_report
 from treadle.profiles.run import StageRun
 from treadle.profiles.spark import stage_runs
 
-BYTES_MAX: Final = 64 << 20
-"""Of all reports that are kept; the application that was heard least recently is forgotten first."""
+BYTES: Final = Bounds(256 << 10, 8 << 20, 64 << 20)
+"""Of an application's reports, of a user's, of all. Beyond, those of whoever has most are forgotten first."""
 
-APPLICATIONS_MAX: Final = 10_000
-
-_APPLICATION_BYTES: Final = 256
-"""What an application takes beside its stages."""
+_STAGE_BYTES: Final = 200
+"""What a stage takes beside its bytes."""
 
 
 @dataclass(eq=False)
@@ -31,63 +29,64 @@ class _Reported:
 
     @property
     def size_bytes(self) -> int:
-        return _APPLICATION_BYTES + sum(map(len, self.stages.values()))
+        return sum(map(len, self.stages.values())) + _STAGE_BYTES * len(self.stages)
 
 
 class StageDesk:
     """Takes reports of stages, gives them to whoever remembers the application. For several threads."""
 
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
-        self._attempts: set[Attempt] = set()
-        self._reported: OrderedDict[str, _Reported] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, bounds: Bounds = BYTES) -> None:
+        self._attempts: dict[Attempt, str] = {}
+        """Attempts that run, and their users."""
+        self._reported: Keeping[str, _Reported] = Keeping(bounds)
         self._lock = Lock()
 
-    def meet(self, attempt: Attempt) -> None:
-        """Take that an attempt of a Spark application runs."""
+    def meet(self, attempt: Attempt, user: str) -> None:
+        """Take that an attempt of a user's Spark application runs."""
         with self._lock:
-            self._attempts.add(attempt)
+            self._attempts[attempt] = user
 
     def part(self, attempt: Attempt) -> None:
         """Take that an attempt has ended; what it reported is kept until somebody asks for it."""
         with self._lock:
-            self._attempts.discard(attempt)
+            self._attempts.pop(attempt, None)
 
     def serve(self, attempt: Attempt, body: bytes) -> Status:
-        """Take an authenticated report.
+        """Take an authenticated report; `REFUSED` if the application has reported too much.
 
         Raises:
             MessageError: it is damaged.
         """
         report = read_stage_report(body)
-        name = f"application_{attempt.cluster_timestamp}_{attempt.application:04d}"
+        name = application_of(attempt)
         with self._lock:
-            if attempt not in self._attempts:
+            user = self._attempts.get(attempt)
+            if user is None:
                 return Status.BUSY  # the ResourceManager has not told of it yet
             before = self._reported.get(name)
             if not report.from_the_start and (before is None or before.attempt != attempt.attempt):
                 return Status.UNKNOWN
-            self._forget(name)
             kept = _Reported(attempt.attempt) if report.from_the_start or before is None else before
             kept.stages |= report.stages
             kept.ended = kept.ended or report.ended
-            self._reported[name] = kept
-            self._bytes += kept.size_bytes
-            while self._bytes > self._bytes_max or len(self._reported) > APPLICATIONS_MAX:
-                self._forget(next(iter(self._reported)))
-        return Status.OK
+            return Status.OK if self._reported.put(name, user, kept, kept.size_bytes) else Status.REFUSED
 
-    def take(self, application: str) -> tuple[StageRun, ...]:
-        """Return the stages of an application, by YARN's id, and forget them; none if it has not reported its end."""
+    def take(self, application: str) -> list[bytes]:
+        """Return an application's stages as they came, by YARN's id, and forget them; none without its last report."""
         with self._lock:
-            reported = self._reported.get(application)
-            self._forget(application)
-        if reported is None or not reported.ended:
-            return ()
-        return stage_runs(read_stage(content) for content in reported.stages.values())
+            reported = self._reported.pop(application)
+        return [] if reported is None or not reported.ended else list(reported.stages.values())
 
-    def _forget(self, application: str) -> None:
-        gone = self._reported.pop(application, None)
-        if gone is not None:
-            self._bytes -= gone.size_bytes
+
+def application_of(attempt: Attempt) -> str:
+    """Return YARN's id of an attempt's application."""
+    return f"application_{attempt.cluster_timestamp}_{attempt.application:04d}"
+
+
+def runs_of(stages: list[bytes]) -> tuple[StageRun, ...]:
+    """Return stages, as they came, as those of a run.
+
+    Raises:
+        MessageError: one is damaged.
+    """
+    return stage_runs(read_stage(content) for content in stages)

@@ -74,6 +74,11 @@ class DurationSketch:
         return self._count
 
     @property
+    def buckets(self) -> int:
+        """How many buckets it takes: what its size goes by."""
+        return len(self._buckets)
+
+    @property
     def minimum_ms(self) -> int:
         """The shortest; 0 if there is none."""
         return self._minimum

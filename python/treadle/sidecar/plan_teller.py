@@ -1,6 +1,6 @@
 """What application masters reported of their DAGs, as events for the engine; and keys and nodes for their listener.
 
-On the thread that decides: it only looks at what is there.
+On the thread that decides: it takes arrays that others have made, of a bounded number of applications at a time.
 """
 
 from __future__ import annotations
@@ -8,55 +8,92 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskEstimates
-from treadle.plans.desk import Amounts, PlanDesk, VertexView
-from treadle.plans.keys import Attempt, KeyRing
-from treadle.plans.stages import StageDesk
-from treadle.profiles.recurrence import recurrence_key
+from treadle.plans.claims import CLAIM, Claims
+from treadle.plans.desk import Amounts
+from treadle.plans.fair_queue import FairQueue
+from treadle.plans.keys import Attempt
+from treadle.plans.service import TYPES
+from treadle.sidecar.plan_link import PlanSide
 from treadle.wire.decoder import Frame
 
 _log = logging.getLogger(__name__)
 
-SPARK: Final = "SPARK"
-TYPES: Final = ("TEZ", SPARK)
-"""The application types whose masters may ask for plans, or report stages."""
+LOOKED_MAX: Final = 8
+"""Applications that are looked at between two decides; the others wait for their turn, each user's in turn."""
 
-EVERY_MS: Final = 500
-"""What changes of a DAG as its tasks end is told so often."""
+ROWS_MAX: Final = 1_000
+"""Request keys that are told of between two decides."""
 
-_NOTHING: Final = VertexView(0, -1.0, -1, -1, -1)
+KEYS_MAX: Final = 3_000
+"""Request keys of an application that may be told of; a DAG that is planned has no more priorities."""
+
+_NOTHING: Final = np.array([(0, -1, -1, -1, -1.0)], CLAIM)
+_SAID: Final = ("tasks", "duration_ms", "deviation_ms", "score")
 
 
 @dataclass(eq=False)
 class _Application:
     attempt: Attempt
+    user: str
     priorities: dict[int, int] = field(default_factory=dict)
-    """By request key."""
-    told: dict[int, VertexView] = field(default_factory=dict)
-    """By request key."""
-    version: int = 0
-    told_ms: int = 0
-    fresh: bool = False
-    """It has request keys that were not looked at."""
+    """By request key, in order of their coming: that of the rows below."""
+    told: Claims = field(default_factory=lambda: np.zeros(0, CLAIM))
+    """What the engine was told of each request key; what it was told of those after the last one is nothing."""
+    said: Any = field(default_factory=lambda: np.zeros(0, bool))
+    """Was it told anything?"""
+
+    def forget(self) -> None:
+        """Take that the engine knows nothing, and that request keys are told anew."""
+        self.priorities.clear()
+        self.told, self.said = self.told[:0], self.said[:0]
+
+    def changes(self, claims: Claims | None, most: int) -> tuple[Any, Any, bool]:
+        """Take what is to be told, of at most so many request keys.
+
+        Returns:
+            the keys, what to tell of each, and whether there is more
+        """
+        many = len(self.priorities)
+        if len(self.told) < many:
+            self.told = np.concatenate([self.told, np.repeat(_NOTHING, many - len(self.told))])
+            self.said = np.concatenate([self.said, np.zeros(many - len(self.said), bool)])
+        known = _NOTHING[:0] if claims is None else claims
+        priorities = np.fromiter(self.priorities.values(), np.int64, many)
+        at = np.searchsorted(known["priority"], priorities)
+        at[at >= len(known)] = 0
+        there = known["priority"][at] == priorities if len(known) else np.zeros(many, bool)
+        now = np.repeat(_NOTHING, many)
+        now[there] = known[at[there]]
+        differs = np.zeros(many, bool)
+        for name in _SAID:
+            differs |= now[name] != self.told[name]
+        changed = np.flatnonzero((there & ~self.said) | (self.said & differs))
+        rows, more = changed[:most], len(changed) > most
+        self.told[rows], self.said[rows] = now[rows], True
+        return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
 
 
 class PlanTeller:
     """Tells an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
-    def __init__(self, desk: PlanDesk, keys: KeyRing, stages: StageDesk) -> None:
-        self._desk = desk
-        self._stages = stages
-        self._keys = keys
+    def __init__(self, side: PlanSide) -> None:
+        self._side = side
         self._names: list[str] = []
         self._resources: tuple[tuple[int, str], ...] = ()
         self._queues: dict[int, str] = {}
         self._nodes: dict[int, Amounts] = {}
         self._applications: dict[int, _Application] = {}
+        self._index: dict[Attempt, int] = {}
+        self._waiting: FairQueue[int] = FairQueue()
+        """Applications to be looked at."""
+        self._planned: set[int] = set()
+        """Those of which something was told."""
         self._before: set[Attempt] = set()
         """Attempts that ran before a snapshot of which not all has come yet."""
         self._broken = False
@@ -79,26 +116,24 @@ class PlanTeller:
             self._follow(event)
         if frame.header.more:
             return ()
-        for attempt in self._before.difference(known.attempt for known in self._applications.values()):
-            self._part(attempt)
+        for attempt in self._before.difference(self._index):
+            self._side.part(attempt)
         self._before.clear()
-        rows: list[tuple[int, int, VertexView]] = []
-        for index, application in self._applications.items():
-            self._changes(index, application, frame.header.rm_time_ms, rows)
-        return _events(rows) if rows else ()
+        return self._look()
 
     def learn(self, samples: Samples) -> None:
         """Take what the engine's pilots have said, which is no concern of plans."""
 
     def forget(self) -> None:
         """Take that the engine fails over and over: nothing of what is known now is told again."""
+        self._waiting.clear()
         for application in self._applications.values():
-            application.priorities.clear()
+            application.forget()
 
     def summary(self) -> str:
-        """Return in a few words how many DAGs are known."""
-        planned = sum(1 for application in self._applications.values() if application.version)
-        return f"{planned} DAGs by their application masters" if planned else ""
+        """Return in a few words how many DAGs are known, and what is wrong."""
+        planned = f"{len(self._planned)} DAGs by their application masters" if self._planned else ""
+        return "; ".join(filter(None, (planned, self._side.summary())))
 
     def keys_for(self) -> Sequence[str]:
         """Return the types of the applications whose masters may ask for plans."""
@@ -108,8 +143,9 @@ class PlanTeller:
         match event:
             case events.Snapshot():
                 self._names, self._queues, self._nodes = [], {}, {}
-                self._before |= {known.attempt for known in self._applications.values()}
-                self._applications = {}
+                self._before |= set(self._index)
+                self._applications, self._index, self._planned = {}, {}, set()
+                self._waiting.clear()
             case events.Names():
                 self._names += event.texts
             case events.ResourceTypes():
@@ -139,44 +175,42 @@ class PlanTeller:
         # Nearly all frames tell of what is free alone.
         if changed:
             self._nodes = {node: has for node, has in (self._nodes | changed).items() if has is not None}
-            self._desk.machines(self._nodes)
+            self._side.machines(self._nodes)
 
     def _follow_applications(self, event: events.Applications) -> None:
         for row, index in enumerate(event.application.tolist()):
             if event.state[row] == ApplicationState.GONE:
-                gone = self._applications.pop(index, None)
-                if gone is not None:
-                    self._part(gone.attempt)
+                self._part(index)
                 continue
             type_ = self._names[event.type_name[row]].upper()
             if type_ not in TYPES:
                 continue
+            user, queue = self._names[event.user_name[row]], self._queues.get(int(event.queue[row]), "")
+            attempt = Attempt(int(event.cluster_timestamp[row]), int(event.id[row]), int(event.attempt[row]))
             known = self._applications.get(index)
             if known is None:
-                attempt = Attempt(int(event.cluster_timestamp[row]), int(event.id[row]), int(event.attempt[row]))
-                known = self._applications[index] = _Application(attempt)
+                self._applications[index], self._index[attempt] = _Application(attempt, user), index
             elif event.replaces[row] & Replaces.REQUESTS:
-                known.priorities.clear()
-                known.told.clear()
-            if type_ == SPARK:
-                self._stages.meet(known.attempt)
-                continue
-            user, queue = self._names[event.user_name[row]], self._queues.get(int(event.queue[row]), "")
-            self._desk.meet(known.attempt, recurrence_key(user, queue, type_, ""))
+                known.forget()
+            self._side.meet(attempt, user, queue, type_)
 
-    def _part(self, attempt: Attempt) -> None:
+    def _part(self, index: int) -> None:
         """Forget an attempt that has ended."""
-        self._desk.part(attempt)
-        self._stages.part(attempt)
-        self._keys.forget(attempt)
+        gone = self._applications.pop(index, None)
+        if gone is not None:
+            self._waiting.discard(gone.user, index)
+            self._planned.discard(index)
+            self._index.pop(gone.attempt, None)
+            self._side.part(gone.attempt)
 
     def _follow_requests(self, event: events.Requests) -> None:
         for row in np.flatnonzero(np.isin(event.application, list(self._applications))).tolist():
             application = self._applications[int(event.application[row])]
             key, priority = int(event.key[row]), int(event.priority[row])
-            if application.priorities.get(key) != priority:
+            before = application.priorities.get(key)
+            if before != priority and (before is not None or len(application.priorities) < KEYS_MAX):
                 application.priorities[key] = priority
-                application.fresh = True
+                self._waiting.put(application.user, int(event.application[row]))
 
     def _take_keys(self, event: events.AttemptKeys) -> None:
         for row, index in enumerate(event.application.tolist()):
@@ -184,46 +218,41 @@ class PlanTeller:
             if application is not None:
                 words = (event.word0, event.word1, event.word2, event.word3)
                 key = b"".join(int(word[row]).to_bytes(8, "little", signed=True) for word in words)
-                self._keys.tell(application.attempt, int(event.number[row]), key)
+                self._side.tell(application.attempt, int(event.number[row]), key)
 
-    def _changes(
-        self, index: int, application: _Application, now_ms: int, rows: list[tuple[int, int, VertexView]]
-    ) -> None:
-        """Add what is to be told of an application."""
-        version = self._desk.version(application.attempt)
-        if version == application.version and not application.fresh:
-            return
-        ended = version == 0
-        if not (application.fresh or ended or abs(now_ms - application.told_ms) >= EVERY_MS):
-            return
-        application.version, application.told_ms, application.fresh = version, now_ms, False
-        view = self._desk.view(application.attempt)
-        by_priority = {vertex.low - above: vertex for vertex in (view.vertices if view else ()) for above in range(2)}
-        by_priority |= {vertex.low - 2: _again(vertex) for vertex in (view.vertices if view else ())}
-        for key, priority in application.priorities.items():
-            # What a key meant in the DAG before is taken back.
-            vertex = by_priority.get(priority, _NOTHING if key in application.told else None)
-            if vertex is not None and application.told.get(key) != vertex:
-                application.told[key] = vertex
-                rows.append((index, key, vertex))
+    def _look(self) -> Sequence[Event]:
+        """Look at applications of which something is new, as many as may be."""
+        for _ in range(LOOKED_MAX):
+            attempt = self._side.news()
+            if attempt is None:
+                break
+            if (index := self._index.get(attempt)) is not None:
+                self._waiting.put(self._applications[index].user, index)
+        found, left, again = [], ROWS_MAX, []
+        for _ in range(LOOKED_MAX):
+            if not self._waiting or not left:
+                break
+            user, index = self._waiting.pop()
+            application = self._applications[index]
+            claims = self._side.claims(application.attempt)
+            keys, rows, more = application.changes(claims, left)
+            if claims is not None and len(claims):
+                self._planned.add(index)
+            else:
+                self._planned.discard(index)
+            if more:
+                again.append((user, index))
+            if len(keys):
+                found.append((np.full(len(keys), index, np.int32), keys.astype(np.int32), rows))
+                left -= len(keys)
+        for user, index in again:
+            self._waiting.put(user, index)
+        return _events(*(np.concatenate(columns) for columns in zip(*found, strict=True))) if found else ()
 
 
-def _again(vertex: VertexView) -> VertexView:
-    """Return what the engine is to know of the tasks of a vertex that have failed: a plan wants them at once."""
-    return vertex if vertex.score < 0 else vertex._replace(score=1.0)
-
-
-def _events(rows: Sequence[tuple[int, int, VertexView]]) -> Sequence[Event]:
-    application = np.array([row[0] for row in rows], np.int32)
-    key = np.array([row[1] for row in rows], np.int32)
-    vertices = [row[2] for row in rows]
+def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
+    said = {name: np.ascontiguousarray(rows[name]) for name in _SAID}
     return (
-        PlanRanks(application, key, np.array([vertex.score for vertex in vertices], np.float64)),
-        TaskEstimates(
-            application,
-            key,
-            np.array([vertex.duration_ms for vertex in vertices], np.int64),
-            np.array([vertex.deviation_ms for vertex in vertices], np.int64),
-            np.array([vertex.tasks_left for vertex in vertices], np.int32),
-        ),
+        PlanRanks(application, key, said["score"]),
+        TaskEstimates(application, key, said["duration_ms"], said["deviation_ms"], said["tasks"]),
     )

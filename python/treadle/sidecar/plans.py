@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from threading import Lock
 
-from treadle.config.settings import Profiles, Settings
+from treadle.config.settings import Settings
 from treadle.errors import UserError
 from treadle.events import Event, Samples
-from treadle.planner.warm_up import warm_up
-from treadle.plans.desk import PlanDesk
-from treadle.plans.history import History
-from treadle.plans.keys import KeyRing
-from treadle.plans.listener import PlanListener
-from treadle.plans.protocol import Header, Kind, Status
-from treadle.plans.stages import StageDesk
-from treadle.profiles.errors import StoreError
-from treadle.profiles.profile import JobProfile
-from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import JobRun
-from treadle.profiles.store import ProfileStore, open_store
+from treadle.sidecar.plan_link import PlanLink
 from treadle.sidecar.plan_teller import PlanTeller
 from treadle.sidecar.recorder import StagesOf
 from treadle.sidecar.session import Teller
@@ -54,27 +43,6 @@ class NoPlans:
         return ()
 
 
-class StoredProfiles:
-    """Looks up profiles in the store of the settings, which another process or thread may write."""
-
-    def __init__(self, settings: Profiles) -> None:
-        self._settings = settings
-        self._store: ProfileStore | None = None
-        self._lock = Lock()
-
-    def find(self, key: RecurrenceKey) -> JobProfile | None:
-        """Return a profile; None if there is none, or the store cannot be used."""
-        if not self._settings.store:
-            return None
-        try:
-            with self._lock:
-                self._store = self._store or open_store(self._settings.store, read_only=True)
-            return self._store.get(key)
-        except StoreError as error:
-            _log.info("a DAG is planned without its history: %s", error)
-            return None
-
-
 def open_plans(
     settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
 ) -> Teller | None:
@@ -91,18 +59,12 @@ def open_plans(
     wanted = settings.listener
     if not wanted.address:
         return None
-    warm_up()
-    keys = KeyRing()
-    desk, stages = PlanDesk(settings.plans, History(StoredProfiles(settings.profiles).find, remember)), StageDesk()
-
-    def serve(header: Header, body: bytes) -> tuple[Status, bytes]:
-        return (stages.serve(header.attempt, body), b"") if header.kind is Kind.STAGES else desk.serve(header, body)
-
+    link = PlanLink(settings, remember)
     try:
-        listener = PlanListener(wanted.address, wanted.port, keys, serve)
+        link.start()
     except UserError as error:
         _log.error("%s", error)
         return NoPlans(str(error))
-    _log.info("application masters may ask for plans at %s port %d", wanted.address, listener.port)
-    ask_stages(stages.take)
-    return PlanTeller(desk, keys, stages)
+    _log.info("application masters may ask for plans at %s port %d", wanted.address, link.port)
+    ask_stages(link.take)
+    return PlanTeller(link)

@@ -41,7 +41,7 @@ public final class RemotePlanListener implements PlanListener {
   static final int ANSWER_BYTES = 44;
   static final int DIGEST_BYTES = 32;
   /** The longest body in either direction, bytes. */
-  public static final int BODY_MAX = 1 << 20;
+  public static final int BODY_MAX = 256 << 10;
 
   private static final int CONNECT_MS = 1_000;
   private static final long ATTEMPT_MS = 2_000;

@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
  */
 final class StageAgent implements Runnable {
   /** Bytes of stages in one report, unless a single one is longer. */
-  static final int REPORT_BYTES = 256 << 10;
+  static final int REPORT_BYTES = 32 << 10;
 
   private static final Logger LOG = LoggerFactory.getLogger(StageAgent.class);
   private static final long PERIOD_MS = 5_000;

@@ -1,0 +1,170 @@
+"""What the sidecar and its plan listener, a process of its own, say to each other.
+
+To the listener, which believes the sidecar: a line of JSON each, a list whose first element says what it is. From the
+listener, which parses what anyone on the network sends and so is not believed: frames of bounded length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import IntEnum
+from io import BufferedIOBase
+from struct import Struct
+from typing import Any, Final
+
+from treadle.plans.keys import Attempt
+from treadle.profiles.recurrence import RecurrenceKey
+from treadle.profiles.run import NUMBER_MAX, JobRun, StageRun
+from treadle.profiles.sketch import DurationSketch
+
+CONTENT_MAX: Final = 1 << 20
+"""No frame's content is longer."""
+
+STAGES_MAX: Final = 1_000
+EDGES_MAX: Final = 20_000
+
+_HEADER: Final = Struct(">4sBxxxIqii")
+_LENGTH: Final = Struct(">I")
+NOBODY: Final = Attempt(0, 0, 0)
+
+
+class Said(IntEnum):
+    """What a frame of the listener's says."""
+
+    READY = 1
+    """The port, as JSON."""
+    PROBLEM = 2
+    """Why it cannot listen, as text."""
+    CLAIMS = 3
+    """The attempt's rows for the engine (`treadle.plans.claims`), all of them; none: it runs no DAG."""
+    RUN = 4
+    """A DAG that has succeeded (`run_to_bytes`)."""
+    STAGES = 5
+    """What an application has reported: the answer to ``take`` (`stages_to_bytes`)."""
+    REFUSED = 6
+    """How many requests were beyond a bound so far, as JSON."""
+
+
+def line(*words: Any) -> bytes:
+    """Return a line for the listener."""
+    return json.dumps(words, separators=(",", ":")).encode() + b"\n"
+
+
+def frame(said: Said, content: bytes, attempt: Attempt = NOBODY) -> bytes:
+    """Return a frame for the sidecar."""
+    return _HEADER.pack(b"TRDP", said, len(content), *attempt) + content
+
+
+def read_frame(stream: BufferedIOBase) -> tuple[Said, Attempt, bytes] | None:
+    """Return the next frame; None at the end.
+
+    Raises:
+        ValueError: it is none.
+    """
+    head = stream.read(_HEADER.size)
+    if not head:
+        return None
+    if len(head) < _HEADER.size:
+        raise ValueError("a frame that is cut off")
+    magic, said, length, *attempt = _HEADER.unpack(head)
+    if magic != b"TRDP" or length > CONTENT_MAX:
+        raise ValueError("no frame")
+    content = stream.read(length)
+    if len(content) < length:
+        raise ValueError("a frame that is cut off")
+    return Said(said), Attempt(*attempt), content
+
+
+def stages_to_bytes(application: str, stages: Sequence[bytes]) -> bytes:
+    """Return an application's id and what it has reported of each stage."""
+    return b"".join(_LENGTH.pack(len(part)) + part for part in (application.encode(), *stages))
+
+
+def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
+    """Return what `stages_to_bytes` was given.
+
+    Raises:
+        ValueError: it is none of its bytes.
+    """
+    at, parts = 0, list[bytes]()
+    while at < len(content):
+        if at + _LENGTH.size > len(content):
+            raise ValueError("stages that are cut off")
+        (length,) = _LENGTH.unpack_from(content, at)
+        at += _LENGTH.size + length
+        if at > len(content) or len(parts) > STAGES_MAX:
+            raise ValueError("stages that are cut off, or too many")
+        parts.append(content[at - length : at])
+    if not parts:
+        raise ValueError("stages of no application")
+    return parts[0].decode(), parts[1:]
+
+
+def run_to_bytes(run: JobRun) -> bytes:
+    """Return a run; parents are told by their places."""
+    place: dict[str, int] = {}
+    for at, stage in enumerate(run.stages):
+        place.setdefault(stage.name, at)
+    stages = [
+        [
+            stage.name,
+            stage.width,
+            stage.durations.to_json(),
+            dict(stage.demand),
+            [place[parent] for parent in stage.parents],
+            [place[parent] for parent in stage.one_to_one],
+        ]
+        for stage in run.stages
+    ]
+    return json.dumps([list(run.key), run.id, run.started_ms, run.ended_ms, stages], separators=(",", ":")).encode()
+
+
+def run_from_bytes(content: bytes) -> JobRun:
+    """Return what `run_to_bytes` was given.
+
+    Raises:
+        ValueError: it is none of its bytes.
+    """
+    try:
+        key, id_, started_ms, ended_ms, stages = json.loads(content)
+        if len(stages) > STAGES_MAX or sum(len(stage[4]) + len(stage[5]) for stage in stages) > EDGES_MAX:
+            raise ValueError("a run that is too large")
+        names = [_text(stage[0]) for stage in stages]
+        return JobRun(
+            RecurrenceKey(*map(_text, key)),
+            _text(id_),
+            _number(started_ms),
+            _number(ended_ms),
+            tuple(
+                StageRun(
+                    _text(name),
+                    _number(width),
+                    DurationSketch.from_json(durations),
+                    {_text(resource): _number(amount) for resource, amount in demand.items()},
+                    tuple(names[_place(parent, names)] for parent in parents),
+                    one_to_one=tuple(names[_place(parent, names)] for parent in single),
+                )
+                for name, width, durations, demand, parents, single in stages
+            ),
+        )
+    except (TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no run: {type(error).__name__}") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value <= 1 << 62:
+        raise TypeError("no number")
+    return min(value, NUMBER_MAX)
+
+
+def _place(value: object, names: Sequence[str]) -> int:
+    if not isinstance(value, int) or not 0 <= value < len(names):
+        raise IndexError("no stage")
+    return value

@@ -1,0 +1,51 @@
+"""A plan listener's desks in this process, in the place of a listener of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from treadle.plans.claims import Claims
+from treadle.plans.desk import Amounts
+from treadle.plans.keys import Attempt
+from treadle.plans.service import PlanService
+
+
+class LocalPlans:
+    """A `treadle.sidecar.plan_link.PlanSide` without a process."""
+
+    def __init__(self, service: PlanService) -> None:
+        self.service = service
+        self._claims: dict[Attempt, Claims] = {}
+
+    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+        """Tell the service."""
+        self.service.meet(attempt, user, queue, type_)
+
+    def part(self, attempt: Attempt) -> None:
+        """Tell the service."""
+        self.service.part(attempt)
+
+    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
+        """Tell the service."""
+        self.service.tell(attempt, number, key)
+
+    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+        """Tell the service."""
+        self.service.machines(list(Counter(nodes.values()).items()))
+
+    def news(self) -> Attempt | None:
+        """Ask the service."""
+        news = self.service.news()
+        if news is None:
+            return None
+        _, attempt, self._claims[attempt] = news
+        return attempt
+
+    def claims(self, attempt: Attempt) -> Claims | None:
+        """Return what the service said last."""
+        return self._claims.get(attempt)
+
+    def summary(self) -> str:
+        """Nothing is wrong."""
+        return ""

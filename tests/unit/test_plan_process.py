@@ -1,0 +1,233 @@
+"""The plan listener as a process of its own: what it hears and tells, what it survives, and what it cannot do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from struct import pack
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, heard, read, report
+from tests.unit.test_stage_reports import report as stage_report
+from tests.unit.test_stage_reports import stage
+
+from treadle.config.settings import Listener, Plans, default_settings
+from treadle.errors import UserError
+from treadle.plans.claims import CLAIM, Claims, read_claims
+from treadle.plans.keys import Attempt
+from treadle.plans.protocol import CHALLENGE_BYTES, Kind, Status, request
+from treadle.plans.stages import application_of
+from treadle.profiles.recurrence import recurrence_key
+from treadle.profiles.run import JobRun, StageRun
+from treadle.profiles.sketch import DurationSketch
+from treadle.sidecar import plan_link
+from treadle.sidecar.plan_child import RUNS, RUNS_OF_USER, Runs
+from treadle.sidecar.plan_link import PlanLink
+from treadle.sidecar.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
+
+ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
+"""Of this process alone, so that no other one takes the port."""
+
+SETTINGS = replace(default_settings(), plans=Plans(schedules=20), listener=Listener(address=ADDRESS, port=8047))
+
+
+def eventually(ask: Callable[[], Any]) -> Any:
+    """Return the first answer that is neither None nor false."""
+    for _ in range(3_000):
+        if found := ask():
+            return found
+        time.sleep(0.01)
+    pytest.fail("it never was")
+
+
+def ask(link: PlanLink, kind: Kind, body: bytes, attempt: Attempt = ONE, key: bytes = KEY) -> int | None:
+    """Make a request; returns its status, None if it was not answered."""
+    try:
+        with closing(socket.create_connection((ADDRESS, link.port), timeout=30)) as connected:
+            said = read(connected, CHALLENGE_BYTES)
+            content = heard(connected, request(key, said, kind, attempt, 5, body))
+    except OSError:
+        return None
+    return content[5] if content else None
+
+
+def known(link: PlanLink) -> Claims:
+    """Return what is known of the DAG of `ONE`."""
+    claims = link.claims(ONE)
+    return np.zeros(0, CLAIM) if claims is None else claims
+
+
+@pytest.fixture
+def runs() -> list[JobRun]:
+    return []
+
+
+@pytest.fixture
+def link(runs: list[JobRun]) -> Iterator[PlanLink]:
+    made = PlanLink(SETTINGS, runs.append)
+    made.start()
+    made.meet(ONE, "ann", "root.default", "TEZ")
+    made.tell(ONE, 5, KEY)
+    made.machines({0: (("memory-mb", 8192.0),)})
+    yield made
+    made.close()
+
+
+def test_plans_reports_runs_and_stages_go_through_the_process(link: PlanLink, runs: list[JobRun]) -> None:
+    assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
+    assert ask(link, Kind.REPORT, report(1, {0: 6, 1: 9}, ended=2)) == Status.OK
+    assert eventually(lambda: len(known(link)))
+    claims = known(link)
+    assert claims["priority"].tolist() == [4, 5, 6, 7, 8, 9]
+    assert claims["duration_ms"].tolist() == [1_000] * 3 + [-1] * 3
+    assert ask(link, Kind.REPORT, report(1, {}, state=1)) == Status.OK
+    (run,) = eventually(lambda: runs)
+    assert (run.key.user, [one.name for one in run.stages], run.stages[1].parents) == ("ann", ["v0", "v1"], ("v0",))
+    assert eventually(lambda: len(known(link)) == 0)
+    link.meet(OTHER, "bob", "root.default", "SPARK")
+    link.tell(OTHER, 5, OTHER_KEY)
+    body = stage_report(stage(0, 3), ended=True)
+    assert eventually(lambda: ask(link, Kind.STAGES, body, OTHER, OTHER_KEY) == Status.OK)
+    assert [one.width for one in link.take(application_of(OTHER))] == [3]
+    assert link.take(application_of(OTHER)) == ()
+    link.part(ONE)
+    assert eventually(lambda: ask(link, Kind.PLAN, DAG) is None), "its key is forgotten"
+    assert link.claims(ONE) is None
+
+
+def test_a_process_that_dies_is_said_and_started_anew_and_told_who_runs(
+    link: PlanLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
+    ask(link, Kind.REPORT, report(1, {0: 6, 1: 9}))
+    assert eventually(lambda: link.news() == ONE and len(known(link)))
+    (child,) = listeners()
+    child.kill()
+    assert eventually(lambda: "ended with code -9" in link.summary())
+    assert eventually(lambda: link.news() == ONE and len(known(link)) == 0), "nobody stands for it any more"
+    assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
+    assert link.summary() == ""
+
+
+def listeners() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "treadle.sidecar.plan_child" in child.cmdline()]
+
+
+def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(link: PlanLink) -> None:
+    (child,) = listeners()
+    assert child.nice() > psutil.Process().nice()
+    assert 0 < child.rlimit(psutil.RLIMIT_AS)[0] <= 4 << 30
+    stdin = link._child.stdin if link._child else None
+    assert stdin is not None
+    link._closed.set()
+    stdin.close()
+    child.wait(30)
+
+
+def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_link, "WORDS_MAX", 1_000)
+    (child,) = listeners()
+    os.kill(child.pid, signal.SIGSTOP)
+    for number in range(100_000):
+        link.meet(Attempt(0, number % 3_000, 1), "ann" * 30, "root.default", "TEZ")
+    child.wait(30)
+    assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK), "another one knows who runs"
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with closing(socket.create_server((ADDRESS, 8047))):
+        made = PlanLink(SETTINGS, lambda _: None)
+        with pytest.raises(UserError, match=rf"listener: {ADDRESS} port 8047"):
+            made.start()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"x" * 40, pack(">4sBxxxIqii", b"TRDP", 3, CONTENT_MAX + 1, 0, 0, 0), frame(Said.RUN, b"[[]]")],
+    ids=["no frame", "too long", "no run"],
+)
+def test_a_process_that_speaks_nonsense_is_ended(said: bytes) -> None:
+    command = (sys.executable, "-c", f"import os, time; os.write(1, {said!r}); time.sleep(600)")
+    made = PlanLink(SETTINGS, lambda _: None, command)
+    with pytest.raises(UserError, match="the plan listener: "):
+        made.start()
+
+
+def test_frames_are_read_as_they_were_written(tmp_path: Any) -> None:
+    file = tmp_path / "frames"
+    file.write_bytes(frame(Said.CLAIMS, b"abc", ONE) + frame(Said.READY, b"7"))
+    with file.open("rb") as stream:
+        assert read_frame(stream) == (Said.CLAIMS, ONE, b"abc")
+        assert read_frame(stream) == (Said.READY, Attempt(0, 0, 0), b"7")
+        assert read_frame(stream) is None
+
+
+def claim(**changed: float) -> bytes:
+    row = np.array([(5, 1, 1_000, -1, 0.5)], CLAIM)
+    for name, value in changed.items():
+        row[name] = value
+    return row.tobytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x",
+        claim(tasks=-2),
+        claim(tasks=2**31 - 1),
+        claim(duration_ms=-2),
+        claim(duration_ms=2**62),
+        claim(score=1.5),
+        claim(score=float("nan")),
+        claim() * 2,
+        claim() * 4_000,
+    ],
+)
+def test_claims_that_cannot_be_are_not_taken(content: bytes) -> None:
+    assert len(read_claims(claim())) == 1
+    with pytest.raises(ValueError, match=r"claims|buffer"):
+        read_claims(content)
+
+
+def run(stages: int = 2, name: str = "v") -> JobRun:
+    names = [f"{name}{at}" for at in range(stages)]
+    made = (
+        StageRun(one, 3, DurationSketch([5, 7]), {"memory-mb": 1}, tuple(names[:at]), one_to_one=tuple(names[:at][:1]))
+        for at, one in enumerate(names)
+    )
+    return JobRun(recurrence_key("ann", "q", "TEZ", "dag"), "dag_1_0001_1", 5, 9, tuple(made))
+
+
+def test_a_run_is_read_as_it_was_written_and_tells_parents_by_their_places() -> None:
+    found = run_from_bytes(run_to_bytes(run()))
+    assert (found.key, found.id, found.started_ms, found.ended_ms) == (run().key, "dag_1_0001_1", 5, 9)
+    assert [(one.name, one.parents, one.one_to_one, one.durations.count) for one in found.stages] == [
+        ("v0", (), (), 2),
+        ("v1", ("v0",), ("v0",), 2),
+    ]
+    assert len(run_to_bytes(run(100, "x" * 1_000))) < 200_000
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[[1],2,3,4,[]]", b"[" * 100_000, run_to_bytes(run(300))])
+def test_what_is_no_run_is_not_taken(content: bytes) -> None:
+    with pytest.raises(ValueError):
+        run_from_bytes(content)
+
+
+def test_runs_are_bounded_by_user_and_in_all() -> None:
+    now_s = 0.0
+    runs = Runs(lambda: now_s)
+    assert sum(runs.allows("mallory") for _ in range(100)) == RUNS_OF_USER.burst
+    assert sum(runs.allows(f"user {at}") for at in range(100)) == RUNS.burst - RUNS_OF_USER.burst
+    now_s = 10.0
+    assert sum(runs.allows("mallory") for _ in range(100)) == 10 * RUNS_OF_USER.per_s
+    assert sum(runs.allows(f"more {at}") for at in range(100)) == 10 * RUNS.per_s - 10 * RUNS_OF_USER.per_s
