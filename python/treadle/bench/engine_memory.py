@@ -12,7 +12,8 @@ from typing import Any, Final
 from treadle import events
 from treadle.bench.engine_load import Load, SteadyState
 from treadle.bench.errors import BenchError
-from treadle.config.settings import Settings
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Settings, Source
 from treadle.engine import Engine
 from treadle.events import Event
 
@@ -42,11 +43,14 @@ def measure_memory(settings: Settings, load: Load) -> float:
     """Return the most memory (MB) that a process with an engine has had resident after some ticks of a steady state.
 
     Kernels are compiled before, in this process.
+
+    Raises:
+        BenchError: the process ended, or a part of the policy failed.
     """
     Engine(settings).warm_up()
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there, settings), daemon=True)
+    process = context.Process(target=_serve, args=(there, _sendable(settings)), daemon=True)
     process.start()
     there.close()
     try:
@@ -57,7 +61,10 @@ def measure_memory(settings: Settings, load: Load) -> float:
             for event in state.tick():
                 here.send([event])
             here.send((state.now_ms, load.batch, state.sequence))
-            state.commit(here.recv())
+            made = here.recv()
+            if isinstance(made, str):
+                raise BenchError(f"{made}; put the part right: what would run instead is another policy")
+            state.commit(made)
         here.send(None)
         return float(here.recv())
     except (EOFError, OSError) as error:
@@ -67,8 +74,15 @@ def measure_memory(settings: Settings, load: Load) -> float:
         process.join(10)
 
 
-def _serve(pipe: Connection, settings: Settings) -> None:
+def _sendable(settings: Settings) -> Settings | Source:
+    """Return what another process can make the settings of: classes from users' files are known only to this one."""
+    source = settings.source
+    return source if source is not None and source.part_files else settings
+
+
+def _serve(pipe: Connection, given: Settings | Source) -> None:
     """Apply lists of events and answer what else comes with a decide, until there is None."""
+    settings = given if isinstance(given, Settings) else parse_settings(given.file, given.text, kept=given.part_files)
     engine = Engine(settings)
     told: Any = pipe.recv()
     while told is not None:
@@ -76,6 +90,7 @@ def _serve(pipe: Connection, settings: Settings) -> None:
             engine.apply(told)
         else:
             now_ms, limit, sequence = told
-            pipe.send(engine.decide(now_ms, limit, sequence=sequence))
+            made = engine.decide(now_ms, limit, sequence=sequence)
+            pipe.send(made if engine.failure is None else str(engine.failure))
         told = pipe.recv()
     pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

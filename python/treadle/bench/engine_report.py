@@ -7,19 +7,22 @@ from pathlib import Path
 
 from rich.table import Table
 
-from treadle.bench.engine_run import Figures, growth
+from treadle.bench.engine_run import Failed, Figures, growth
 from treadle.bench.plot import load_pyplot
 
 DIMENSIONS = ("nodes", "rows", "leaves")
 
 
-def figures_table(results: Sequence[Figures]) -> Table:
+def figures_table(results: Sequence[Figures | Failed]) -> Table:
     """Return a row for each policy and configuration."""
     table = Table(title="a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)")
     table.add_column("policy")
     for name in (*DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50"):
         table.add_column(name, justify="right")
     for result in results:
+        if isinstance(result, Failed):
+            table.add_row(result.policy, *(f"{getattr(result, name):,}" for name in DIMENSIONS), "failed", *["-"] * 4)
+            continue
         table.add_row(
             result.policy,
             *(f"{getattr(result, name):,}" for name in DIMENSIONS),

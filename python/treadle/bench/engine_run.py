@@ -18,6 +18,7 @@ from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.policy.catalogue import register_parts
+from treadle.policy.failed import PolicyFailedError, insist
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
@@ -64,6 +65,19 @@ class Figures:
     apply_p99_ms: float
     apply_p50_ms_cpu: float
     apply_p99_ms_cpu: float
+    warnings: tuple[str, ...]
+    """What the engine said of the policy: what is followed otherwise than it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A configuration without figures: a part of its policy failed."""
+
+    policy: str
+    nodes: int
+    rows: int
+    leaves: int
+    failure: str
 
 
 def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
@@ -81,7 +95,11 @@ def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
 
 
 def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figures:
-    """Run a steady state until applying and deciding have taken ``seconds`` together."""
+    """Run a steady state until applying and deciding have taken ``seconds`` together.
+
+    Raises:
+        PolicyFailedError: a part of the policy failed.
+    """
     state, engine = SteadyState(load), Engine(settings)
     engine.apply(state.snapshot())
     times = _Times()
@@ -93,12 +111,13 @@ def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figure
         times.applied()
         made = engine.decide(state.now_ms, load.batch, sequence=state.sequence)
         times.decided()
+        insist(engine.failure, f"in tick {ticks + 1}")
         state.commit(made)
         ticks += 1
         placed += len(made)
         if ticks == WARM_TICKS:
             times, placed = _Times(), 0
-    return _figures(name, load, times, placed)
+    return _figures(name, load, times, placed, tuple(engine.warnings()))
 
 
 class _Times:
@@ -126,7 +145,7 @@ class _Times:
         return self._spent / 1e9
 
 
-def _figures(name: str, load: Load, times: _Times, placed: int) -> Figures:
+def _figures(name: str, load: Load, times: _Times, placed: int, warnings: tuple[str, ...]) -> Figures:
     taken = np.array(times.rows) / 1e6
     (apply_50, apply_50_cpu, decide_50, decide_50_cpu) = np.percentile(taken, 50, axis=0).round(4).tolist()
     (apply_99, apply_99_cpu, decide_99, decide_99_cpu) = np.percentile(taken, 99, axis=0).round(4).tolist()
@@ -151,6 +170,7 @@ def _figures(name: str, load: Load, times: _Times, placed: int) -> Figures:
         apply_p99_ms=apply_99,
         apply_p50_ms_cpu=apply_50_cpu,
         apply_p99_ms_cpu=apply_99_cpu,
+        warnings=warnings,
     )
 
 
@@ -169,16 +189,29 @@ def run_grid(
     batch: int,
     seconds: float,
     progress: Callable[[str], None],
-) -> list[Figures]:
-    """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least."""
-    results: list[Figures] = []
+    *,
+    keep_going: bool = False,
+) -> list[Figures | Failed]:
+    """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least.
+
+    With ``keep_going`` a configuration in which a part fails has no figures, and the next one follows.
+
+    Raises:
+        BenchError: a part of a policy failed.
+    """
+    results: list[Figures | Failed] = []
     for name, settings in policies.items():
         for nodes, rows, leaves in grid:
             done = f"{len(results)} of {len(policies) * len(grid)} done"
             progress(f"{done}; {name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves")
             load = Load(nodes, rows, leaves, batch)
             goal = (nodes, rows, leaves) == GOAL
-            results.append(measure(name, settings, load, max(seconds, GOAL_S) if goal else seconds))
+            try:
+                results.append(measure(name, settings, load, max(seconds, GOAL_S) if goal else seconds))
+            except PolicyFailedError as error:
+                if not keep_going:
+                    raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
+                results.append(Failed(name, nodes, rows, leaves, str(error)))
     return results
 
 
@@ -208,7 +241,12 @@ def _exponent(results: Sequence[Figures], dimension: str) -> float | None:
     return None if below == 0.0 else round(above / below, 3)
 
 
-def report(results: Sequence[Figures], memory_mb: dict[str, float]) -> dict[str, Any]:
+def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
+    """Return the results that are none of a policy that failed."""
+    return [result for result in results if isinstance(result, Figures)]
+
+
+def report(results: Sequence[Figures | Failed], memory_mb: dict[str, float]) -> dict[str, Any]:
     """Return the results as they are written to a file; ``memory_mb`` by policy, if it was measured."""
-    measured = [asdict(result) for result in results]
-    return {"benchmark": "engine", "results": measured, "growth": growth(results), "memory_mb": memory_mb}
+    measured = [{"failure": None} | asdict(result) for result in results]
+    return {"benchmark": "engine", "results": measured, "growth": growth(figures(results)), "memory_mb": memory_mb}

@@ -8,18 +8,22 @@ from pathlib import Path
 from rich.table import Table
 
 from treadle.bench.plot import load_pyplot
-from treadle.bench.simulator_run import SimulatorFigures
+from treadle.bench.simulator_run import FailedFigures, SimulatorFigures
 
 
-def figures_table(results: Sequence[SimulatorFigures]) -> Table:
+def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
     """Return a row for each run: what it did, how fast, and where the time went."""
     table = Table(title="the simulator: per second of CPU time, and where that went", title_justify="left")
     for name in ("policy", "load"):
         table.add_column(name)
-    parts = list(results[0].parts) if results else []
+    parts = next((list(result.parts) for result in results if isinstance(result, SimulatorFigures)), [])
     for name in ("nodes", "tasks", "CPU s", "completions/s", "placements/s", *parts):
         table.add_column(name, justify="right")
     for result in results:
+        if isinstance(result, FailedFigures):
+            rest = ["-"] * (3 + len(parts))
+            table.add_row(result.policy, result.load, f"{result.nodes:,}", "failed", *rest)
+            continue
         table.add_row(
             result.policy,
             result.load,

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from treadle.bench.errors import BenchError
 from treadle.config.settings import Settings
+from treadle.policy.failed import PolicyFailedError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation, warm_up
@@ -45,6 +47,7 @@ class SimulatorFigures:
         completions_per_s: tasks over CPU time.
         placements_per_s: containers over CPU time.
         parts: what part of the CPU time went where.
+        warnings: what the engine said of the policy: what is followed otherwise than it is written.
     """
 
     policy: str
@@ -59,6 +62,17 @@ class SimulatorFigures:
     completions_per_s: float
     placements_per_s: float
     parts: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFigures:
+    """A run without figures: a part of its policy failed."""
+
+    policy: str
+    load: str
+    nodes: int
+    failure: str
 
 
 def scenario_of(load: str, nodes: int) -> Scenario:
@@ -103,7 +117,11 @@ def scenario_of(load: str, nodes: int) -> Scenario:
 
 
 def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1) -> SimulatorFigures:
-    """Run one configuration without checks; kernels must be compiled."""
+    """Run one configuration without checks; kernels must be compiled.
+
+    Raises:
+        PolicyFailedError: a part of the policy failed.
+    """
     scenario = scenario_of(load, nodes)
     run = Simulation(scenario, jobs_of(scenario, Path(), seed), settings, seed, check=False).run()
     tasks, containers = run.counts["tasks_done"], run.counts["containers"]
@@ -121,6 +139,7 @@ def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1)
         completions_per_s=tasks / max(run.cpu_s, 1e-9),
         placements_per_s=containers / max(run.cpu_s, 1e-9),
         parts={part: spent / total for part, spent in vars(run.profile).items()},
+        warnings=run.warnings,
     )
 
 
@@ -129,26 +148,59 @@ def run_grid(
     loads: Sequence[str],
     nodes: Sequence[int],
     progress: Callable[[str], None],
-) -> list[SimulatorFigures]:
+    *,
+    keep_going: bool = False,
+) -> list[SimulatorFigures | FailedFigures]:
     """Measure every policy under every load on every number of nodes.
 
+    With ``keep_going`` a run in which a part fails has no figures, and the next one follows.
+
     Raises:
-        BenchError: there is no such load.
+        BenchError: there is no such load, or a part of a policy failed.
     """
     for load in loads:
         scenario_of(load, 1)
-    results: list[SimulatorFigures] = []
+    results: list[SimulatorFigures | FailedFigures] = []
     for name, settings in policies.items():
         progress(f"{name}: compiling, once a version")
-        warm_up(settings)
+        broken = _failure_in(name, partial(warm_up, settings), keep_going=keep_going)
         for load in loads:
             for count in nodes:
                 done = f"{len(results)} of {len(policies) * len(loads) * len(nodes)} done"
                 progress(f"{done}; {name}: {load}, {count:,} nodes")
-                results.append(measure(name, settings, load, count))
+                measured: list[SimulatorFigures] = []
+                failure = broken or _failure_in(
+                    name, partial(_measure_into, measured, name, settings, load, count), keep_going=keep_going
+                )
+                results += [FailedFigures(name, load, count, failure)] if failure else measured
     return results
 
 
-def report(results: Sequence[SimulatorFigures]) -> dict[str, Any]:
+def _measure_into(results: list[SimulatorFigures], name: str, settings: Settings, load: str, nodes: int) -> None:
+    results.append(measure(name, settings, load, nodes))
+
+
+def _failure_in(name: str, function: Callable[[], None], *, keep_going: bool) -> str:
+    """Return what a part of a policy failed of in a function; empty if none did.
+
+    Raises:
+        BenchError: one did, and the others are not to go on.
+    """
+    try:
+        function()
+    except PolicyFailedError as error:
+        if not keep_going:
+            raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
+        return str(error)
+    return ""
+
+
+def figures(results: Sequence[SimulatorFigures | FailedFigures]) -> list[SimulatorFigures]:
+    """Return the results that are none of a policy that failed."""
+    return [result for result in results if isinstance(result, SimulatorFigures)]
+
+
+def report(results: Sequence[SimulatorFigures | FailedFigures]) -> dict[str, Any]:
     """Return the results for `--json`."""
-    return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": [asdict(result) for result in results]}
+    runs = [{"failure": None} | asdict(result) for result in results]
+    return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": runs}

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from treadle.cli._console import console_for_tables
-from treadle.cli._results import check_results, write_json
+from treadle.cli._console import console_for_tables, say
+from treadle.cli._results import KeepGoingOption, check_results, write_json
 
 
 def engine_command(
@@ -29,6 +29,7 @@ def engine_command(
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    keep_going: KeepGoingOption = False,
 ) -> None:
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
     from treadle.bench import engine_run
@@ -47,18 +48,30 @@ def engine_command(
     console = Console(stderr=True)
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
         task = shown.add_task("starting", total=None)
-        results = engine_run.run_grid(found, grid, batch, seconds, lambda text: shown.update(task, description=text))
+        results = engine_run.run_grid(
+            found, grid, batch, seconds, lambda text: shown.update(task, description=text), keep_going=keep_going
+        )
+        measured = engine_run.figures(results)
+        failed = {result.policy: result for result in results if isinstance(result, engine_run.Failed)}
         memory_mb: dict[str, float] = {}
         for name in found if memory else ():
+            if name in failed:
+                continue
             shown.update(task, description=f"{name}: memory")
             memory_mb[name] = round(measure_memory(found[name], Load(*LARGEST, batch)), 1)
     tables = console_for_tables()
     tables.print(figures_table(results))
-    tables.print(growth_table(results))
+    tables.print(growth_table(measured))
+    for result in failed.values():
+        say(console, f"{result.policy} failed: {result.failure}", "red")
+    for name, text in dict.fromkeys((result.policy, text) for result in measured for text in result.warnings):
+        say(console, f"{name}: warning: {text}", "yellow")
     for name, megabytes in memory_mb.items():
         console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
     if json_file is not None:
         write_json(json_file, engine_run.report(results, memory_mb))
         console.print(f"Results: {json_file}")
     if plot is not None:
-        console.print("Plots: " + ", ".join(map(str, write_plots(plot, results))))
+        console.print("Plots: " + ", ".join(map(str, write_plots(plot, measured))))
+    if failed:
+        raise typer.Exit(1)

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from treadle.cli._console import console_for_tables
-from treadle.cli._results import check_results, write_json
+from treadle.cli._console import console_for_tables, say
+from treadle.cli._results import KeepGoingOption, check_results, write_json
 
 
 def simulator_command(
@@ -20,6 +20,7 @@ def simulator_command(
     quick: Annotated[bool, typer.Option(help="Only 20 and 200 nodes.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    keep_going: KeepGoingOption = False,
 ) -> None:
     """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
     from treadle.bench import engine_run, simulator_run
@@ -38,11 +39,23 @@ def simulator_command(
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
         task = shown.add_task("starting", total=None)
         results = simulator_run.run_grid(
-            policies, load or list(simulator_run.LOADS), sizes, lambda text: shown.update(task, description=text)
+            policies,
+            load or list(simulator_run.LOADS),
+            sizes,
+            lambda text: shown.update(task, description=text),
+            keep_going=keep_going,
         )
+    measured = simulator_run.figures(results)
+    failed = [result for result in results if isinstance(result, simulator_run.FailedFigures)]
     console_for_tables(160).print(figures_table(results))
+    for result in failed:
+        say(console, f"{result.policy}, {result.load}, {result.nodes} nodes failed: {result.failure}", "red")
+    for name, text in dict.fromkeys((result.policy, text) for result in measured for text in result.warnings):
+        say(console, f"{name}: warning: {text}", "yellow")
     if json_file is not None:
         write_json(json_file, simulator_run.report(results))
         console.print(f"Results: {json_file}")
     if plot is not None:
-        console.print(f"Plot: {write_plot(plot, results)}")
+        console.print(f"Plot: {write_plot(plot, measured)}")
+    if failed:
+        raise typer.Exit(1)

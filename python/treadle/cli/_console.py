@@ -16,6 +16,11 @@ def console_for_tables(width: int = 120) -> Console:
     return console
 
 
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a line as it is: without markup, and of what others wrote only what is printable."""
+    console.print(printable(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
+
+
 def counted_progress(console: Console, unit: str = "") -> Progress:
     """Return bars that say how many of how many are done; they are gone when all is."""
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]

@@ -7,9 +7,18 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import typer
 
 from treadle.errors import UserError
+
+KeepGoingOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-going", help="A policy of which a part fails has no figures; go on with the others, then exit 1."
+    ),
+]
 
 
 @contextmanager

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, counted_progress
+from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
+from treadle.policy.failed import PolicyFailedError
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.results import Summary, as_json, summarise
+from treadle.simulator.results import FailedRun, Summary, as_json, summarise
 from treadle.simulator.scenario import Scenario, read_scenario
 from treadle.simulator.simulation import Run, Simulation, warm_up
 
@@ -31,35 +33,74 @@ def simulate(
     *,
     check: bool,
     profile: bool,
+    keep_going: bool,
 ) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
     read = read_scenario(scenario)
     check_results(json_file, plot)
     policies = _policies(scenario.parent, read, policy)
     console = console_for_tables()
-    summaries: list[Summary] = []
+    outcomes: list[Summary | FailedRun] = []
     first_runs: list[tuple[str, Run]] = []
+    broken: dict[str, str] = {}
     with console.status("compiling, once a version"):
-        for _, settings in policies:
-            warm_up(settings)
+        for name, settings in policies:
+            with _failing(name, broken, keep_going=keep_going):
+                warm_up(settings)
     for seed in range(read.seed, read.seed + seeds):
         with _naming(scenario):
             workload = jobs_of(read, scenario.parent, seed)
         for name, settings in policies:
             with _naming(scenario):
                 simulation = Simulation(read, workload, settings, seed, check=check)
-            run = _with_progress(simulation, f"{name}, seed {seed}", console)
-            summaries.append(summarise(run, name, seed))
+            failures = {name: broken[name]} if name in broken else {}
+            if not failures:
+                with _failing(name, failures, keep_going=keep_going):
+                    run = _with_progress(simulation, f"{name}, seed {seed}", console)
+            if failures:
+                outcomes.append(FailedRun(name, seed, failures[name]))
+                continue
+            outcomes.append(summarise(run, name, seed))
             if seed == read.seed:
                 first_runs.append((name, run))
-    console.print(_table(summaries))
-    console.print(_use_table(summaries))
-    if profile:
-        console.print(_profile_table(summaries))
+    _show(outcomes, console, profile=profile)
     if json_file is not None:
-        write_json(json_file, as_json(summaries))
-    if plot is not None:
+        write_json(json_file, as_json(outcomes))
+    if plot is not None and first_runs:
         _plot(first_runs, plot, console)
+    if any(isinstance(each, FailedRun) for each in outcomes):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterator[None]:
+    """Note a policy of which a part fails inside.
+
+    Raises:
+        PolicyFailedError: one does, and the others are not to go on.
+    """
+    try:
+        yield
+    except PolicyFailedError as error:
+        if not keep_going:
+            raise UserError(f"{policy}: {error}; --keep-going goes on with the other policies") from error
+        broken[policy] = str(error)
+
+
+def _show(outcomes: Sequence[Summary | FailedRun], console: Console, *, profile: bool) -> None:
+    """Show tables, then what went wrong and what the engine warned of, each once."""
+    console.print(_table(outcomes))
+    summaries = [each for each in outcomes if isinstance(each, Summary)]
+    failed = {each.policy: each.failure for each in outcomes if isinstance(each, FailedRun)}
+    summaries = [each for each in summaries if each.policy not in failed]
+    if summaries:
+        console.print(_use_table(summaries))
+    if profile and summaries:
+        console.print(_profile_table(summaries))
+    for policy, failure in failed.items():
+        say(console, f"{policy} failed: {failure}", "red")
+    for policy, warning in dict.fromkeys((each.policy, text) for each in summaries for text in each.warnings):
+        say(console, f"{policy}: warning: {warning}", "yellow")
 
 
 @contextmanager
@@ -91,12 +132,17 @@ def _with_progress(simulation: Simulation, title: str, console: Console) -> Run:
         return simulation.run(lambda finished, jobs, _now: bar.update(task, completed=finished, total=jobs))
 
 
-def _table(summaries: list[Summary]) -> Table:
+def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:
     table = Table(title="Jobs", title_justify="left")
     table.add_column("policy")
     for name in ("seeds", "jobs", "not done", "mean (s)", "P50 (s)", "P90 (s)", "P99 (s)", "span (s)"):
         table.add_column(name, justify="right")
-    for policy, group in _by_policy(summaries):
+    for policy in dict.fromkeys(each.policy for each in outcomes):
+        group = [each for each in outcomes if each.policy == policy and isinstance(each, Summary)]
+        failed = sum(each.policy == policy and isinstance(each, FailedRun) for each in outcomes)
+        if failed:  # means of the seeds that went well would be of other jobs than those beside them
+            table.add_row(policy, f"{failed} failed", *["-"] * 7)
+            continue
         table.add_row(
             policy,
             str(len(group)),

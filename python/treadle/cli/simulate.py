@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._results import KeepGoingOption
+
 app = typer.Typer()
 
 
@@ -21,8 +23,11 @@ def simulate(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots of the first seed.")] = None,
     check: Annotated[bool, typer.Option(help="Check the invariants at every step; --no-check is faster.")] = True,
     profile: Annotated[bool, typer.Option(help="Show where the CPU time went.")] = False,
+    keep_going: KeepGoingOption = False,
 ) -> None:
     """Run a workload on a simulated cluster, under one or several policies."""
     from treadle.cli import _simulate  # only here: it imports numba
 
-    _simulate.simulate(scenario, policy or [], seeds, json_file, plot, check=check, profile=profile)
+    _simulate.simulate(
+        scenario, policy or [], seeds, json_file, plot, check=check, profile=profile, keep_going=keep_going
+    )

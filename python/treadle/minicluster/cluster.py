@@ -116,6 +116,7 @@ class MiniCluster:
             self._say("stopping")
             if self._rm is not None:
                 self._rm.close()
+                self._rm = None  # the next start has other ports
             processes.end(layout)
             for child in self._children.values():
                 child.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -53,6 +54,17 @@ class Summary:
     """Of each job that ended well, in order of arrival."""
     windows: list[dict[str, Any]]
     """What was seen over time, window by window."""
+    warnings: list[str]
+    """What the engine said of the policy on this cluster: what is followed otherwise than it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run without figures: a part of its policy failed, and what would have gone on is another policy."""
+
+    policy: str
+    seed: int
+    failure: str
 
 
 TIMING: Final = ("wall_s", "cpu_s", "completions_per_s", "completions_per_cpu_s", "cpu")
@@ -105,6 +117,7 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         cpu=vars(run.profile).copy(),
         completion_s=done.tolist(),
         windows=[_window(run, window) for window in windows],
+        warnings=list(run.warnings),
     )
 
 
@@ -122,16 +135,17 @@ def _utilisation(run: Run, span_ms: int) -> dict[str, float]:
     }
 
 
-def as_json(summaries: list[Summary]) -> dict[str, Any]:
+def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
     """Return the runs as JSON takes them: what is not a number is null.
 
-    ``runs`` are the same bytes whenever the same simulation is run; how long it took is in ``timing``.
+    ``runs`` are the same bytes whenever the same simulation is run; how long it took is in ``timing``. Where a part of
+    the policy failed ``failure`` says why, and there are no figures; it is null elsewhere.
     """
-    whole = [_plain(asdict(summary)) for summary in summaries]
+    whole = [{"failure": None} | _plain(asdict(outcome)) for outcome in outcomes]
     names = ("policy", "seed", *TIMING)
     return {
         "runs": [{name: value for name, value in each.items() if name not in TIMING} for each in whole],
-        "timing": [{name: each[name] for name in names} for each in whole],
+        "timing": [{name: each[name] for name in names} for each in whole if each["failure"] is None],
     }
 
 

@@ -14,6 +14,7 @@ from treadle.dag.dag import Dag
 from treadle.engine import Engine
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
+from treadle.policy.failed import insist
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built, build
 from treadle.simulator.frames import START_MS, Told
@@ -61,10 +62,16 @@ class Run:
     unfinished: int
     wall_s: float
     cpu_s: float
+    warnings: tuple[str, ...]
+    """What the engine said of the policy on this cluster, each once, in the order in which it came."""
 
 
 def warm_up(settings: Settings) -> None:
-    """Compile all kernels of the simulator and the engine, or read them from their cache."""
+    """Compile all kernels of the simulator and the engine, or read them from their cache.
+
+    Raises:
+        PolicyFailedError: a part of the policy failed on a small cluster.
+    """
     Engine(settings).warm_up()
     stage = {"tasks": 2, "duration_s": 1, "demand": {"memory-mb": 1024, "vcores": 1}}
     tiny = Scenario.model_validate(
@@ -126,6 +133,7 @@ class Simulation:
         self.sequence = 0
         self.proposals = 0
         self.fates: dict[int, int] = {}
+        self._warnings: dict[str, None] = {}
 
     def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
         """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.
@@ -133,6 +141,9 @@ class Simulation:
         Args:
             progress: is told now and then how far it is
             after_step: is called after each decision, and may look at ``rm``
+
+        Raises:
+            PolicyFailedError: a part of the policy failed, so that another one would go on.
         """
         began, began_cpu = time.perf_counter(), time.thread_time()
         decision = self._scenario.decision
@@ -157,7 +168,11 @@ class Simulation:
         return self._result(time.perf_counter() - began, time.thread_time() - began_cpu)
 
     def step(self, at_ms: int) -> bool:
-        """Let time go on to an instant and decide then; return whether anything was committed or turned down."""
+        """Let time go on to an instant and decide then; return whether anything was committed or turned down.
+
+        Raises:
+            PolicyFailedError: a part of the policy failed.
+        """
         profile, decision = self.profile, self._scenario.decision
         marks = [time.thread_time()]
         self.rm.advance(at_ms)
@@ -169,6 +184,8 @@ class Simulation:
         self.sequence += 1
         made = self.engine.decide(START_MS + at_ms, decision.limit, sequence=self.sequence)
         marks.append(time.thread_time())
+        insist(self.engine.failure, f"at {at_ms / 1000:g} s of simulated time")
+        self._warnings.update(dict.fromkeys(self.engine.warnings()))
         cost_ms = ceil((decision.cost_us + decision.cost_per_proposal_us * len(made)) / 1000.0)
         if cost_ms:
             if self._invariants is not None:
@@ -233,6 +250,7 @@ class Simulation:
             unfinished=len(self.built.workload.jobs) - self._finished(),
             wall_s=wall_s,
             cpu_s=cpu_s,
+            warnings=tuple(self._warnings),
         )
 
 

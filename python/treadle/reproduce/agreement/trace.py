@@ -157,7 +157,9 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
                 changes[names[at]].append((now_s, count - had[at]))
                 had[at] = count
 
-    simulation.run(after_step=look)
+    run = simulation.run(after_step=look)
+    if run.warnings:
+        raise AssertionError(f"the policy is not followed as it is written: {'; '.join(run.warnings)}")
     look()
     zero = min(began.values())
     return Trace(

@@ -139,6 +139,8 @@ def run_scheme(
     apps = run.built.state.apps
     if not bool((apps["state"] == AppState.FINISHED).all()):
         raise AssertionError(f"{scheme.title} left jobs undone")
+    if run.warnings:
+        raise AssertionError(f"{scheme.title} is not followed as it is written: {'; '.join(run.warnings)}")
     times = (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64)
     span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
     replans = simulation.plans.replans if simulation.plans is not None else 0

@@ -28,17 +28,16 @@ from treadle.profiles.store import open_store
 from treadle.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, runs_before
 from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
+from treadle.reproduce.waiting import wait_ended
 from treadle.shim_jar import tez_jar
 
 __all__ = ["SCHEMES", "WAIT_MS", "Ended", "Round", "Scheme", "name_of", "run_rounds"]
 
-POLL_S: Final = 0.5
 QUEUE: Final = "default"
 GAP_S: Final = 2.0
 """Between the submissions of two DAGs: so their order is the same under every scheme."""
 WAIT_MS: Final = 5_000
 """How long a DAG waits for its plan, at most."""
-ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 FOLLOWS: Final = "follows its plan"
 """What the plug-in logs of a DAG that does (`DagAgent`)."""
 
@@ -205,7 +204,8 @@ def run_rounds(
     """Start a cluster in ``folder``, run each draw under every scheme, and stop the cluster whatever happens.
 
     Raises:
-        ClusterError: the cluster does not start, a DAG is not submitted, or the ResourceManager does not answer.
+        ClusterError: the cluster does not start, a DAG is not submitted or does not end, or the ResourceManager does
+            not answer.
     """
     port, silent = free_ports(2)
     cluster = MiniCluster(cluster_settings(draws, settings, folder, port), folder, say)
@@ -264,13 +264,7 @@ def _run(
     title = f"seed {seed}, {scheme.title}"
     say(f"{title}: DAGs are submitted")
     submitted = dict(zip(_submit_all(client, dags, tez), dags, strict=True))
-    found: dict[str, dict[str, Any]] = {}
-    while len(found) < len(submitted):
-        for application in cluster.rm.applications():
-            if application["id"] in submitted and application["finalStatus"] in ENDED:
-                found[application["id"]] = application
-        say(f"{title}: {len(found)} of {len(dags)} DAGs ended")
-        time.sleep(POLL_S)
+    found = wait_ended(cluster, submitted, lambda ended: say(f"{title}: {ended} of {len(dags)} DAGs ended"))
     containers = cluster.containers()
     ended = tuple(_ended(cluster, dag, found[id_], len(containers.get(id_, ()))) for id_, dag in submitted.items())
     begun_ms = min(int(each["startedTime"]) for each in found.values())

@@ -103,6 +103,8 @@ def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progr
     apps = run.built.state.apps
     if not bool((apps["state"] == AppState.FINISHED).all()):
         raise AssertionError(f"{scheme.title} left jobs undone")
+    if run.warnings:
+        raise AssertionError(f"{scheme.title} is not followed as it is written: {'; '.join(run.warnings)}")
     return (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64), run.wall_s
 
 

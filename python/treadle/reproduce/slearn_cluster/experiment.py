@@ -20,11 +20,11 @@ from treadle.minicluster.site import CS, Entries, write_site
 from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.slearn_cluster.skewed_words import skewed_sizes, write_words
+from treadle.reproduce.waiting import wait_ended
 from treadle.workload.swim import MB, SwimModel, swim_small
 
 __all__ = ["SCHEMES", "Arrival", "Ended", "Round", "Scheme", "Settings", "arrivals", "run_scheme"]
 
-POLL_S: Final = 0.5
 OF_NODES: Final = 600
 """Machines of the cluster that FB-2009 was taken from."""
 TASK_MB: Final = 512
@@ -41,7 +41,6 @@ TASKS_MAX: Final = 24
 BLOCK_BYTES: Final = 2 << 20
 MODEL: Final = SwimModel(block_mb=BLOCK_BYTES / MB, reduce_mb=64.0, mb_per_s=1.0, start_ms=1_000, tasks_max=TASKS_MAX)
 """Shrunk with their bytes: otherwise almost every job would have one map."""
-ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 REDUCES_PREEMPTED: Final = "Preempting attempt_"
 """What an application master logs for each of its own reduces that it kills (RMContainerAllocator).
 
@@ -225,7 +224,8 @@ def run_scheme(scheme: Scheme, jobs: list[Arrival], seed: int, settings: Setting
     """Start a cluster in ``folder``, run the jobs on it, and stop it whatever happens.
 
     Raises:
-        ClusterError: the cluster does not start, a job is not submitted, or the ResourceManager does not answer.
+        ClusterError: the cluster does not start, a job is not submitted or does not end, or the ResourceManager does
+            not answer.
     """
     cluster = MiniCluster(cluster_settings(scheme, settings, folder), folder, say)
     for number, arrival in enumerate(jobs):
@@ -257,13 +257,8 @@ def _run(
         time.sleep(max(0.0, started + arrival.at_ms / 1000 - time.monotonic()))
         submitted[client.submit(_asked(cluster, arrival, seed, number))] = arrival
         say(f"seed {seed}, {scheme.name}: {len(submitted)} of {len(jobs)} jobs submitted")
-    found: dict[str, dict[str, Any]] = {}
-    while len(found) < len(submitted):
-        for application in cluster.rm.applications():
-            if application["id"] in submitted and application["finalStatus"] in ENDED:
-                found[application["id"]] = application
-        say(f"seed {seed}, {scheme.name}: {len(found)} of {len(jobs)} jobs ended")
-        time.sleep(POLL_S)
+    title = f"seed {seed}, {scheme.name}"
+    found = wait_ended(cluster, submitted, lambda ended: say(f"{title}: {ended} of {len(jobs)} jobs ended"))
     ended = tuple(_ended(cluster, submitted[id_], found[id_]) for id_ in submitted)
     placed = cluster.rm.placed() if scheme.scheduler is Scheduler.TREADLE else {}
     return Round(seed, scheme.name, ended, placed)

@@ -30,9 +30,12 @@ def run_simulated(scheme: str, jobs: list[Arrival], seed: int, settings: Setting
     workload = arranged(_job(str(number), arrival) for number, arrival in enumerate(jobs))
     policy = _policy(scheme, settings.threshold_ms).settings(seed)
     simulation = Simulation(_scenario(settings), workload, policy, seed, check=False)
-    apps = simulation.run().built.state.apps
+    run = simulation.run()
+    apps = run.built.state.apps
     if not bool((apps["state"] == AppState.FINISHED).all()):
         raise AssertionError(f"{scheme} left jobs undone")
+    if run.warnings:
+        raise AssertionError(f"{scheme} is not followed as it is written: {'; '.join(run.warnings)}")
     took_ms = (apps["finish_ms"] - apps["arrival_ms"]).tolist()
     ended = tuple(
         Ended(
