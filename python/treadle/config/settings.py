@@ -71,6 +71,15 @@ class Profiles(Parameters):
         default=5_000, ge=1, le=10_000_000, description="The most stages of jobs of one user that are remembered."
     )
     size_mb: int = Field(default=256, ge=1, le=1_000_000, description="The most that the store may hold, MiB.")
+    user_mb: int = Field(
+        default=32, ge=1, le=1_000_000, description="The most that it may hold of the jobs of one user, MiB."
+    )
+    application_mb: int = Field(
+        default=8,
+        ge=1,
+        le=1_000_000,
+        description="The most that one application may change in it, MiB: a session may run many DAGs.",
+    )
 
     @field_validator("staging")
     @classmethod

@@ -17,6 +17,8 @@ NUMBER_MAX: Final = 2**53 - 1
 
 RUN_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
+_APPLICATION: Final = re.compile(r"(?:application|dag)_(\d{1,20})_(\d{1,20})(?:_\d{1,20})?", re.ASCII)
+
 
 class Measured(StrEnum):
     """What the durations of a stage are of."""
@@ -71,14 +73,22 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
     if not RUN_ID.fullmatch(name):
         name = f"sha256:{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
     ended_ms = _bounded(min(run.ended_ms, now_ms))
+    # a name is told with each edge that leaves it: a hundred times what it is, of a stage that feeds so many
+    names: dict[str, str] = {}
+
+    def stored(name: str) -> str:
+        if name not in names:
+            names[name] = storable(name)
+        return names[name]
+
     stages = tuple(
         replace(
             stage,
-            name=storable(stage.name),
+            name=stored(stage.name),
             width=_bounded(stage.width),
             demand={storable(resource): _bounded(amount) for resource, amount in stage.demand.items()},
-            parents=tuple(storable(parent) for parent in stage.parents),
-            one_to_one=tuple(storable(parent) for parent in stage.one_to_one),
+            parents=tuple(stored(parent) for parent in stage.parents),
+            one_to_one=tuple(stored(parent) for parent in stage.one_to_one),
             input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
             told_ms=None if stage.told_ms is None else _bounded(stage.told_ms),
             retried=None if stage.retried is None else _bounded(stage.retried),
@@ -88,6 +98,12 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
     )
     key = RecurrenceKey(*map(storable, run.key))
     return JobRun(key, name, min(_bounded(run.started_ms), ended_ms), ended_ms, stages)
+
+
+def application_of_run(run: str) -> str:
+    """Return YARN's id of the application that a run is of, by the run's id; empty if it is of none."""
+    match = _APPLICATION.fullmatch(run)
+    return f"application_{match[1]}_{match[2]}" if match else ""
 
 
 def _bounded(number: int) -> int:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy import (
+    BLOB,
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     ForeignKey,
     Index,
@@ -21,9 +23,13 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    cast,
+    func,
     insert,
     inspect,
+    literal,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
@@ -50,9 +56,16 @@ PROFILES: Final = Table(
     Column("first_seen_ms", BigInteger, nullable=False),
     Column("last_seen_ms", BigInteger, nullable=False),
     Column("recent", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of this row and its stages
+    Column("application", String(64), nullable=False, server_default=""),  # the last to change it: YARN's id, or empty
     Index("treadle_profiles_by_user", "user_digest", "last_seen_ms"),
     Index("treadle_profiles_by_age", "last_seen_ms"),
 )
+
+BY_APPLICATION: Final = Index("treadle_profiles_by_application", PROFILES.c.application)
+
+ROW_BYTES: Final = 100
+"""What a row takes beside its texts, about."""
 
 STAGES: Final = Table(
     "treadle_stages",
@@ -87,8 +100,33 @@ def _samples(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[SAMPLES])
 
 
-MIGRATIONS: list[Callable[[Connection], None]] = [_first, _samples]
-"""Step k brings a store from version k to version k + 1. A step that has been released is never changed."""
+def _sizes(connection: Connection) -> None:
+    """Count what the profiles of each user and application take; a store that was just made has the columns."""
+    known = {column["name"] for column in inspect(connection).get_columns(PROFILES.name)}
+    for column, default in ((PROFILES.c.bytes, "0"), (PROFILES.c.application, "''")):
+        if column.name not in known:
+            type_ = column.type.compile(connection.dialect)
+            added = f"ALTER TABLE {PROFILES.name} ADD COLUMN {column.name} {type_} DEFAULT {default} NOT NULL"
+            connection.execute(text(added))
+    if BY_APPLICATION.name not in {index["name"] for index in inspect(connection).get_indexes(PROFILES.name)}:
+        BY_APPLICATION.create(connection)
+    texts = ("user_name", "queue", "type", "name", "recent")
+    own: ColumnElement[int] = sum((_octets(connection, PROFILES.c[name]) for name in texts), literal(ROW_BYTES))
+    stages = select(func.coalesce(func.sum(_octets(connection, STAGES.c.document) + ROW_BYTES), 0))
+    theirs = stages.where(STAGES.c.profile == PROFILES.c.id).scalar_subquery()
+    connection.execute(update(PROFILES).values(bytes=own + theirs))
+
+
+def _octets(connection: Connection, column: ColumnElement[str]) -> ColumnElement[int]:
+    """Return how many bytes a text has: SQLite counts characters except of a blob."""
+    return func.length(cast(column, BLOB)) if connection.dialect.name == "sqlite" else func.octet_length(column)
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_first, _samples, _sizes]
+"""Step k brings a store from version k to version k + 1. A step that has been released is never changed.
+
+Steps make tables as they are today, so a later one finds in a new store what it would add to an older one.
+"""
 
 
 def migrate(connection: Connection, store: str) -> None:

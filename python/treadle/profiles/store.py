@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Final, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
@@ -15,19 +16,21 @@ from treadle.profiles.connection import READS, connect, file_of, shown
 from treadle.profiles.documents import compact, stage_documents, stages_from_json
 from treadle.profiles.errors import StoreError, Unusable, collided, explained
 from treadle.profiles.profile import JobProfile, merged, not_after, with_run
-from treadle.profiles.pruning import prune
+from treadle.profiles.pruning import SAMPLES_MAX, prune, prune_samples
 from treadle.profiles.recurrence import RecurrenceKey, normalised_name, user_digest
-from treadle.profiles.retention import DAY_MS, Retention
-from treadle.profiles.run import JobRun, storable_run
+from treadle.profiles.retention import DAY_MS, MIB, PROFILE_BYTES_MAX, Retention
+from treadle.profiles.run import JobRun, application_of_run, storable_run
 from treadle.profiles.samples import Sample
-from treadle.profiles.schema import MIGRATIONS, PROFILES, SAMPLES, STAGES, migrate, stored_version
+from treadle.profiles.schema import MIGRATIONS, PROFILES, ROW_BYTES, SAMPLES, STAGES, migrate, stored_version
 
 PRUNE_EVERY: Final = 256
 """Runs between two looks at the age and the size of everything."""
 
 SAMPLES_AGE_DAYS: Final = 7
 """Samples of a job that did not change for so long are forgotten: its end was not seen."""
-SAMPLES_MAX: Final = 20_000
+
+_PARTS: Final = 16
+"""After one part in so many of the store's size was written, the age and the size of everything are looked at."""
 
 _IDS_MAX: Final = 500
 """Of one statement: databases bound how many values it may have."""
@@ -70,6 +73,7 @@ class ProfileStore:
         self.name = name
         """Its path or URL, without a password."""
         self._retention = retention
+        self._unpruned_bytes = 0
         self._until_prune = 1  # the first run is a good moment: nobody counts how often a process starts
 
     def put(self, run: JobRun, now_ms: int) -> bool:
@@ -79,7 +83,7 @@ class ProfileStore:
         def change(before: JobProfile | None) -> JobProfile | None:
             return with_run(None if before is None else not_after(before, now_ms), run)
 
-        return self._change(run.key, change, now_ms)
+        return self._change(run.key, change, now_ms, application_of_run(run.id))
 
     def merge(self, profile: JobProfile, now_ms: int) -> bool:
         """Add what another store knows of a key; returns whether anything changed (see `profile.merged`)."""
@@ -126,6 +130,7 @@ class ProfileStore:
             connection.execute(delete(SAMPLES).where(old))
             if kept:
                 connection.execute(insert(SAMPLES), kept)
+            prune_samples(connection, self._retention)
 
         self._write(replace_all)
 
@@ -173,15 +178,20 @@ class ProfileStore:
         self.close()
 
     def _change(
-        self, key: RecurrenceKey, change: Callable[[JobProfile | None], JobProfile | None], now_ms: int
+        self,
+        key: RecurrenceKey,
+        change: Callable[[JobProfile | None], JobProfile | None],
+        now_ms: int,
+        application: str = "",
     ) -> bool:
         """Replace the profile of a key by what ``change`` makes of it, one caller after the other."""
-        changed = self._write(lambda connection: self._change_within(connection, key, change, now_ms))
+        written = self._write(lambda connection: self._change_within(connection, key, change, now_ms, application))
         self._until_prune -= 1
-        if self._until_prune <= 0:
-            self._until_prune = PRUNE_EVERY
+        self._unpruned_bytes += written
+        if self._until_prune <= 0 or self._unpruned_bytes > self._retention.size_mb * MIB // _PARTS:
+            self._until_prune, self._unpruned_bytes = PRUNE_EVERY, 0
             self.prune(now_ms)
-        return changed
+        return written > 0
 
     def _change_within(
         self,
@@ -189,36 +199,30 @@ class ProfileStore:
         key: RecurrenceKey,
         change: Callable[[JobProfile | None], JobProfile | None],
         now_ms: int,
-    ) -> bool:
+        application: str,
+    ) -> int:
+        """Return how many bytes were written."""
         query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
         row = connection.execute(query).first()
         after = change(None if row is None else self._profile(connection, row))
         if after is None:
-            return False
-        number = self._write_profile(connection, after, None if row is None else row.id)
+            return 0
+        values = _row_of(after) | {"application": application}
+        texts = (*after.key, values["recent"])
+        own = ROW_BYTES + sum(len(one.encode()) for one in texts)
+        documents = _documents(after, PROFILE_BYTES_MAX - own)
+        size = own + _size_of(documents)
+        number = self._write_profile(connection, values | {"bytes": size}, None if row is None else row.id)
         connection.execute(delete(STAGES).where(STAGES.c.profile == number))
         stages = [
-            {"profile": number, "ordinal": ordinal, "document": compact(document)}
-            for ordinal, document in enumerate(stage_documents(after))
+            {"profile": number, "ordinal": ordinal, "document": document} for ordinal, document in enumerate(documents)
         ]
         if stages:
             connection.execute(insert(STAGES), stages)
-        prune(connection, self._retention, now_ms, user=key.user)
-        return True
+        prune(connection, self._retention, now_ms, key.user, application)
+        return size
 
-    def _write_profile(self, connection: Connection, profile: JobProfile, number: int | None) -> int:
-        values = {
-            "digest": profile.key.digest(),
-            "user_digest": user_digest(profile.key.user),
-            "user_name": profile.key.user,
-            "queue": profile.key.queue,
-            "type": profile.key.type,
-            "name": profile.key.name,
-            "runs": profile.runs,
-            "first_seen_ms": profile.first_seen_ms,
-            "last_seen_ms": profile.last_seen_ms,
-            "recent": compact([list(run) for run in profile.recent]),
-        }
+    def _write_profile(self, connection: Connection, values: dict[str, Any], number: int | None) -> int:
         if number is not None:
             connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
             return number
@@ -292,6 +296,36 @@ def _check(connection: Connection, name: str) -> None:
     found: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
     if not found or found[0][0] != "ok":
         raise StoreError(name, Unusable.CORRUPTED, str(found[0][0]).partition("\n")[0] if found else "")
+
+
+def _documents(profile: JobProfile, most_bytes: int) -> list[str]:
+    """Return the documents of the stages of a profile, of the first ones that take no more than so many bytes."""
+    documents = [compact(document) for document in stage_documents(profile)]
+    if _size_of(documents) <= most_bytes:
+        return documents
+    sizes = accumulate(_size_of([document]) for document in documents)
+    kept = sum(size <= most_bytes for size in sizes)
+    # anew: those that were left out are nobody's parents
+    return [compact(document) for document in stage_documents(replace(profile, stages=profile.stages[:kept]))]
+
+
+def _size_of(documents: Sequence[str]) -> int:
+    return sum(len(document.encode()) + ROW_BYTES for document in documents)
+
+
+def _row_of(profile: JobProfile) -> dict[str, Any]:
+    return {
+        "digest": profile.key.digest(),
+        "user_digest": user_digest(profile.key.user),
+        "user_name": profile.key.user,
+        "queue": profile.key.queue,
+        "type": profile.key.type,
+        "name": profile.key.name,
+        "runs": profile.runs,
+        "first_seen_ms": profile.first_seen_ms,
+        "last_seen_ms": profile.last_seen_ms,
+        "recent": compact([list(run) for run in profile.recent]),
+    }
 
 
 def _key(row: Row[Any]) -> RecurrenceKey:

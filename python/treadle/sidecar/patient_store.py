@@ -63,7 +63,8 @@ class PatientStore:
     def _ready(self) -> ProfileStore:
         if self._store is None:
             kept = self._settings
-            self._store = self._open(kept.store, Retention(kept.age_days, kept.rows_per_user, kept.size_mb))
+            retention = Retention(kept.age_days, kept.rows_per_user, kept.size_mb, kept.user_mb, kept.application_mb)
+            self._store = self._open(kept.store, retention)
             self._opened(self._store)
             self.problem = ""
             _log.info("jobs are remembered in %s", self._store.name)

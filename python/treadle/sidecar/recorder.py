@@ -16,10 +16,11 @@ from typing import Final
 
 from treadle.config.settings import Profiles, Settings
 from treadle.profiles.profile import JobProfile
+from treadle.profiles.pruning import SAMPLES_MAX
 from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.samples import Sample
-from treadle.profiles.store import SAMPLES_MAX, ProfileStore, open_store
+from treadle.profiles.store import ProfileStore, open_store
 from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
 from treadle.sidecar.patient_store import OpenStore, PatientStore
 from treadle.sidecar.staging import StagedSplits, ToldSplits

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates
+from treadle.profiles.pruning import SAMPLES_MAX
 from treadle.profiles.samples import Sample, sample_at, samples_event
-from treadle.profiles.store import SAMPLES_MAX
 from treadle.sidecar.history import Moment, ToldKey
 from treadle.sidecar.session import Teller
 from treadle.sidecar.staging import ToldSplits
