@@ -111,7 +111,7 @@ def test_parameters_must_be_what_the_constructor_takes(tmp_path: Path) -> None:
 def test_a_file_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, "share", SHARE)
     (tmp_path / "my_part.py").chmod(0o666)
-    assert "may be written by everybody; take that right away with chmod o-w" in said(file)
+    assert "may be written by everybody; take that right away with chmod go-w" in said(file)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

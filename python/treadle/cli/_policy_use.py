@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from treadle.config.needs import missing
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import SECTIONS, Settings
+from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
@@ -72,6 +73,43 @@ def checked(file: Path) -> str:
     if source is not None and source.part_files:
         return check_apart(file)
     return read_live_settings(file).policy.name()
+
+
+def target_of(config: Path | None, rm: str) -> Path:
+    """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
+
+    Whoever answers in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
+
+    Raises:
+        UserError: the ResourceManager does not say, or the file is not one to write to.
+    """
+    from treadle.cli import _take_over
+
+    if config is not None:
+        if config.exists():
+            _refuse_distrusted(config, trusted_owners() | {config.stat().st_uid})
+        return config
+    target = _take_over.configured_file(rm)
+    remedy = f"the ResourceManager at {rm} names it; if that is right, name it yourself with --config {target}"
+    if not target.is_absolute() or not target.is_file():
+        raise UserError(f"{target} is not there; {remedy}")
+    _refuse_distrusted(target, trusted_owners())
+    try:
+        sections = set(section_values(_read(target)))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        sections = set()
+    if not sections or sections - {"policy", "seed", *SECTIONS}:
+        raise UserError(f"{target} is no treadle.yaml; {remedy}")
+    return target
+
+
+def _refuse_distrusted(target: Path, owners: Collection[int]) -> None:
+    try:
+        reason = reason_against(target, owners)
+    except OSError as error:
+        raise UserError(f"{target}: {error.strerror or error}") from error
+    if reason:
+        raise UserError(f"{reason}; nothing was changed")
 
 
 def checked_text(change: Change) -> str:

@@ -97,12 +97,12 @@ def use(
     All but `policy:` stays as it is. What the file was is kept (`treadle policy history`). If the ResourceManager or
     its engine refuses the new one, the old one is put back. Run it on the ResourceManager's host.
     """
-    from treadle.cli import _policy_use, _take_over
+    from treadle.cli import _policy_use
     from treadle.config.installing import find_policy
 
     found = find_policy(file)
     wanted = _policy_use.checked(found)
-    target = config if config is not None else _take_over.configured_file(rm)
+    target = _policy_use.target_of(config, rm)
     _take_over_change(_policy_use.change_of(found, target, also or []), wanted, rm, yarn, no_refresh=no_refresh)
 
 
@@ -111,10 +111,10 @@ def history(config: ConfigOption = None, rm: RmOption = DEFAULT_RM, as_json: Jso
     """List what the engine's treadle.yaml was before each `use` and `rollback`, the latest last."""
     from dataclasses import asdict
 
-    from treadle.cli import _take_over
+    from treadle.cli import _policy_use
     from treadle.config.history import History
 
-    target = config if config is not None else _take_over.configured_file(rm)
+    target = _policy_use.target_of(config, rm)
     rows = [asdict(version) for version in History(target.resolve()).versions()]
     _show(rows, as_json, ("number", "until", "policy", "replaced_by"))
 
@@ -131,9 +131,9 @@ def rollback(
 
     What it is now is kept too, so that a second `rollback` undoes the first.
     """
-    from treadle.cli import _policy_use, _take_over
+    from treadle.cli import _policy_use
 
-    target = config if config is not None else _take_over.configured_file(rm)
+    target = _policy_use.target_of(config, rm)
     change = _policy_use.change_back(target, number)
     _take_over_change(change, _policy_use.checked_text(change), rm, yarn, no_refresh=no_refresh)
 

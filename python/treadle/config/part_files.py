@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import stat
 import sys
 import threading
 import traceback
@@ -21,6 +20,7 @@ from typing import Any, Final
 from pydantic import Field, PrivateAttr
 
 from treadle.config.parts import Parameters
+from treadle.config.trust import reason_against
 
 BYTES_MAX: Final = 1 << 20
 """No part's file is longer than this."""
@@ -141,8 +141,9 @@ def where(error: BaseException, path: str) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_mode & stat.S_IWOTH:
-            raise PartFileError("path", f"{path} may be written by everybody; take that right away with chmod o-w")
+        reason = reason_against(path)
+        if reason:
+            raise PartFileError("path", reason)
         with path.open("rb") as stream:
             source = stream.read(BYTES_MAX + 1)
     except OSError as error:

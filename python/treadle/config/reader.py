@@ -26,6 +26,7 @@ from treadle.config.settings import (
     Settings,
     Source,
 )
+from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
 
 P = TypeVar("P", bound=Parameters)
@@ -151,14 +152,27 @@ class _Reader:
         return None if parameters is None else Part(kinds[name], parameters)
 
     def _located(self, part: str, parameters: FilePart) -> FilePart | None:
-        """Find the class that a part of a user's is."""
+        """Find the class that a part of a user's is: run the file that it is in."""
         try:
+            if self._kept is None:
+                self._refuse_distrusted()
             found = parameters.located(part, FilePath(self._document.file).parent, self._kept)
         except PartFileError as error:
             self._wrong(("policy", part, error.field), error.text)
             return None
         self._part_files[found.path] = found.source
         return found
+
+    def _refuse_distrusted(self) -> None:
+        """Run no code that a treadle.yaml names which others may write.
+
+        Raises:
+            PartFileError: others may.
+        """
+        file = FilePath(self._document.file)
+        reason = reason_against(file) if file.exists() else ""
+        if reason:
+            raise PartFileError("path", reason)
 
     def _parameters(self, model: type[P], value: Any, path: Path, besides: tuple[str, ...] = ()) -> P | None:
         try:

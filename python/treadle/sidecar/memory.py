@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings, Source
+from treadle.config.trust import reason_against, trusted_owners
 from treadle.events import PolicySwitch
 
 _log = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class PolicyMemory:
         self._folder = folder
         self._good: Source | None = None
         self._bad: dict[str, str] = {}
+        self._refuse_distrusted()
         self._read()
         self._read_stuck()
 
@@ -123,6 +126,14 @@ class PolicyMemory:
         os.write(descriptor, digest.encode() + b"\n")
         return descriptor
 
+    def _refuse_distrusted(self) -> None:
+        """Use no folder that others may write to: what is remembered of a policy is run again."""
+        if self._folder is not None and self._folder.exists():
+            reason = reason_against(self._folder)
+            if reason:
+                _log.warning("what became of policies is not remembered: %s", reason)
+                self._folder = None
+
     def _read(self) -> None:
         content = self._content("policies.json")
         if not content:
@@ -152,6 +163,10 @@ class PolicyMemory:
         try:
             descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW)
             with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
+                found = os.fstat(descriptor)
+                if found.st_uid not in trusted_owners() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                    _log.warning("%s/%s is not believed: others may have written it", self._folder, name)
+                    return ""
                 return file.read(BYTES_MAX)
         except OSError:
             return ""

@@ -19,6 +19,7 @@ from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.settings import Settings, default_settings
+from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
 from treadle.policy.file_parts import PartFailure
@@ -57,6 +58,7 @@ class LivePolicies:
         Raises:
             ConfigError: the file is wrong.
         """
+        self._refuse_distrusted()
         self._good = self._remembered()
         source = None if self._config is None else peek_source(self._config)
         reason = "" if source is None else self._memory.reason_against(source.digest)
@@ -82,8 +84,9 @@ class LivePolicies:
         """Return the settings in the file, which have changed.
 
         Raises:
-            ConfigError: the file is wrong, or its policy is one that failed.
+            ConfigError: the file is wrong, or others may write to it, or its policy is one that failed.
         """
+        self._refuse_distrusted()
         source = None if self._config is None else peek_source(self._config)
         reason = "" if source is None else self._memory.reason_against(source.digest)
         if reason:
@@ -143,6 +146,17 @@ class LivePolicies:
     def begin(self) -> None:
         """Take notice that a decide begins."""
         self._watch.begin()
+
+    def _refuse_distrusted(self) -> None:
+        """Follow no treadle.yaml that anybody but root and this process's user may change.
+
+        Raises:
+            ConfigError: others may.
+        """
+        if self._config is not None and self._config.exists():
+            reason = reason_against(self._config)
+            if reason:
+                raise ConfigError(str(self._config), [Problem(0, "", reason)])
 
     def _follow(self, settings: Settings) -> None:
         before = self._stuck

@@ -1,0 +1,80 @@
+"""Whether anybody but root and this process's user could change what is at a path; sshd asks the same of its keys.
+
+A part's file is run, and a treadle.yaml says which. Who may write to one of them, or rename a folder above it and put
+another in its place, runs code as the ResourceManager's user.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+LINKS_MAX: Final = 40
+"""Symbolic links that are followed; as many as Linux follows."""
+
+
+def trusted_owners() -> frozenset[int]:
+    """Return who may own what is trusted: root, and the user of this process."""
+    return frozenset({0, os.geteuid()})
+
+
+def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
+    """Return why others could change what is at a path, and what to do about it; empty if they cannot.
+
+    Looked at are the file, every folder above it and every symbolic link on the way: the owner of each, and whether
+    its group or everybody may write. A folder with the sticky bit, such as /tmp, lets nobody rename what is another's.
+
+    Args:
+        path: a file or folder
+        owners: who may own it; those of `trusted_owners` if left out
+
+    Raises:
+        OSError: it is not there, or cannot be looked at.
+    """
+    owners = trusted_owners() if owners is None else owners
+    for at, found in _steps(path):
+        if found.st_uid not in owners:
+            return f"{at} belongs to {_user(found.st_uid)}; it must be root's or {_user(os.geteuid())}'s"
+        mode = found.st_mode
+        if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
+            continue
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            who = "everybody" if mode & stat.S_IWOTH else "its group"
+            return f"{at} may be written by {who}; take that right away with chmod go-w {at}"
+    return ""
+
+
+def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield all that a path leads over, links as links and what they lead to."""
+    here, links = Path("/"), 0
+    yield here, here.lstat()
+    left = list(reversed(path.absolute().parts))
+    while left:
+        name = left.pop()
+        if name in {"/", "//"}:
+            here = Path("/")
+        elif name == "..":
+            here = here.parent
+        else:
+            at = here / name
+            found = at.lstat()
+            yield at, found
+            if not stat.S_ISLNK(found.st_mode):
+                here = at
+                continue
+            links += 1
+            if links > LINKS_MAX:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            left += reversed(at.readlink().parts)
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

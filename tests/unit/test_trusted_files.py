@@ -1,0 +1,179 @@
+"""Code of a user's and the file that names it are only run where nobody else may change them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from treadle.cli import _take_over
+from treadle.cli.main import run
+from treadle.config import trust
+from treadle.config.errors import ConfigError
+from treadle.config.reader import read_settings
+from treadle.config.trust import reason_against
+from treadle.policy.catalogue import register_parts
+from treadle.sidecar.memory import PolicyMemory
+from treadle.sidecar.policies import LivePolicies
+
+register_parts()
+
+PART = (
+    'from pathlib import Path\nPath(__file__).with_name("ran").touch()\nclass O:\n  def keys(self, moment): return 0\n'
+)
+NOBODY = 65534
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    folder = tmp_path / "etc" / "conf"
+    folder.mkdir(parents=True)
+    (folder / "part.py").write_text(PART)
+    (folder / "treadle.yaml").write_text("policy: {order: {kind: file, path: part.py, class: O}}\n")
+    for path in (folder, folder.parent, *folder.iterdir()):
+        path.chmod(0o755)
+    return folder
+
+
+def refusal(file: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read_settings(file)
+    assert not (file.parent / "ran").exists(), "no code was run"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
+@pytest.mark.parametrize("name", ["part.py", "treadle.yaml", ".", ".."])
+def test_what_others_may_write_is_not_run(conf: Path, name: str, mode: int) -> None:
+    assert read_settings(conf / "treadle.yaml").policy.order.label == "part.py:O"
+    (conf / "ran").unlink()
+    changed = (conf / name).resolve()
+    changed.chmod(mode | (0o111 if changed.is_dir() else 0))
+    said = refusal(conf / "treadle.yaml")
+    assert f"{changed} may be written by {'everybody' if mode & 2 else 'its group'}" in said
+    assert f"chmod go-w {changed}" in said
+    assert "treadle.yaml:1: policy.order" in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("name", ["part.py", "treadle.yaml", ".", ".."])
+def test_what_belongs_to_somebody_else_is_not_run(conf: Path, name: str) -> None:
+    changed = (conf / name).resolve()
+    os.chown(changed, NOBODY, NOBODY)
+    assert f"{changed} belongs to" in refusal(conf / "treadle.yaml")
+
+
+def test_a_sticky_folder_is_no_danger_to_what_is_in_it(conf: Path) -> None:
+    conf.parent.chmod(0o1777)
+    assert reason_against(conf / "part.py") == ""
+    conf.chmod(0o777)
+    assert reason_against(conf / "part.py").startswith(f"{conf} may be written by everybody")
+
+
+def test_links_are_followed_step_by_step(conf: Path, tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o777)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "open" / "middle").symlink_to(conf)
+    (tmp_path / "direct").symlink_to(conf)
+    (tmp_path / "relative").symlink_to("etc/../etc/conf/part.py")
+    (tmp_path / "around").symlink_to(tmp_path / "open" / "middle")
+    assert reason_against(tmp_path / "direct" / "part.py") == ""
+    assert reason_against(tmp_path / "relative") == ""
+    assert f"{tmp_path / 'open'} may be written" in reason_against(tmp_path / "around" / "part.py")
+    assert f"{tmp_path / 'open'} may be written" in reason_against(tmp_path / "open" / ".." / "direct" / "part.py")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="Too many"):
+        reason_against(tmp_path / "loop")
+    with pytest.raises(FileNotFoundError):
+        reason_against(tmp_path / "absent")
+
+
+def test_the_owner_of_the_process_is_trusted(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+    assert trust.trusted_owners() == {0, NOBODY}
+    me = (conf / "part.py").stat().st_uid
+    assert bool(reason_against(conf / "part.py")) == (me != 0)
+    assert reason_against(conf / "part.py", {0, me}) == ""
+
+
+def test_a_sidecar_refuses_a_treadle_yaml_that_others_may_write_though_it_names_no_code(conf: Path) -> None:
+    config = conf / "treadle.yaml"
+    config.write_text("policy: {share: {kind: none}}\n")
+    config.chmod(0o666)
+    policies = LivePolicies(config, PolicyMemory(None))
+    for read in (policies.start, policies.read):
+        with pytest.raises(ConfigError, match="may be written by everybody"):
+            read()
+    config.chmod(0o644)
+    assert policies.start().policy.share.kind.name == "none"
+
+
+def test_what_others_could_have_remembered_is_not_believed(tmp_path: Path) -> None:
+    folder = tmp_path / ".treadle.yaml.state"
+    first = PolicyMemory(folder)
+    first.remember_bad("digest", "it failed")
+    assert PolicyMemory(folder).reason_against("digest") == "it failed"
+    (folder / "policies.json").chmod(0o666)
+    assert PolicyMemory(folder).reason_against("digest") == ""
+    (folder / "policies.json").chmod(0o600)
+    folder.chmod(0o770)
+    other = PolicyMemory(folder)
+    assert other.reason_against("digest") == ""
+    other.remember_bad("other", "failed too")
+    assert "other" not in json.loads((folder / "policies.json").read_text())["bad"], "nor is it written to"
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What a ResourceManager, or whoever answers in its place, says of where its treadle.yaml is."""
+    said: list[Path] = []
+    monkeypatch.setattr(_take_over, "configured_file", lambda _: said[0])
+    return said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "is no treadle.yaml"),
+        ("cron.yaml", "jobs: []\n", "is no treadle.yaml"),
+        ("empty.yaml", "", "is no treadle.yaml"),
+        ("absent.yaml", None, "is not there"),
+        ("treadle.yaml", "seed: 1\n", ""),
+    ],
+)
+def test_use_writes_only_over_a_treadle_yaml_where_the_resource_manager_names_the_file(
+    tmp_path: Path,
+    named: list[Path],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str | None,
+    said: str,
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_text(content)
+    named.append(file)
+    code = run(["policy", "use", "hdrf", "--no-refresh"])
+    assert code == (2 if said else 0)
+    if said:
+        error = capsys.readouterr().err
+        assert said in error
+        assert "--config" in error
+        assert (file.read_text() if file.exists() else None) == content
+        assert [path.name for path in tmp_path.iterdir()] == ([name] if content is not None else [])
+
+
+@pytest.mark.parametrize("command", ["use hdrf", "rollback"])
+def test_use_writes_nowhere_where_others_may_write_too(
+    conf: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    target = conf / "treadle.yaml"
+    target.write_text("seed: 1\n")
+    assert run(["policy", "use", "fifo", "--config", str(target), "--no-refresh"]) == 0
+    now = target.read_text()
+    conf.chmod(0o777)
+    assert run(["policy", *command.split(), "--config", str(target), "--no-refresh"]) == 2
+    assert f"{conf} may be written by everybody" in capsys.readouterr().err
+    assert target.read_text() == now
