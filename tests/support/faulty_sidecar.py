@@ -119,8 +119,8 @@ def main() -> None:
     fault_file = Path(sys.argv[1])
     original = server.LoopbackServer.decide
 
-    def decide(self: server.LoopbackServer, frame: bytes) -> bytes:
-        return faulty(lambda wanted: original(self, wanted), fault_file)(frame)
+    def decide(self: server.LoopbackServer, frame: bytes, reply_max_bytes: int) -> bytes:
+        return faulty(lambda wanted: original(self, wanted, reply_max_bytes), fault_file)(frame)
 
     patched: Any = server.LoopbackServer
     patched.decide = decide

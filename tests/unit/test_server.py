@@ -1,22 +1,34 @@
-"""The server among strangers: it answers whoever knows the token, and nobody else disturbs that."""
+"""The server among strangers: it answers whoever knows the secret, and nobody else disturbs that."""
 
 from __future__ import annotations
 
 import socket
 import time
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import BinaryIO
 
 import pytest
+from tests.support.link import call, shake_hands
 
 from treadle.sidecar import server as module
+from treadle.sidecar.proof import (
+    CODE_BYTES,
+    LIMIT_MAX,
+    NONCE_BYTES,
+    OPENING,
+    PROOF_BYTES,
+    Address,
+    Limits,
+    opening,
+    resource_manager_proof,
+)
 from treadle.sidecar.server import AUTHENTICATED_MAX, STRANGERS_MAX, LoopbackServer
 
-TOKEN = "0123456789abcdef" * 4
-GREETING = f"A\n{TOKEN}\ne\n".encode()
-FRAME_MAX = 1000
+SECRET = bytes(range(32))
+FRAME_MAX = 1 << 16
+SMALL = Limits(FRAME_MAX, 1 << 17)
 
 
 class Failures:
@@ -34,12 +46,12 @@ def failures() -> Failures:
 
 @pytest.fixture
 def server(failures: Failures) -> Iterator[LoopbackServer]:
-    def decide(frame: bytes) -> bytes:
+    def decide(frame: bytes, reply_max_bytes: int) -> bytes:
         if frame == b"fail":
             raise RuntimeError("as asked")
-        return frame[::-1]
+        return str(reply_max_bytes).encode() if frame == b"limit" else frame[::-1]
 
-    started = LoopbackServer(TOKEN, decide, frame_max_bytes=FRAME_MAX, on_failure=failures)
+    started = LoopbackServer(SECRET, decide, on_failure=failures)
     started.start()
     yield started
     started.shutdown()
@@ -62,9 +74,8 @@ class Client:
     def say(self, said: bytes) -> None:
         self.socket.sendall(said)
 
-    def authenticate(self) -> Client:
-        self.say(GREETING)
-        assert self.stream.readline() == b"!yv\n"
+    def authenticate(self, secret: bytes = SECRET, limits: Limits = SMALL, dialled: Address | None = None) -> Client:
+        shake_hands(self.socket, self.stream, secret, limits, dialled)
         return self
 
     def decide(self, frame: bytes) -> bytes:
@@ -81,10 +92,6 @@ class Client:
             return True
 
 
-def call(frame: bytes) -> bytes:
-    return b"c\nt\ndecide\nj" + b64encode(frame) + b"\ne\n"
-
-
 def serves(server: LoopbackServer) -> bool:
     with Client(server) as client:
         return client.authenticate().decide(b"abc") == b"cba"
@@ -97,7 +104,7 @@ def until(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_whoever_knows_the_token_is_answered(server: LoopbackServer) -> None:
+def test_whoever_knows_the_secret_is_answered(server: LoopbackServer) -> None:
     with Client(server) as client:
         client.authenticate()
         for frame in (b"", b"abc", bytes(FRAME_MAX)):
@@ -116,8 +123,8 @@ def test_it_listens_on_loopback_without_delay(server: LoopbackServer) -> None:
     "said",
     [
         b"A\n" + b"0" * 64 + b"\ne\n",
-        b"A\n\ne\n",
-        b"A\n" + TOKEN.encode()[:-1] + b"\ne\n\n",
+        b"A\n" + SECRET.hex().encode() + b"\ne\n",
+        b"TRDX" + bytes(100),
         b"\n\n\n",
         b"c\nt\ndecide\nj\ne\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -132,12 +139,101 @@ def test_a_stranger_gets_nothing(server: LoopbackServer, said: bytes) -> None:
     assert serves(server)
 
 
+def refused(client: Client) -> bool:
+    """Is a connection closed, where the other end has said no more than it says to anyone?"""
+    client.say(call(b"abc"))
+    return client.is_closed()
+
+
+def test_a_caller_with_another_secret_is_refused(server: LoopbackServer) -> None:
+    with Client(server) as client:
+        client.say(opening() + bytes(NONCE_BYTES))
+        client.stream.read(OPENING.size + NONCE_BYTES + CODE_BYTES)
+        client.say(bytes(PROOF_BYTES))
+        assert refused(client)
+    assert serves(server)
+
+
+def test_what_was_said_on_one_connection_opens_no_other(server: LoopbackServer) -> None:
+    said = []
+
+    class Recorded(socket.socket):
+        def sendall(self, content: bytes, flags: int = 0) -> None:  # type: ignore[override]
+            said.append(content)
+            super().sendall(content, flags)
+
+    with Recorded() as connected:
+        connected.connect(("127.0.0.1", server.chosen_port()))
+        with connected.makefile("rb") as stream:
+            shake_hands(connected, stream, SECRET)
+            connected.sendall(call(b"abc"))
+            assert stream.readline().startswith(b"!yj")
+    hello, proof, _ = said
+    with Client(server) as client:
+        client.say(hello)
+        client.stream.read(OPENING.size + NONCE_BYTES + CODE_BYTES)
+        client.say(proof)
+        assert refused(client)
+
+
+def test_a_code_of_one_end_is_none_of_the_other(server: LoopbackServer) -> None:
+    """Whoever sends back what the server said does not pass."""
+    with Client(server) as client:
+        client.say(opening() + bytes(NONCE_BYTES))
+        answer = client.stream.read(OPENING.size + NONCE_BYTES + CODE_BYTES)
+        client.say(answer[-PROOF_BYTES:])
+        assert refused(client)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_a_relay_from_another_address_or_port_is_refused_at_both_ends(server: LoopbackServer, host: str) -> None:
+    """A process on a sidecar's old port passes everything on, unchanged, to the sidecar that runs now."""
+    port = server.chosen_port() if host != "127.0.0.1" else server.chosen_port() - 1
+    dialled = Address(host, port)
+    with Client(server) as client, pytest.raises(AssertionError):
+        client.authenticate(dialled=dialled)
+    with Client(server) as client:
+        hello = opening() + bytes(NONCE_BYTES)
+        client.say(hello)
+        answer = client.stream.read(OPENING.size + NONCE_BYTES)
+        client.stream.read(CODE_BYTES)
+        client.say(resource_manager_proof(SECRET, dialled, hello, answer, SMALL))
+        assert refused(client)
+    assert serves(server)
+
+
+def test_another_version_is_named_to_both_ends(server: LoopbackServer, caplog: pytest.LogCaptureFixture) -> None:
+    with Client(server) as client:
+        client.say(opening(9) + bytes(NONCE_BYTES))
+        assert client.stream.read() == opening()
+    assert until(lambda: "speaks version 9 of the handshake, this one version 1" in caplog.text)
+
+
+def test_the_caller_sets_its_limits(server: LoopbackServer) -> None:
+    with Client(server) as client:
+        client.authenticate(limits=Limits(9 << 20, 123_456))
+        frame = bytes(9 << 20)
+        assert client.decide(frame) == frame
+        assert client.decide(b"limit") == b"123456"
+
+
+@pytest.mark.parametrize("limits", [Limits(0, 1 << 20), Limits(1 << 20, -1), Limits(LIMIT_MAX + 1, 1 << 20)])
+def test_limits_that_cannot_be_are_refused(server: LoopbackServer, limits: Limits) -> None:
+    with Client(server) as client:
+        client.authenticate(limits=limits)
+        assert refused(client)
+    assert serves(server)
+
+
 def test_a_stranger_that_says_nothing_more_is_closed(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AUTHENTICATION_S", 0.05)
-    for said in (b"", b"A\n" + TOKEN.encode()):
+    for said in (b"", opening(), opening() + bytes(NONCE_BYTES - 1)):
         with Client(server) as client:
             client.say(said)
             assert client.is_closed()
+    with Client(server) as client:
+        client.say(opening() + bytes(NONCE_BYTES))
+        assert len(client.stream.read()) == OPENING.size + NONCE_BYTES + CODE_BYTES
     assert serves(server)
 
 
@@ -183,7 +279,7 @@ def test_connections_that_end_are_forgotten(server: LoopbackServer) -> None:
         b"g\np0\ne\n",
         b"m\nd\no0\ne\n",
         b"x" * 100,
-        GREETING,
+        opening() + bytes(NONCE_BYTES),
         call(bytes(FRAME_MAX + 3)),
         b"c\nt\ndecide\nj" + b"A" * 100_000,
     ],

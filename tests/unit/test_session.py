@@ -377,3 +377,9 @@ def test_an_answer_fits_into_the_reply() -> None:
     most = PROPOSAL_HEADER.size + Status.BYTES_MAX + 12 * 5 + 11
     assert len(Caller(reply_max_bytes=most).send(1, SNAPSHOT, limit=100).proposals) == 5
     assert len(Caller(reply_max_bytes=100).send(1, SNAPSHOT, limit=100).proposals) == 0
+
+
+def test_the_caller_sets_how_long_an_answer_may_be() -> None:
+    caller = Caller(reply_max_bytes=100)
+    frame = FrameEncoder().encode(FrameHeader(SNAPSHOT, 5, 1, 1001, 0, 100, 2), [Snapshot(5), Names(("",))])
+    assert len(decode_answer(caller.session.decide(frame, 1 << 20), 100).proposals) == 100

@@ -9,14 +9,17 @@ import tempfile
 from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
+import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treadle.errors import UserError
+from treadle.sidecar.proof import SECRET_BYTES, VERSION
+
+HOST: Final = "127.0.0.1"
+"""The one address that a sidecar listens on."""
 
 GREETING_MAX_BYTES: Final = 4096
-TOKEN_BYTES: Final = 32
-
-ByteCount = Annotated[int, Field(ge=1 << 16, le=1 << 30)]
+CONNECTION_FILE_MAX_BYTES: Final = 1 << 16
 
 
 class Greeting(BaseModel):
@@ -24,9 +27,7 @@ class Greeting(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
-    token: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    reply_max_bytes: ByteCount = 8 << 20
-    frame_max_bytes: ByteCount = 8 << 20
+    secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class HandshakeError(UserError):
@@ -37,13 +38,20 @@ def read_greeting(stdin: IO[bytes]) -> Greeting:
     """Wait for the ResourceManager's line.
 
     Raises:
-        HandshakeError: it is not what the shim writes. The token is not repeated.
+        HandshakeError: it is not what the shim writes. The secret is not repeated.
     """
     line = stdin.readline(GREETING_MAX_BYTES)
     if not line.endswith(b"\n"):
         raise HandshakeError("--managed is for the ResourceManager: it writes a line of JSON to the standard input")
     try:
-        return Greeting.model_validate(json.loads(line))
+        said = json.loads(line)
+        version = said.get("handshake", 0) if isinstance(said, dict) else VERSION
+        if version != VERSION:
+            raise HandshakeError(
+                f"the ResourceManager speaks version {version} of the handshake, this sidecar version {VERSION}: "
+                "give both the same release of Treadle"
+            )
+        return Greeting.model_validate(said)
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
         raise HandshakeError(
@@ -59,9 +67,9 @@ def say(out: IO[str], **fields: Any) -> None:
     out.flush()
 
 
-def new_token() -> str:
+def new_secret() -> str:
     """Return 256 random bits in hexadecimal."""
-    return secrets.token_hex(TOKEN_BYTES)
+    return secrets.token_hex(SECRET_BYTES)
 
 
 class ConnectionFile:
@@ -71,13 +79,31 @@ class ConnectionFile:
         self._path = path
         self._content = b""
 
-    def write(self, port: int, token: str) -> None:
+    def remove_stale(self) -> None:
+        """Remove the file of a sidecar that was killed, so that nobody dials its port, which anyone may have now.
+
+        That of one that still runs is left to it: it goes on until its ResourceManager reads the next file.
+        """
+        try:
+            with self._path.open("rb") as stream:
+                said = json.loads(stream.read(CONNECTION_FILE_MAX_BYTES))
+            writer = said.get("pid") if isinstance(said, dict) else None
+            if isinstance(writer, int) and (writer == os.getpid() or not psutil.pid_exists(writer)):
+                self._path.unlink()
+        except (OSError, ValueError, OverflowError):
+            return
+
+    def write(self, port: int, secret: str) -> None:
         """Write the file.
+
+        Args:
+            port: on which the sidecar listens already; otherwise another process could take it
+            secret: what both ends must know
 
         Raises:
             HandshakeError: it cannot be written.
         """
-        content = {"host": "127.0.0.1", "port": port, "token": token, "pid": os.getpid()}
+        content = {"host": HOST, "port": port, "secret": secret, "handshake": VERSION, "pid": os.getpid()}
         self._content = json.dumps(content).encode() + b"\n"
         try:
             # Made with mode 0600 from the start, then moved into place.

@@ -1,6 +1,6 @@
 """The sidecar process: start, ready, serve, end.
 
-Managed: a child of the ResourceManager, told its token through standard input, whose end means that the
+Managed: a child of the ResourceManager, told its secret through standard input, whose end means that the
 ResourceManager is gone. External: started by somebody else, found through a file. Standard output is for the
 ResourceManager alone; whatever any library prints goes to standard error, where the log is.
 """
@@ -19,8 +19,9 @@ from typing import IO, Final
 
 from treadle import __version__
 from treadle.config.errors import ConfigError
-from treadle.sidecar.handshake import ConnectionFile, Greeting, HandshakeError, new_token, read_greeting, say
+from treadle.sidecar.handshake import ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
 from treadle.sidecar.kernel_cache import KernelCache
+from treadle.sidecar.proof import LIMIT_MIN
 
 _log = logging.getLogger(__name__)
 
@@ -66,13 +67,14 @@ def run_external(connection_file: Path, config: Path | None) -> int:
         ConfigError: the settings are wrong.
     """
     _log_to_stderr()
-    token = new_token()
+    secret = new_secret()
     file, cache = ConnectionFile(connection_file), KernelCache()
+    file.remove_stale()
     try:
-        server = _start(Greeting(token=token), config, lambda text: _log.info("%s", text))
+        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: server.end(0))
-        file.write(server.port(), token)
+        file.write(server.port(), secret)
         _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
         return server.wait()
     finally:
@@ -129,13 +131,10 @@ def _start(greeting: Greeting, config: Path | None, progress: Progress) -> Servi
     policies = LivePolicies(config)
     settings = policies.start()
     warm_up(without_file_parts(settings), progress)
-    session = policies.session(settings, greeting.reply_max_bytes, time.perf_counter_ns)
+    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
     serving: list[Serving] = []
     server = LoopbackServer(
-        greeting.token,
-        session.decide,
-        frame_max_bytes=greeting.frame_max_bytes,
-        on_failure=lambda: serving[0].end(EXIT_FAILED),
+        bytes.fromhex(greeting.secret), session.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
     )
     server.start()
     serving.append(Serving(server.chosen_port()))

@@ -1,15 +1,16 @@
 """The Py4J server that the ResourceManager calls, and nobody else can.
 
 Py4J's `CallbackServer` accepts and answers calls from Java. It has no limits, so each step of a connection is
-overridden: a connection must prove within a deadline, by one short message, that it knows the token; after that it
-may call one method of one object with an argument of bounded size. Anything else closes the connection, unanswered.
+overridden: each end of a connection must prove within a deadline, by short messages, that it knows the secret
+(`treadle.sidecar.proof`); after that the other end may call one method of one object with an argument of bounded size.
+Anything else closes the connection, unanswered.
 """
 
 from __future__ import annotations
 
 import binascii
-import hmac
 import logging
+import secrets
 import socket
 import time
 from collections.abc import Callable
@@ -20,24 +21,39 @@ from typing import Final
 from py4j import protocol
 from py4j.java_gateway import CallbackConnection, CallbackServer, CallbackServerParameters, PythonProxyPool
 
+from treadle.sidecar.handshake import HOST
+from treadle.sidecar.proof import (
+    NONCE_BYTES,
+    OPENING,
+    PROOF_BYTES,
+    Address,
+    Limits,
+    ProofError,
+    VersionError,
+    check_opening,
+    check_proof,
+    opening,
+    sidecar_code,
+)
+
 _log = logging.getLogger(__name__)
 
-Decide = Callable[[bytes], bytes]
+Decide = Callable[[bytes, int], bytes]
+"""Answers a frame; the answer is not longer than so many bytes."""
 
 AUTHENTICATED_MAX: Final = 4
-"""Connections that know the token; one more ends the oldest, which a reconnecting ResourceManager has given up."""
+"""Connections that know the secret; one more ends the oldest, which a reconnecting ResourceManager has given up."""
 
 STRANGERS_MAX: Final = 16
-"""Connections that have not shown the token yet; one more ends the oldest, so that strangers cannot keep others out."""
+"""Connections that have not proved it yet; one more ends the oldest, so that strangers cannot keep others out."""
 
 AUTHENTICATION_S: Final = 2.0
-"""A connection that has not shown the token by then is closed."""
+"""A connection that has not proved by then that it knows the secret is closed."""
 
 _BUFFER_BYTES: Final = 1 << 18
 _CALL: Final = (b"c\n", protocol.ENTRY_POINT_OBJECT_ID.encode() + b"\n", b"decide\n")
 _BYTES: Final = protocol.BYTES_TYPE.encode()
 _END: Final = b"e\n"
-_AUTHENTICATED: Final = protocol.OUTPUT_VOID_COMMAND.encode()
 _ANSWER: Final = (protocol.RETURN_MESSAGE + protocol.SUCCESS + protocol.BYTES_TYPE).encode()
 
 
@@ -48,22 +64,18 @@ class RefusedError(Exception):
 class LoopbackServer(CallbackServer):
     """Listens on a loopback port of the system's choice and hands frames to `decide`, one at a time."""
 
-    def __init__(self, token: str, decide: Decide, *, frame_max_bytes: int, on_failure: Callable[[], None]) -> None:
+    def __init__(self, secret: bytes, decide: Decide, *, on_failure: Callable[[], None]) -> None:
         """Prepare; `start` opens the port.
 
         Args:
-            token: what a caller must show
+            secret: what both ends must know
             decide: frame to answer; called under a lock
-            frame_max_bytes: a longer frame closes its connection
             on_failure: called on a thread of the server's when `decide` raised, which it should never do, or when no
                 more connections can be taken
         """
-        parameters = CallbackServerParameters(
-            address="127.0.0.1", port=0, daemonize=True, daemonize_connections=True, auth_token=token
-        )
+        parameters = CallbackServerParameters(address=HOST, port=0, daemonize=True, daemonize_connections=True)
         super().__init__(PythonProxyPool(), None, callback_server_parameters=parameters)
-        self.authentication = protocol.AUTH_COMMAND_NAME.encode() + b"\n" + token.encode() + b"\n" + _END
-        self.line_max_bytes = len(_BYTES) + 4 * ((frame_max_bytes + 2) // 3) + 1
+        self.secret = secret
         self._decide = decide
         self._on_failure = on_failure
         self._decide_lock = Lock()
@@ -88,18 +100,18 @@ class LoopbackServer(CallbackServer):
         """Return the port that the system chose."""
         return int(self.get_listening_port())
 
-    def decide(self, frame: bytes) -> bytes:
+    def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
         """Answer one frame."""
         with self._decide_lock:
             try:
-                return self._decide(frame)
+                return self._decide(frame, reply_max_bytes)
             except BaseException:
                 _log.exception("no answer")
                 self._on_failure()
                 raise
 
     def authenticated(self, connection: LoopbackConnection) -> None:
-        """Move a connection from the strangers to those that know the token."""
+        """Move a connection from the strangers to those that know the secret."""
         with self._lists_lock:
             if connection in self._strangers:
                 self._strangers.remove(connection)
@@ -139,17 +151,18 @@ class LoopbackConnection(CallbackConnection):
         self._stream = stream
 
     def run(self) -> None:
-        """Let the other end show the token, then answer its calls until it goes or errs."""
+        """Prove the secret and have it proved, then answer the other end's calls until it goes or errs."""
         try:
             # A reply of 8 KiB or more takes 44 ms without it.
             self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._authenticate()
+            limits = self._shake_hands()
             self._server.authenticated(self)
             self._connected.settimeout(None)
-            while (frame := self._next_frame()) is not None:
-                answer = self._server.decide(frame)
+            line_max_bytes = len(_BYTES) + 4 * ((limits.frame_max_bytes + 2) // 3) + 1
+            while (frame := self._next_frame(line_max_bytes)) is not None:
+                answer = self._server.decide(frame, limits.reply_max_bytes)
                 self._connected.sendall(_ANSWER + binascii.b2a_base64(answer))
-        except RefusedError as refused:
+        except (RefusedError, ProofError) as refused:
             _log.warning("connection closed: %s", refused)
         except Exception as error:  # a connection's end is no concern of others
             _log.info("connection closed: %s", error)
@@ -164,28 +177,41 @@ class LoopbackConnection(CallbackConnection):
         except OSError:
             _log.debug("the connection was closed already")
 
-    def _authenticate(self) -> None:
-        expected = self._server.authentication
-        deadline = time.monotonic() + AUTHENTICATION_S
-        said = b""
-        # A caller says no more than this before it has an answer, so nothing is read ahead.
-        while len(said) < len(expected) and said.count(b"\n") < expected.count(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise RefusedError("no token in time")
-            self._connected.settimeout(left)
-            try:
-                part = self._connected.recv(len(expected) - len(said))
-            except TimeoutError as error:
-                raise RefusedError("no token in time") from error
-            if not part:
-                raise RefusedError("gone without a token")
-            said += part
-        if not hmac.compare_digest(said, expected):
-            raise RefusedError("not the token")
-        self._connected.sendall(_AUTHENTICATED)
+    def _shake_hands(self) -> Limits:
+        """Prove the secret to the other end and have it proved; return what the other end allows."""
+        deadline_s = time.monotonic() + AUTHENTICATION_S
+        dialled = Address(*self._connected.getsockname()[:2])
+        begin = self._receive(OPENING.size, deadline_s)
+        try:
+            check_opening(begin)
+        except VersionError:
+            # Tells the other end which version is spoken here, and nothing else.
+            self._connected.sendall(opening())
+            raise
+        hello = begin + self._receive(NONCE_BYTES, deadline_s)
+        answer = opening() + secrets.token_bytes(NONCE_BYTES)
+        self._connected.sendall(answer + sidecar_code(self._server.secret, dialled, hello, answer))
+        proof = self._receive(PROOF_BYTES, deadline_s)
+        return check_proof(self._server.secret, dialled, hello, answer, proof)
 
-    def _next_frame(self) -> bytes | None:
+    def _receive(self, length: int, deadline_s: float) -> bytes:
+        """Return so many bytes; what follows them is left where it is."""
+        said = b""
+        while len(said) < length:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise RefusedError("no handshake in time")
+            self._connected.settimeout(left_s)
+            try:
+                part = self._connected.recv(length - len(said))
+            except TimeoutError as error:
+                raise RefusedError("no handshake in time") from error
+            if not part:
+                raise RefusedError("gone before the handshake was over")
+            said += part
+        return said
+
+    def _next_frame(self, line_max_bytes: int) -> bytes | None:
         """Return the argument of the next call, None if the other end has gone."""
         for position, expected in enumerate(_CALL):
             line = self._stream.readline(len(expected))
@@ -193,9 +219,9 @@ class LoopbackConnection(CallbackConnection):
                 return None
             if line != expected:
                 raise RefusedError("a command other than decide")
-        line = self._stream.readline(self._server.line_max_bytes)
+        line = self._stream.readline(line_max_bytes)
         if not line.endswith(b"\n"):
-            raise RefusedError(f"a frame cut off or longer than {self._server.line_max_bytes} bytes of base64")
+            raise RefusedError(f"a frame cut off or longer than {line_max_bytes} bytes of base64 (frame.max-bytes)")
         if not line.startswith(_BYTES) or self._stream.readline(len(_END)) != _END:
             raise RefusedError("an argument that is not one byte array")
         try:

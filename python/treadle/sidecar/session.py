@@ -155,7 +155,7 @@ class Session:
         Args:
             make_engine: called again after a failure
             read_settings: called whenever the frames' configuration number changes, and now without ``settings``
-            reply_max_bytes: no answer is longer
+            reply_max_bytes: no answer is longer, unless the call sets a bound of its own
             clock_ns: for the time spent deciding, which is told and never decided upon
             settings: those to start with
             keeper: who is told what becomes of policies
@@ -200,13 +200,19 @@ class Session:
         """Return what the engine was told beside the frames, the latest `TOLD_KEPT` times, oldest first."""
         return list(self._told)
 
-    def decide(self, frame: bytes) -> bytes:
+    def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
         """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
+
+        Args:
+            frame: as in docs/wire-format.md
+            reply_max_bytes: no answer to the caller is longer, from this one on
 
         Raises:
             EngineFailedError: this session has no future.
         """
         began_ns = self._clock_ns()
+        if reply_max_bytes is not None:
+            self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None
         proposals = Proposals.none()
         try:

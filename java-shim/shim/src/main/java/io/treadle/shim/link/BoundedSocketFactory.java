@@ -6,19 +6,30 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import javax.net.SocketFactory;
 
-/** Makes the sockets of one engine: {@link BoundedSocket}s that share its limits. */
+/**
+ * Makes the sockets of one engine: {@link BoundedSocket}s that share its limits, each handed out only after both ends
+ * have proved that they know the secret.
+ */
 final class BoundedSocketFactory extends SocketFactory {
   private final CallLimits limits;
+  private final Handshake handshake;
   private BoundedSocket last;
 
-  BoundedSocketFactory(CallLimits limits) {
+  BoundedSocketFactory(CallLimits limits, Handshake handshake) {
     this.limits = limits;
+    this.handshake = handshake;
   }
 
   @Override
   public Socket createSocket(InetAddress address, int port) throws IOException {
     closeLast();
     last = new BoundedSocket(new InetSocketAddress(address, port), limits);
+    try {
+      handshake.perform(last.getInputStream(), last.getOutputStream());
+    } catch (IOException | RuntimeException e) {
+      closeLast();
+      throw e;
+    }
     return last;
   }
 

@@ -22,6 +22,9 @@ public final class Py4jEngine implements Engine {
   /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */
   private static final Logger SILENCED = Logger.getLogger(CallbackClient.class.getPackage().getName());
 
+  /** Version of the handshake that opens each connection; the sidecar must have the same. */
+  public static final int HANDSHAKE = Handshake.VERSION;
+
   private static final String CALL = "c\nt\ndecide\nj";
   private static final String END = "\ne\n";
   private static final String SUCCESS_BYTES = "yj";
@@ -40,12 +43,13 @@ public final class Py4jEngine implements Engine {
    *
    * @param endpoint where the sidecar listens
    * @param timeoutMs how long a call may take, connecting included, milliseconds
+   * @param frameMaxBytes the longest frame that is sent
    * @param replyMaxBytes the longest proposal frame that is taken
    */
-  public Py4jEngine(Endpoint endpoint, int timeoutMs, int replyMaxBytes) {
-    long line = 4L * (replyMaxBytes / 3 + 1) + 16;
+  public Py4jEngine(Endpoint endpoint, int timeoutMs, int frameMaxBytes, int replyMaxBytes) {
+    long line = 4L * (replyMaxBytes / 3 + 1) + 16 + Handshake.ANSWER_BYTES;
     this.limits = new CallLimits(timeoutMs, line);
-    this.sockets = new BoundedSocketFactory(limits);
+    this.sockets = new BoundedSocketFactory(limits, new Handshake(endpoint, frameMaxBytes, replyMaxBytes));
     this.client = new Client(endpoint, sockets, timeoutMs);
   }
 
@@ -115,7 +119,8 @@ public final class Py4jEngine implements Engine {
     private static final long NO_CLEANER = 0;
 
     Client(Endpoint endpoint, SocketFactory factory, int timeoutMs) {
-      super(endpoint.port(), endpoint.address(), endpoint.token(), NO_CLEANER, TimeUnit.SECONDS, factory, false,
+      // No token of Py4J's, which would be sent as it is: the sockets have proved themselves.
+      super(endpoint.port(), endpoint.address(), null, NO_CLEANER, TimeUnit.SECONDS, factory, false,
           timeoutMs);
     }
 
@@ -126,17 +131,17 @@ public final class Py4jEngine implements Engine {
     }
   }
 
-  /** Where a sidecar listens, and the token that it wants. */
+  /** Where a sidecar listens, and the secret that it shares with the RM. */
   public static final class Endpoint {
     private final InetAddress address;
     private final int port;
-    private final String token;
+    private final byte[] secret;
 
-    /** An endpoint; the port in 1 to 65535. */
-    public Endpoint(InetAddress address, int port, String token) {
+    /** An endpoint; the port in 1 to 65535, the secret not copied. */
+    public Endpoint(InetAddress address, int port, byte[] secret) {
       this.address = address;
       this.port = port;
-      this.token = token;
+      this.secret = secret;
     }
 
     /** The address. */
@@ -149,11 +154,11 @@ public final class Py4jEngine implements Engine {
       return port;
     }
 
-    String token() {
-      return token;
+    byte[] secret() {
+      return secret;
     }
 
-    /** Without the token. */
+    /** Without the secret. */
     @Override
     public String toString() {
       return address.getHostAddress() + ":" + port;

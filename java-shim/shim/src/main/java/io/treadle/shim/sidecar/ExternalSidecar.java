@@ -21,7 +21,7 @@ import java.util.EnumSet;
 import java.util.Set;
 
 /**
- * A sidecar that somebody else runs. It writes a connection file, which holds its token and so must be readable by the
+ * A sidecar that somebody else runs. It writes a connection file, which holds its secret and so must be readable by the
  * RM's user only; the file is read again for each connection, since another sidecar writes another.
  */
 public final class ExternalSidecar implements EngineSource {
@@ -31,27 +31,49 @@ public final class ExternalSidecar implements EngineSource {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final Path file;
+  private final int frameMaxBytes;
   private final int replyMaxBytes;
 
   /** A sidecar whose connection file is in the settings. */
   public ExternalSidecar(ShimConfig config) {
     this.file = Paths.get(config.sidecar().connectionFile());
+    this.frameMaxBytes = config.frameMaxBytes();
     this.replyMaxBytes = config.replyMaxBytes();
   }
 
   @Override
   public Engine connect(int timeoutMs) throws IOException {
-    return new Py4jEngine(endpoint(), timeoutMs, replyMaxBytes);
+    return new Py4jEngine(endpoint(), timeoutMs, frameMaxBytes, replyMaxBytes);
   }
 
   /** Where the sidecar listens, as the file says now. */
   Py4jEngine.Endpoint endpoint() throws IOException {
     try {
-      check(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS), currentUser());
+      UserPrincipal user = currentUser();
+      checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class), user);
+      check(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS), user);
       return parse(read());
     } catch (NoSuchFileException e) {
       throw new IOException("no sidecar has written the connection file " + file + " (" + ShimConfig.CONNECTION_FILE
           + "); start 'treadle sidecar --external --connection-file " + file + "'");
+    }
+  }
+
+  private Path folder() {
+    return file.toAbsolutePath().getParent();
+  }
+
+  /** Whoever may write to the folder could put a file with a secret of their own in the place of this one. */
+  private void checkFolder(PosixFileAttributes attributes, UserPrincipal user) throws IOException {
+    String owner = attributes.owner().getName();
+    if (!attributes.owner().equals(user) && !"root".equals(owner)) {
+      throw new IOException("the folder of the connection file " + file + " belongs to " + owner + ", not to "
+          + user.getName() + ", who runs the ResourceManager, or root: name a file in a folder of that user's");
+    }
+    if (attributes.permissions().contains(PosixFilePermission.OTHERS_WRITE)
+        || attributes.permissions().contains(PosixFilePermission.GROUP_WRITE)) {
+      throw new IOException("the folder of the connection file " + file + " may be written to by others: its mode must"
+          + " be 0755 or less");
     }
   }
 
@@ -106,15 +128,20 @@ public final class ExternalSidecar implements EngineSource {
       throw new IOException("the connection file " + file + " is no JSON");
     }
     int port = root.path("port").asInt(0);
-    String token = root.path("token").asText("");
+    int handshake = root.path("handshake").asInt(0);
+    if (handshake != Py4jEngine.HANDSHAKE) {
+      throw new IOException("the connection file " + file + " is of version " + handshake + " of the handshake, the shim"
+          + " speaks version " + Py4jEngine.HANDSHAKE + ": give the sidecar and the ResourceManager the same release");
+    }
+    byte[] secret = SidecarSecret.parse(root.path("secret").asText(""));
     InetAddress address = InetAddress.getByName(root.path("host").asText("127.0.0.1"));
-    if (port < 1 || port > 65535 || token.isEmpty()) {
-      throw new IOException("the connection file " + file + " lacks 'port' or 'token'");
+    if (port < 1 || port > 65535 || secret == null) {
+      throw new IOException("the connection file " + file + " lacks 'port' or 'secret'");
     }
     if (!address.isLoopbackAddress()) {
       throw new IOException("the connection file " + file + " names the host " + address.getHostAddress()
-          + ", but tokens are sent over loopback only");
+          + ", but a sidecar listens on loopback only");
     }
-    return new Py4jEngine.Endpoint(address, port, token);
+    return new Py4jEngine.Endpoint(address, port, secret);
   }
 }

@@ -9,7 +9,6 @@ import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.Py4jEngine;
 import java.io.IOException;
 import java.net.InetAddress;
-import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -25,17 +24,17 @@ public final class ManagedSidecar implements EngineSource {
   /** A sidecar that fails so often in a row, each time after another connection, hangs: it is replaced. */
   static final int FAILURES = 3;
   private static final Logger LOG = LoggerFactory.getLogger(ManagedSidecar.class);
-  private static final int TOKEN_BYTES = 32;
+  /** What sidecars listen on; the JVM's own idea of loopback may be IPv6. */
+  private static final byte[] HOST = {127, 0, 0, 1};
 
   private final SidecarSettings settings;
   private final int frameMaxBytes;
   private final int replyMaxBytes;
   private final Runnable onStart;
   private final Restarts restarts = new Restarts();
-  private final SecureRandom random = new SecureRandom();
 
   private SidecarProcess process;
-  private String token;
+  private byte[] secret;
   private long startedMs;
   private boolean announced;
   private int failures;
@@ -75,8 +74,8 @@ public final class ManagedSidecar implements EngineSource {
       announced = true;
       LOG.info("Treadle's sidecar {} is ready on port {}", outcome.text(), outcome.port());
     }
-    return new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getLoopbackAddress(), outcome.port(), token), timeoutMs,
-        replyMaxBytes);
+    return new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getByAddress(HOST), outcome.port(), secret), timeoutMs,
+        frameMaxBytes, replyMaxBytes);
   }
 
   private void start() throws IOException {
@@ -88,7 +87,7 @@ public final class ManagedSidecar implements EngineSource {
       command.add("--config");
       command.add(settings.configFile());
     }
-    token = newToken();
+    secret = SidecarSecret.random();
     startedMs = nowMs();
     restarts.started(startedMs);
     announced = false;
@@ -103,22 +102,11 @@ public final class ManagedSidecar implements EngineSource {
     LOG.info("Started Treadle's sidecar: {}; its log is {}", command, settings.logFile());
   }
 
-  private String newToken() {
-    byte[] bytes = new byte[TOKEN_BYTES];
-    random.nextBytes(bytes);
-    StringBuilder text = new StringBuilder(2 * TOKEN_BYTES);
-    for (byte b : bytes) {
-      text.append(Character.forDigit(b >> 4 & 0xf, 16)).append(Character.forDigit(b & 0xf, 16));
-    }
-    return text.toString();
-  }
-
   private String greeting() throws IOException {
     ObjectMapper json = new ObjectMapper();
     ObjectNode greeting = json.createObjectNode();
-    greeting.put("token", token);
-    greeting.put("reply_max_bytes", replyMaxBytes);
-    greeting.put("frame_max_bytes", frameMaxBytes);
+    greeting.put("handshake", Py4jEngine.HANDSHAKE);
+    greeting.put("secret", SidecarSecret.text(secret));
     return json.writeValueAsString(greeting);
   }
 

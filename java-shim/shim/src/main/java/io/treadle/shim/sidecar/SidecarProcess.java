@@ -12,7 +12,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One run of a managed sidecar: a child process that gets its token as the first line of its standard input, tells on
+ * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, tells on
  * its standard output when it is ready, and whose standard error goes to a log. Its standard input stays open for as
  * long as the RM lives: when it ends the sidecar ends, even after a SIGKILL of the RM.
  */

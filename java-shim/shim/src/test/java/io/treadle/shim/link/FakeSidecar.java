@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import java.io.BufferedReader;
+import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
@@ -8,13 +9,19 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 
-/** Something on loopback that speaks as much of Py4J as a test wants, and misbehaves as the test says. */
+/**
+ * Something on loopback that knows the secret and speaks as much of Py4J as a test wants, and misbehaves as the test
+ * says.
+ */
 final class FakeSidecar implements AutoCloseable {
-  static final String TOKEN = "0123456789abcdef";
+  static final byte[] SECRET = new byte[32];
+  static final int FRAME_BYTES = 64 << 20;
 
   /** What is done with one frame. */
   interface Behaviour {
@@ -24,6 +31,8 @@ final class FakeSidecar implements AutoCloseable {
   private final ServerSocket server = new ServerSocket(0, 10, InetAddress.getLoopbackAddress());
   private final List<Socket> sockets = new CopyOnWriteArrayList<>();
   private final Behaviour behaviour;
+  /** How many callers have proved themselves. */
+  final AtomicInteger handshakes = new AtomicInteger();
   private final Thread thread;
 
   FakeSidecar(Behaviour behaviour) throws IOException {
@@ -42,8 +51,19 @@ final class FakeSidecar implements AutoCloseable {
     out.flush();
   }
 
-  Py4jEngine.Endpoint endpoint(String token) {
-    return new Py4jEngine.Endpoint(server.getInetAddress(), server.getLocalPort(), token);
+  /** An engine that knows the secret. */
+  Py4jEngine engine(int timeoutMs) {
+    return engine(server.getInetAddress(), server.getLocalPort(), timeoutMs);
+  }
+
+  /** An engine that knows the secret, of whoever listens there. */
+  static Py4jEngine engine(InetAddress address, int port, int timeoutMs) {
+    return new Py4jEngine(new Py4jEngine.Endpoint(address, port, SECRET), timeoutMs, FRAME_BYTES,
+        Py4jEngineTest.REPLY_BYTES);
+  }
+
+  int port() {
+    return server.getLocalPort();
   }
 
   private void serve() {
@@ -58,15 +78,23 @@ final class FakeSidecar implements AutoCloseable {
   }
 
   private void converse(Socket socket) throws Exception {
-    BufferedReader in = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
     OutputStream out = socket.getOutputStream();
-    expect(in, "A");
-    if (!TOKEN.equals(in.readLine())) {
-      write(out, "!xsNo\n");
-      return;
+    DataInputStream bytes = new DataInputStream(socket.getInputStream());
+    byte[] hello = new byte[8 + Handshake.NONCE_BYTES];
+    bytes.readFully(hello);
+    byte[] answer = Handshake.hello(new byte[Handshake.NONCE_BYTES]);
+    Handshake own = new Handshake(
+        new Py4jEngine.Endpoint(server.getInetAddress(), server.getLocalPort(), SECRET), FRAME_BYTES, Py4jEngineTest.REPLY_BYTES);
+    out.write(answer);
+    out.write(own.sidecarCode(hello, answer));
+    byte[] expected = own.proof(hello, answer);
+    byte[] proof = new byte[expected.length];
+    bytes.readFully(proof);
+    if (!Arrays.equals(proof, expected)) {
+      throw new IOException("not the secret");
     }
-    expect(in, "e");
-    write(out, "!yv\n");
+    handshakes.incrementAndGet();
+    BufferedReader in = new BufferedReader(new InputStreamReader(bytes, StandardCharsets.UTF_8));
     while (true) {
       expect(in, "c");
       expect(in, "t");

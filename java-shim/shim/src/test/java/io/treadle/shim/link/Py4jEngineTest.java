@@ -22,11 +22,11 @@ import org.junit.jupiter.api.Timeout;
 class Py4jEngineTest {
   private static final int PATIENT_MS = 20_000;
   private static final int IMPATIENT_MS = 200;
-  private static final int REPLY_BYTES = 1 << 20;
+  static final int REPLY_BYTES = 1 << 20;
 
   private static String failure(FakeSidecar.Behaviour behaviour, int timeoutMs, byte[] frame) throws IOException {
     try (FakeSidecar sidecar = new FakeSidecar(behaviour);
-        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), timeoutMs, REPLY_BYTES)) {
+        Py4jEngine engine = sidecar.engine(timeoutMs)) {
       IOException thrown = assertThrows(IOException.class, () -> engine.decide(frame));
       assertTrue(thrown.getMessage().length() < 1000, "the frame must not be in the message");
       return thrown.getMessage();
@@ -38,7 +38,7 @@ class Py4jEngineTest {
     byte[] frame = new byte[1 << 20];
     new Random(1).nextBytes(frame);
     try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> FakeSidecar.reply(out, asked));
-        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), PATIENT_MS, REPLY_BYTES)) {
+        Py4jEngine engine = sidecar.engine(PATIENT_MS)) {
       for (int length : new int[] {0, 1, 2, 3, 1000, frame.length}) {
         byte[] part = Arrays.copyOf(frame, length);
         assertArrayEquals(part, engine.decide(part));
@@ -89,9 +89,7 @@ class Py4jEngineTest {
   void aSidecarThatDoesNotReadIsATimeOut() throws IOException {
     // nobody accepts: the kernel takes the connection, and as much of the frame as fits its buffers
     try (ServerSocket deaf = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
-        Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(deaf.getInetAddress(), deaf.getLocalPort(), "x"),
-            IMPATIENT_MS,
-            REPLY_BYTES)) {
+        Py4jEngine engine = FakeSidecar.engine(deaf.getInetAddress(), deaf.getLocalPort(), IMPATIENT_MS)) {
       IOException thrown = assertThrows(IOException.class, () -> engine.decide(new byte[1]));
       assertTrue(thrown.getMessage().contains("no answer within"), thrown.getMessage());
     }
@@ -101,7 +99,7 @@ class Py4jEngineTest {
     try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> {
       FakeSidecar.reply(out, asked);
       over.await();
-    }); Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), 1000, REPLY_BYTES)) {
+    }); Py4jEngine engine = sidecar.engine(1000)) {
       assertArrayEquals(new byte[3], engine.decide(new byte[3]));
       first.set(assertThrows(IOException.class, () -> engine.decide(frame)).getMessage());
     } finally {
@@ -128,23 +126,12 @@ class Py4jEngineTest {
   }
 
   @Test
-  void theWrongTokenIsAFailure() throws IOException {
-    try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> FakeSidecar.reply(out, asked));
-        Py4jEngine engine = new Py4jEngine(sidecar.endpoint("fedcba9876543210"), PATIENT_MS, REPLY_BYTES)) {
-      IOException thrown = assertThrows(IOException.class, () -> engine.decide(new byte[10]));
-      assertTrue(thrown.getMessage().contains("Authentication"), thrown.getMessage());
-    }
-  }
-
-  @Test
   void nobodyThereIsAFailure() throws IOException {
     int port;
     try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       port = closed.getLocalPort();
     }
-    try (Py4jEngine engine = new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getLoopbackAddress(), port, "x"),
-        PATIENT_MS,
-        REPLY_BYTES)) {
+    try (Py4jEngine engine = FakeSidecar.engine(InetAddress.getLoopbackAddress(), port, PATIENT_MS)) {
       assertThrows(IOException.class, () -> engine.decide(new byte[10]));
     }
   }
@@ -171,7 +158,7 @@ class Py4jEngineTest {
     CountDownLatch asked = new CountDownLatch(1);
     AtomicReference<Throwable> thrown = new AtomicReference<>();
     try (FakeSidecar sidecar = new FakeSidecar((frame, out) -> asked.countDown());
-        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), PATIENT_MS, REPLY_BYTES)) {
+        Py4jEngine engine = sidecar.engine(PATIENT_MS)) {
       Thread thread = new Thread(() -> {
         try {
           engine.decide(new byte[10]);
@@ -190,7 +177,7 @@ class Py4jEngineTest {
   @Test
   void py4jDoesNotLogFrames() throws IOException {
     try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> FakeSidecar.reply(out, asked));
-        Py4jEngine engine = new Py4jEngine(sidecar.endpoint(FakeSidecar.TOKEN), PATIENT_MS, REPLY_BYTES)) {
+        Py4jEngine engine = sidecar.engine(PATIENT_MS)) {
       engine.decide(new byte[1]);
       assertTrue(!Logger.getLogger("py4j.CallbackConnection").isLoggable(Level.INFO));
       assertTrue(!Logger.getLogger("py4j.CallbackClient").isLoggable(Level.SEVERE));

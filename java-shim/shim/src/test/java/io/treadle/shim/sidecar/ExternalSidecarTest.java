@@ -1,22 +1,27 @@
 package io.treadle.shim.sidecar;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.Engine;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Base64;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class ExternalSidecarTest {
-  private static final String GOOD = "{\"host\": \"127.0.0.1\", \"port\": 4711, \"token\": \"abc\", \"pid\": 1}";
+  private static final String GOOD = "{\"host\": \"127.0.0.1\", \"port\": 4711, \"handshake\": 1, \"secret\":"
+      + " \"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\", \"pid\": 1}";
 
   @TempDir
   Path folder;
@@ -66,6 +71,17 @@ class ExternalSidecarTest {
   }
 
   @Test
+  void refusesAFolderThatOthersMayWriteTo() throws IOException {
+    write(GOOD, "rw-------");
+    for (String mode : new String[] {"rwxrwx---", "rwx----w-", "rwxrwxrwx"}) {
+      Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString(mode));
+      refused("may be written to by others");
+    }
+    Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwxr-xr-x"));
+    assertEquals("127.0.0.1:4711", sidecar.endpoint().toString());
+  }
+
+  @Test
   void refusesALink() throws IOException {
     Path target = folder.resolve("target");
     Files.write(target, GOOD.getBytes());
@@ -74,11 +90,33 @@ class ExternalSidecarTest {
     refused("no regular file");
   }
 
+  /** A file that a killed sidecar has left names a port that any local user may have taken since. */
+  @Test
+  void whoeverHasTakenThePortOfAKilledSidecarGetsNeitherSecretNorFrame() throws Exception {
+    byte[] frame = "jobs, users and keys of all tenants".getBytes(StandardCharsets.UTF_8);
+    try (Squatter squatter = new Squatter()) {
+      write(GOOD.replace("4711", String.valueOf(squatter.port())), "rw-------");
+      try (Engine engine = sidecar.connect(2000)) {
+        assertThrows(IOException.class, () -> engine.decide(frame));
+      }
+      String heard = squatter.heard();
+      assertTrue(heard.length() > 0, "nobody dialled the squatter");
+      assertFalse(heard.contains("0123456789abcdef"), heard);
+      assertFalse(heard.contains(Base64.getEncoder().encodeToString(frame)), heard);
+    }
+  }
+
   @Test
   void refusesWhatIsNoConnectionFile() throws IOException {
     write("{", "rw-------");
     refused("no JSON");
     write("{}", "rw-------");
+    refused("is of version 0 of the handshake, the shim speaks version 1");
+    write("{\"port\": 4711, \"token\": \"abc\"}", "rw-------");
+    refused("is of version 0 of the handshake, the shim speaks version 1");
+    write("{\"handshake\": 1, \"port\": 4711, \"secret\": \"abc\"}", "rw-------");
+    refused("lacks");
+    write(GOOD.replace("abcdef\"", "abcdeg\""), "rw-------");
     refused("lacks");
     write(GOOD.replace("4711", "0"), "rw-------");
     refused("lacks");

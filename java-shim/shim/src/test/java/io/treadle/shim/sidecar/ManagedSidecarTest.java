@@ -94,7 +94,7 @@ class ManagedSidecarTest {
   }
 
   @Test
-  void itsTokenComesThroughItsStandardInput() throws Exception {
+  void itsSecretComesThroughItsStandardInput() throws Exception {
     conf.set(ShimConfig.CONFIG_FILE, "/etc/treadle.yaml");
     script("echo \"$@\" > '" + folder + "/arguments'; env > '" + folder + "/environment'\n"
         + "read line; echo \"$line\" > '" + folder + "/greeting'\n" + READY
@@ -103,12 +103,11 @@ class ManagedSidecarTest {
       assertNotNull(engine);
     }
     JsonNode greeting = new ObjectMapper().readTree(folder.resolve("greeting").toFile());
-    String token = greeting.path("token").asText();
-    assertTrue(token.matches("[0-9a-f]{64}"), token);
-    assertEquals(8_388_608, greeting.path("reply_max_bytes").asInt());
-    assertEquals(8_388_608, greeting.path("frame_max_bytes").asInt());
+    String secret = greeting.path("secret").asText();
+    assertTrue(secret.matches("[0-9a-f]{64}"), secret);
+    assertEquals(1, greeting.path("handshake").asInt());
     assertEquals("sidecar --managed --config /etc/treadle.yaml", content("arguments"));
-    assertFalse(content("environment").contains(token));
+    assertFalse(content("environment").contains(secret));
     sidecar.stop();
     assertEquals("bye", content("bye"));
     assertFalse(runs(pids().get(0)));

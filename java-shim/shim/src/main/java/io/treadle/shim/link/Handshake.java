@@ -1,0 +1,131 @@
+package io.treadle.shim.link;
+
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.security.SecureRandom;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/**
+ * How the RM and its sidecar prove to each other that they know their secret, before anything else is said on a
+ * connection (docs/wire-format.md has every byte). The secret itself is never sent. The codes are over the nonces of
+ * both ends, the role of who proves, and the address and port that were dialled, so that nobody can pass them on to
+ * another connection, another port or the other direction. Immutable.
+ */
+final class Handshake {
+  /** Both ends must have the same. */
+  static final int VERSION = 1;
+  static final int NONCE_BYTES = 32;
+  static final int CODE_BYTES = 32;
+  /** Bytes of what the sidecar says. */
+  static final int ANSWER_BYTES = 8 + NONCE_BYTES + CODE_BYTES;
+
+  private static final int MAGIC = 0x54524448; // TRDH
+  private static final int OPENING_BYTES = 8;
+  private static final String ALGORITHM = "HmacSHA256";
+  private static final byte[] SIDECAR = "treadle sidecar".getBytes(StandardCharsets.US_ASCII);
+  private static final byte[] RESOURCE_MANAGER = "treadle resourcemanager".getBytes(StandardCharsets.US_ASCII);
+  private static final SecureRandom RANDOM = new SecureRandom();
+
+  private final Py4jEngine.Endpoint endpoint;
+  private final byte[] limits;
+
+  /**
+   * What is to be proved to whom, and what it is told then.
+   *
+   * @param endpoint where the sidecar listens, and the secret
+   * @param frameMaxBytes the longest frame that will be sent
+   * @param replyMaxBytes the longest proposal frame that is taken
+   */
+  Handshake(Py4jEngine.Endpoint endpoint, int frameMaxBytes, int replyMaxBytes) {
+    this.endpoint = endpoint;
+    this.limits = ByteBuffer.allocate(8).putInt(frameMaxBytes).putInt(replyMaxBytes).array();
+  }
+
+  /**
+   * Proves the secret on a new connection and has it proved.
+   *
+   * @throws IOException if the other end does not know the secret, or speaks another version; nothing but a nonce was
+   *     sent to it then
+   */
+  void perform(InputStream in, OutputStream out) throws IOException {
+    byte[] nonce = new byte[NONCE_BYTES];
+    RANDOM.nextBytes(nonce);
+    byte[] hello = hello(nonce);
+    out.write(hello);
+    out.flush();
+    byte[] answer = new byte[OPENING_BYTES + NONCE_BYTES];
+    byte[] code = new byte[CODE_BYTES];
+    DataInputStream data = new DataInputStream(in);
+    try {
+      data.readFully(answer, 0, OPENING_BYTES);
+      checkOpening(answer);
+      data.readFully(answer, OPENING_BYTES, NONCE_BYTES);
+      data.readFully(code);
+    } catch (EOFException e) {
+      throw new IOException("whoever listens at " + endpoint + " closed the connection before it had proved that it"
+          + " knows the sidecar's secret", e);
+    }
+    if (!MessageDigest.isEqual(code, sidecarCode(hello, answer))) {
+      throw new IOException("whoever listens at " + endpoint + " does not know the sidecar's secret: the sidecar is"
+          + " gone and another process has its port; nothing was sent to it");
+    }
+    out.write(proof(hello, answer));
+    out.flush();
+  }
+
+  private void checkOpening(byte[] answer) throws IOException {
+    ByteBuffer said = ByteBuffer.wrap(answer);
+    if (said.getInt() != MAGIC) {
+      throw new IOException("whoever listens at " + endpoint + " is no sidecar of this release: it does not know the"
+          + " handshake; nothing was sent to it");
+    }
+    int version = said.get() & 0xff;
+    if (version != VERSION) {
+      throw new IOException("the sidecar at " + endpoint + " speaks version " + version + " of the handshake, the shim"
+          + " version " + VERSION + ": give both the same release of Treadle");
+    }
+  }
+
+  /** The first message. */
+  static byte[] hello(byte[] nonce) {
+    return ByteBuffer.allocate(OPENING_BYTES + NONCE_BYTES).putInt(MAGIC).put((byte) VERSION).put(new byte[3])
+        .put(nonce).array();
+  }
+
+  /** What proves a sidecar that answered so. */
+  byte[] sidecarCode(byte[] hello, byte[] answer) {
+    return code(SIDECAR, hello, answer, new byte[0]);
+  }
+
+  /** The third message: the limits, and what proves the RM. */
+  byte[] proof(byte[] hello, byte[] answer) {
+    return ByteBuffer.allocate(limits.length + CODE_BYTES).put(limits)
+        .put(code(RESOURCE_MANAGER, hello, answer, limits)).array();
+  }
+
+  private byte[] code(byte[] role, byte[] hello, byte[] answer, byte[] said) {
+    byte[] address = endpoint.address().getAddress();
+    try {
+      Mac mac = Mac.getInstance(ALGORITHM);
+      mac.init(new SecretKeySpec(endpoint.secret(), ALGORITHM));
+      mac.update(role);
+      mac.update((byte) address.length);
+      mac.update(address);
+      mac.update((byte) (endpoint.port() >> 8));
+      mac.update((byte) endpoint.port());
+      mac.update(hello);
+      mac.update(answer);
+      return mac.doFinal(said);
+    } catch (GeneralSecurityException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}
