@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ import pytest
 from treadle.config.settings import Plans
 from treadle.errors import UserError
 from treadle.plans import listener as module
+from treadle.plans.bodies import MessageError
 from treadle.plans.desk import PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import ATTEMPTS_MAX, Attempt, KeyRing
@@ -25,8 +27,10 @@ from treadle.plans.protocol import (
     EDGES_MAX,
     ENDED_MAX,
     MAC_BYTES,
+    NONCE_BYTES,
     REPORT_MAX,
     REQUEST,
+    VERSION,
     VERTICES_MAX,
     Header,
     Kind,
@@ -35,9 +39,11 @@ from treadle.plans.protocol import (
     request,
 )
 from treadle.plans.rates import ALL_BYTES, ATTEMPT_BYTES, BURST, USER_BYTES, Rates
+from treadle.plans.sealing import TAG_BYTES, Direction, seal, unseal
 from treadle.profiles.recurrence import recurrence_key
 
 ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)
+NONCE = bytes(range(64, 64 + NONCE_BYTES))
 KEY, OTHER_KEY = bytes(range(32)), bytes(range(1, 33))
 
 
@@ -75,7 +81,7 @@ DAG = dag(vertex(0, 2), vertex(1, 3, 0))
 class Served:
     """A listener with a desk behind it, and a client that may misbehave."""
 
-    def __init__(self) -> None:
+    def __init__(self, encrypt: bool = False) -> None:
         self.keys = KeyRing()
         self.keys.tell(ONE, 5, KEY)
         self.keys.tell(OTHER, 5, OTHER_KEY)
@@ -84,7 +90,8 @@ class Served:
             self.desk.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
         self.now_s = 0.0
         self.rates = Rates(lambda: self.now_s)
-        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.desk.serve, self.allows)
+        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.desk.serve, self.allows, encrypt=encrypt)
+        self.sealed = encrypt
 
     def allows(self, attempt: Attempt, size_bytes: int) -> bool:
         return self.rates.allows(attempt, "ann", size_bytes)
@@ -105,7 +112,8 @@ class Served:
         """Make a request as it should be; None: it was not answered."""
         with closing(self.connect()) as connected:
             said = read(connected, CHALLENGE_BYTES)
-            content = heard(connected, request(key, said, kind, attempt, number, body))
+            whole = request(key, said, kind, attempt, number, body, NONCE, sealed=self.sealed)
+            content = heard(connected, whole)
         if not content:
             return None
         header, mac, rest = (
@@ -113,10 +121,11 @@ class Served:
             content[ANSWER.size :][:MAC_BYTES],
             content[ANSWER.size + MAC_BYTES :],
         )
-        assert mac == code(key, said, header)
-        _, _, status, _, length, _ = ANSWER.unpack(header)
+        assert mac == code(key, said, whole[: REQUEST.size], header)
+        _, _, status, flags, length, _ = ANSWER.unpack(header)
         assert length == len(rest)
-        return Status(status), rest
+        assert flags == self.sealed
+        return Status(status), unseal(key, Direction.ANSWER, said, NONCE, rest) if self.sealed else rest
 
 
 def read(connected: socket.socket, length: int) -> bytes:
@@ -135,6 +144,14 @@ def heard(connected: socket.socket, content: bytes) -> bytes:
     except ConnectionError:
         return answer
     return answer
+
+
+@pytest.fixture
+def sealing() -> Iterator[Served]:
+    pytest.importorskip("cryptography")
+    made = Served(encrypt=True)
+    yield made
+    made.listener.close()
 
 
 @pytest.fixture
@@ -166,15 +183,84 @@ def test_one_application_cannot_speak_for_another(served: Served) -> None:
 def test_what_was_said_once_is_worth_nothing_on_another_connection(served: Served) -> None:
     with closing(served.connect()) as connected:
         said = read(connected, CHALLENGE_BYTES)
-        whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG)
+        whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)
         assert heard(connected, whole)
     assert served.say(whole) == b""
+
+
+def test_an_answer_is_to_one_request_alone(served: Served) -> None:
+    """Its code does not fit another request after the same challenge, nor the same request with another nonce."""
+    with closing(served.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        whole = request(KEY, said, Kind.REPORT, ONE, 5, report(9, {}), NONCE)
+        content = heard(connected, whole)
+    header, mac = content[: ANSWER.size], content[ANSWER.size :][:MAC_BYTES]
+    assert mac == code(KEY, said, whole[: REQUEST.size], header)
+    for other in (
+        request(KEY, said, Kind.REPORT, ONE, 5, report(8, {}), NONCE),
+        request(KEY, said, Kind.REPORT, ONE, 5, report(9, {}), bytes(NONCE_BYTES)),
+    ):
+        assert mac != code(KEY, said, other[: REQUEST.size], header)
+
+
+def test_an_encrypted_request_has_an_encrypted_answer(sealing: Served) -> None:
+    plan = struct.pack(">iii", 2, 0, 1)
+    assert sealing.ask(Kind.PLAN, DAG) == (Status.OK, plan)
+    with closing(sealing.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE, sealed=True)
+        content = heard(connected, whole)
+    assert said[5] == 1
+    assert b"report" not in whole
+    assert plan not in content
+    assert len(content) == ANSWER.size + MAC_BYTES + len(plan) + TAG_BYTES
+
+
+def test_where_bodies_are_encrypted_another_is_refused_and_the_other_way_round(sealing: Served, served: Served) -> None:
+    for one in (sealing, served):
+        one.sealed = not one.sealed
+        with closing(one.connect()) as connected:
+            said = read(connected, CHALLENGE_BYTES)
+            whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE, sealed=one.sealed)
+            assert heard(connected, whole)[5] == Status.REFUSED
+
+
+def test_a_sealed_body_opens_with_the_keys_of_its_connection_alone() -> None:
+    pytest.importorskip("cryptography")
+    said, direction = bytes(CHALLENGE_BYTES), Direction.REQUEST
+    sealed = seal(KEY, direction, said, NONCE, DAG)
+    assert unseal(KEY, direction, said, NONCE, sealed) == DAG
+    for wrong in (
+        (OTHER_KEY, direction, said, NONCE, sealed),
+        (KEY, Direction.ANSWER, said, NONCE, sealed),
+        (KEY, direction, bytes(39) + b"1", NONCE, sealed),
+        (KEY, direction, said, bytes(NONCE_BYTES), sealed),
+        (KEY, direction, said, NONCE, sealed[:-1]),
+        (KEY, direction, said, NONCE, b""),
+    ):
+        with pytest.raises(MessageError):
+            unseal(*wrong)
+
+
+def test_without_the_package_a_listener_that_should_encrypt_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(UserError, match=r"listener.encrypt: .* install treadle\[encrypt\]"):
+        PlanListener("127.0.0.1", 0, KeyRing(), lambda *_: (Status.OK, b""), lambda *_: True, encrypt=True)
+
+
+def test_another_version_is_named_once_in_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    for version in (1, 3, 1):
+        with closing(served.connect()) as connected:
+            read(connected, CHALLENGE_BYTES)
+            assert heard(connected, b"TRDQ" + bytes([version]) + bytes(REQUEST.size + MAC_BYTES - 5)) == b""
+    for version in (1, 3):
+        assert caplog.text.count(f"speaks version {version} of the plan protocol, this listener version 2") == 1
 
 
 def test_a_changed_body_is_refused(served: Served) -> None:
     with closing(served.connect()) as connected:
         said = read(connected, CHALLENGE_BYTES)
-        whole = bytearray(request(KEY, said, Kind.PLAN, ONE, 5, DAG))
+        whole = bytearray(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE))
         whole[-1] ^= 1
         assert heard(connected, bytes(whole))[5] == Status.REFUSED
 
@@ -182,7 +268,7 @@ def test_a_changed_body_is_refused(served: Served) -> None:
 def test_a_body_of_100_mb_is_not_read(served: Served) -> None:
     with closing(served.connect()) as connected:
         said = read(connected, CHALLENGE_BYTES)
-        header = REQUEST.pack(b"TRDQ", 1, Kind.PLAN, 0, 100 << 20, *ONE, 5, bytes(32))
+        header = REQUEST.pack(b"TRDQ", VERSION, Kind.PLAN, 0, 100 << 20, *ONE, 5, bytes(32), NONCE)
         assert heard(connected, header + code(KEY, said, header) + bytes(BODY_MAX)) == b""
 
 
@@ -246,7 +332,7 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
     for _ in range(BY_ATTEMPT_MAX):
         connected = served.connect()
         said = read(connected, CHALLENGE_BYTES)
-        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG)[:-1])
+        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)[:-1])
         waiting.append(connected)
     wait_for(lambda: served.listener.requests_of(ONE) == BY_ATTEMPT_MAX)
     assert served.ask(Kind.PLAN, DAG) is None
@@ -320,7 +406,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(served: Served, monkeypatch
     monkeypatch.setattr(module, "REQUEST_S", 0.05)
     with closing(served.connect()) as connected:
         said = read(connected, CHALLENGE_BYTES)
-        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG)[:-1])
+        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)[:-1])
         assert connected.recv(1) == b""
 
 
@@ -341,7 +427,7 @@ def test_too_many_connections_are_closed_and_room_comes_back() -> None:
             source = (f"127.0.0.{2 + len(open_) // BY_ADDRESS_MAX}", 0)
             connected = socket.create_connection(("127.0.0.1", listener.port), timeout=30, source_address=source)
             said = read(connected, CHALLENGE_BYTES)
-            connected.sendall(request(KEY, said, Kind.PLAN, attempt, 5, b""))
+            connected.sendall(request(KEY, said, Kind.PLAN, attempt, 5, b"", NONCE))
             open_.append(connected)
         with closing(socket.create_connection(("127.0.0.1", listener.port), timeout=30)) as more:
             assert heard(more, b"") == b""

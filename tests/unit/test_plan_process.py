@@ -24,7 +24,7 @@ from treadle.config.settings import Listener, Plans, default_settings
 from treadle.errors import UserError
 from treadle.plans.claims import CLAIM, Claims, read_claims
 from treadle.plans.keys import Attempt
-from treadle.plans.protocol import CHALLENGE_BYTES, Kind, Status, request
+from treadle.plans.protocol import CHALLENGE_BYTES, NONCE_BYTES, Kind, Status, request
 from treadle.plans.stages import application_of
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.run import JobRun, StageRun
@@ -49,12 +49,14 @@ def eventually(ask: Callable[[], Any]) -> Any:
     pytest.fail("it never was")
 
 
-def ask(link: PlanLink, kind: Kind, body: bytes, attempt: Attempt = ONE, key: bytes = KEY) -> int | None:
+def ask(
+    link: PlanLink, kind: Kind, body: bytes, attempt: Attempt = ONE, key: bytes = KEY, *, sealed: bool = False
+) -> int | None:
     """Make a request; returns its status, None if it was not answered."""
     try:
         with closing(socket.create_connection((ADDRESS, link.port), timeout=30)) as connected:
             said = read(connected, CHALLENGE_BYTES)
-            content = heard(connected, request(key, said, kind, attempt, 5, body))
+            content = heard(connected, request(key, said, kind, attempt, 5, body, bytes(NONCE_BYTES), sealed=sealed))
     except OSError:
         return None
     return content[5] if content else None
@@ -231,3 +233,17 @@ def test_runs_are_bounded_by_user_and_in_all() -> None:
     now_s = 10.0
     assert sum(runs.allows("mallory") for _ in range(100)) == 10 * RUNS_OF_USER.per_s
     assert sum(runs.allows(f"more {at}") for at in range(100)) == 10 * RUNS.per_s - 10 * RUNS_OF_USER.per_s
+
+
+def test_the_process_encrypts_where_that_is_set() -> None:
+    pytest.importorskip("cryptography")
+    made = PlanLink(replace(SETTINGS, listener=Listener(address=ADDRESS, port=8047, encrypt=True)), lambda _: None)
+    made.start()
+    try:
+        made.meet(ONE, "ann", "root.default", "TEZ")
+        made.tell(ONE, 5, KEY)
+        body = report(9, {})
+        assert eventually(lambda: ask(made, Kind.REPORT, body) == Status.REFUSED), "not in clear"
+        assert ask(made, Kind.REPORT, body, sealed=True) == Status.UNKNOWN
+    finally:
+        made.close()

@@ -5,17 +5,23 @@ from __future__ import annotations
 import hmac
 from pathlib import Path
 
+import pytest
+
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import (
     CHALLENGE_BYTES,
     MAC_BYTES,
+    NONCE_BYTES,
     REQUEST,
     Ended,
     Kind,
     Outcome,
     PlanRequest,
+    Status,
     VertexAsk,
     VertexNow,
+    answer,
+    challenge,
     check_body,
     read_header,
     read_plan_request,
@@ -47,7 +53,18 @@ def test_the_golden_request_says_what_the_dag_is() -> None:
             vertex(3, "last", 1, {0: False, 2: False}),
         ),
     )
-    assert request(KEY, bytes(CHALLENGE_BYTES), Kind.PLAN, ATTEMPT, 5, body) == content
+    assert request(KEY, bytes(CHALLENGE_BYTES), Kind.PLAN, ATTEMPT, 5, body, bytes(NONCE_BYTES)) == content
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_the_golden_exchange(sealed: bool) -> None:
+    """What the plug-ins' tests read too: a challenge, a request with three bytes, an answer with two."""
+    if sealed:
+        pytest.importorskip("cryptography")
+    content = GOLDEN.with_name("plan-exchange-sealed.bin" if sealed else "plan-exchange.bin").read_bytes()
+    said = challenge(bytes(range(32)), sealed=sealed)
+    asked = request(KEY, said, Kind.REPORT, ATTEMPT, 5, b"\1\2\3", bytes(range(32, 64)), sealed=sealed)
+    assert content == said + asked + answer(KEY, said, asked[: REQUEST.size], Status.UNKNOWN, b"\4\5")
 
 
 def test_a_report_as_the_plug_in_writes_it() -> None:

@@ -131,13 +131,17 @@ class Plans(Parameters):
 
 
 class Listener(Parameters):
-    """A port where Tez application ask for plans and report; read when a sidecar starts (docs/tez-plugin.md)."""
+    """A port where Tez applications ask for plans and report; read when a sidecar starts (docs/tez-plugin.md)."""
 
     address: str = Field(
         default="",
         description="An address of this host that nodes of the cluster reach; empty: there is no such port.",
     )
     port: int = Field(default=8047, ge=1, le=65_535, description="The same on each ResourceManager's host.")
+    encrypt: bool = Field(
+        default=False,
+        description="Encrypt what masters ask and report, with AES-GCM under the key of their attempt.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

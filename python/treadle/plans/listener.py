@@ -1,6 +1,6 @@
 """The port that application masters ask for plans.
 
-Whoever connects must, within a deadline and with 96 bytes, show that it knows the key of an application attempt; until
+Whoever connects must, within a deadline and with 128 bytes, show that it knows the key of an application attempt; until
 then nothing is answered and nothing longer is read. A connection is good for one request. Connections, requests an
 attempt, bytes and time are bounded.
 """
@@ -22,15 +22,18 @@ from treadle.plans.bodies import MessageError
 from treadle.plans.keys import Attempt, KeyRing
 from treadle.plans.protocol import (
     MAC_BYTES,
+    NONCE_BYTES,
     REQUEST,
     Header,
     Status,
+    VersionError,
     answer,
     challenge,
     check_body,
     code,
     read_header,
 )
+from treadle.plans.sealing import Direction, check_sealing, unseal
 
 _log = logging.getLogger(__name__)
 
@@ -86,12 +89,26 @@ class Crowd:
 class PlanListener:
     """Listens on an address until `close`; `serve` is called on threads of its own, with authenticated bodies."""
 
-    def __init__(self, address: str, port: int, keys: KeyRing, serve: Serve, allows: Allows) -> None:
-        """Open the port; 0 is one of the system's choice.
+    def __init__(
+        self, address: str, port: int, keys: KeyRing, serve: Serve, allows: Allows, *, encrypt: bool = False
+    ) -> None:
+        """Open the port.
+
+        Args:
+            address: of this host
+            port: 0 is one of the system's choice
+            keys: of the attempts that may ask
+            serve: answers a request
+            allows: counts it
+            encrypt: whether bodies must be sealed
 
         Raises:
-            UserError: it cannot be opened.
+            UserError: it cannot be opened, or nothing can be sealed here.
         """
+        if encrypt:
+            check_sealing()
+        self._encrypt = encrypt
+        self._told_versions: set[str] = set()
         self._keys = keys
         self._serve = serve
         self._allows = allows
@@ -159,6 +176,8 @@ class PlanListener:
             with connected:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._request(connected)
+        except VersionError as error:
+            self._tell_version(str(error))
         except (MessageError, OSError) as error:
             _log.debug("a plan request was not answered: %s", error)
         except Exception:  # one request's failure is no concern of others
@@ -166,16 +185,23 @@ class PlanListener:
         finally:
             self._leave(address)
 
+    def _tell_version(self, text: str) -> None:
+        # Once for each version, of which there are 255: strangers cannot fill the log.
+        if text not in self._told_versions:
+            self._told_versions.add(text)
+            _log.warning("%s", text)
+
     def _request(self, connected: socket.socket) -> None:
-        said = challenge(secrets.token_bytes(32))
+        said = challenge(secrets.token_bytes(NONCE_BYTES), sealed=self._encrypt)
         deadline_s = time.monotonic() + AUTHENTICATION_S
         connected.settimeout(AUTHENTICATION_S)
         connected.sendall(said)
         content = _read(connected, REQUEST.size + MAC_BYTES, deadline_s)
-        header = read_header(content[: REQUEST.size])
+        asked = content[: REQUEST.size]
+        header = read_header(asked)
         key = self._keys.find(header.attempt, header.key_number)
         # Without a key the same is computed, so that it cannot be told from the time which attempts there are.
-        expected = code(key or bytes(MAC_BYTES), said, content[: REQUEST.size])
+        expected = code(key or bytes(MAC_BYTES), said, asked)
         if not hmac.compare_digest(expected, content[REQUEST.size :]) or key is None:
             raise MessageError("whoever it is does not know the key")
         if not self._attempts.enter(header.attempt):
@@ -183,13 +209,17 @@ class PlanListener:
         try:
             body = _read(connected, header.length, time.monotonic() + REQUEST_S)
             connected.settimeout(REQUEST_S)
-            connected.sendall(answer(key, said, *self._answer(header, body)))
+            connected.sendall(answer(key, said, asked, *self._answer(key, said, header, body)))
         finally:
             self._attempts.leave(header.attempt)
 
-    def _answer(self, header: Header, body: bytes) -> tuple[Status, bytes]:
+    def _answer(self, key: bytes, said: bytes, header: Header, body: bytes) -> tuple[Status, bytes]:
         try:
             check_body(header, body)
+            if header.sealed != self._encrypt:
+                raise MessageError("a body that is sealed where it must not be, or is not where it must")
+            if header.sealed:
+                body = unseal(key, Direction.REQUEST, said, header.nonce, body)
             if not self._allows(header.attempt, len(body)):
                 return Status.BUSY, b""
             return self._serve(header, body)

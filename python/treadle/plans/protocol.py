@@ -15,10 +15,11 @@ from typing import Final, NamedTuple
 
 from treadle.plans.bodies import MessageError, Reader, read_whole
 from treadle.plans.keys import Attempt
+from treadle.plans.sealing import TAG_BYTES, Direction, seal
 
-VERSION: Final = 1
+VERSION: Final = 2
 BODY_MAX: Final = 256 << 10
-"""No body is longer; that of a report is shorter still (`REPORT_MAX`)."""
+"""No body is longer; that of a report is shorter still (`REPORT_MAX`). Sealed it is `TAG_BYTES` longer."""
 
 REPORT_MAX: Final = 64 << 10
 
@@ -36,8 +37,13 @@ ENDED_MAX: Final = 1_000
 RESOURCES_MAX: Final = 64
 TASKS_MAX: Final = 10_000_000
 
-_CHALLENGE: Final = Struct(">4sB3x32s")
-REQUEST: Final = Struct(">4sBBHiqiii32s")
+NONCE_BYTES: Final = 32
+SEALED: Final = 1
+"""Flag of a challenge: bodies must be sealed here (`treadle.plans.sealing`); of request and answer: its body is."""
+
+CHALLENGE: Final = Struct(">4sBB2x32s")
+_BEGIN: Final = Struct(">4sB")
+REQUEST: Final = Struct(">4sBBHiqiii32s32s")
 ANSWER: Final = Struct(">4sBBHi32s")
 
 
@@ -73,6 +79,10 @@ class Outcome(IntEnum):
     OTHER = 2
 
 
+class VersionError(MessageError):
+    """The other end speaks another version of the protocol."""
+
+
 class Header(NamedTuple):
     """Who wants what, and what its body must be."""
 
@@ -81,6 +91,9 @@ class Header(NamedTuple):
     attempt: Attempt
     key_number: int
     digest: bytes
+    sealed: bool = False
+    nonce: bytes = b""
+    """Chosen by whoever asks, for this request alone."""
 
 
 class VertexAsk(NamedTuple):
@@ -140,9 +153,9 @@ class Report(NamedTuple):
     ended: tuple[Ended, ...]
 
 
-def challenge(random: bytes) -> bytes:
-    """Return what the listener says first, with 32 random bytes."""
-    return _CHALLENGE.pack(b"TRDC", VERSION, random)
+def challenge(random: bytes, *, sealed: bool = False) -> bytes:
+    """Return what the listener says first, with 32 random bytes; ``sealed``: bodies must be."""
+    return CHALLENGE.pack(b"TRDC", VERSION, SEALED if sealed else 0, random)
 
 
 def code(key: bytes, *parts: bytes) -> bytes:
@@ -154,14 +167,24 @@ def read_header(content: bytes) -> Header:
     """Return what the header of a request says.
 
     Raises:
-        MessageError: it is none of this version, or its body would be too long.
+        VersionError: it is of another version.
+        MessageError: it is none, or its body would be too long.
     """
-    magic, version, kind, reserved, length, timestamp, application, attempt, number, digest = REQUEST.unpack(content)
-    if magic != b"TRDQ" or version != VERSION or reserved != 0 or kind not in set(Kind):
-        raise MessageError(f"no request of version {VERSION}")
-    if not 0 <= length <= BODY_MAX:
+    magic, version = _BEGIN.unpack_from(content)
+    if magic != b"TRDQ":
+        raise MessageError("no request")
+    if version != VERSION:
+        raise VersionError(
+            f"a plug-in speaks version {version} of the plan protocol, this listener version {VERSION}: "
+            "give it the jar of this release (treadle jar --tez, treadle jar --spark)"
+        )
+    _, _, kind, flags, length, timestamp, application, attempt, number, digest, nonce = REQUEST.unpack(content)
+    if flags not in (0, SEALED) or kind not in set(Kind):
+        raise MessageError("a request of no known kind")
+    if not 0 <= length <= BODY_MAX + (TAG_BYTES if flags else 0):
         raise MessageError(f"a body of {length} bytes; at most {BODY_MAX} are taken")
-    return Header(Kind(kind), length, Attempt(timestamp, application, attempt), number, digest)
+    who = Attempt(timestamp, application, attempt)
+    return Header(Kind(kind), length, who, number, digest, flags == SEALED, nonce)
 
 
 def check_body(header: Header, body: bytes) -> None:
@@ -170,23 +193,52 @@ def check_body(header: Header, body: bytes) -> None:
     Raises:
         MessageError: it is not, or it is a report and too long.
     """
-    if header.kind is not Kind.PLAN and len(body) > REPORT_MAX:
+    if header.kind is not Kind.PLAN and len(body) > REPORT_MAX + (TAG_BYTES if header.sealed else 0):
         raise MessageError(f"a report of {len(body)} bytes; at most {REPORT_MAX} are taken")
     if not hmac.compare_digest(hashlib.sha256(body).digest(), header.digest):
         raise MessageError("a body that is not what its header says")
 
 
-def answer(key: bytes, said: bytes, status: Status, body: bytes = b"") -> bytes:
-    """Return an answer to the request that followed the challenge ``said``."""
-    header = ANSWER.pack(b"TRDA", VERSION, status, 0, len(body), hashlib.sha256(body).digest())
+def request(
+    key: bytes,
+    said: bytes,
+    kind: Kind,
+    attempt: Attempt,
+    number: int,
+    body: bytes,
+    nonce: bytes,
+    *,
+    sealed: bool = False,
+) -> bytes:
+    """Return a request, as an application master makes it.
+
+    Args:
+        key: of the attempt
+        said: the challenge that it follows
+        kind: what it is for
+        attempt: whose it is
+        number: of the key
+        body: what is asked or reported
+        nonce: `NONCE_BYTES` random bytes, for this request alone
+        sealed: whether the body is encrypted
+    """
+    if sealed:
+        body = seal(key, Direction.REQUEST, said, nonce, body)
+    digest, flags = hashlib.sha256(body).digest(), SEALED if sealed else 0
+    header = REQUEST.pack(b"TRDQ", VERSION, kind, flags, len(body), *attempt, number, digest, nonce)
     return header + code(key, said, header) + body
 
 
-def request(key: bytes, said: bytes, kind: Kind, attempt: Attempt, number: int, body: bytes) -> bytes:
-    """Return a request, as an application master makes it."""
-    digest = hashlib.sha256(body).digest()
-    header = REQUEST.pack(b"TRDQ", VERSION, kind, 0, len(body), *attempt, number, digest)
-    return header + code(key, said, header) + body
+def answer(key: bytes, said: bytes, asked: bytes, status: Status, body: bytes = b"") -> bytes:
+    """Return an answer to the request whose header is ``asked`` and that followed the challenge ``said``.
+
+    Its code is over both and its own header, so that it answers no other request. It is sealed if the request was.
+    """
+    flags, nonce = REQUEST.unpack(asked)[3], REQUEST.unpack(asked)[-1]
+    if flags & SEALED:
+        body = seal(key, Direction.ANSWER, said, nonce, body)
+    header = ANSWER.pack(b"TRDA", VERSION, status, flags, len(body), hashlib.sha256(body).digest())
+    return header + code(key, said, asked, header) + body
 
 
 def read_plan_request(body: bytes) -> PlanRequest:

@@ -55,7 +55,9 @@ class PlanService:
         Raises:
             UserError: it cannot be opened.
         """
-        return PlanListener(listener.address, listener.port, self.keys, self.serve, self._allows)
+        return PlanListener(
+            listener.address, listener.port, self.keys, self.serve, self._allows, encrypt=listener.encrypt
+        )
 
     def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         """Take that an attempt runs: whose it is, in which queue, and its application type in upper case."""

@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/** Where plan listeners are, as settings name them. */
+/** Where plan listeners are and how they are spoken to, as settings say. */
 public final class ListenerAddresses {
   private static final int ADDRESSES_MAX = 16;
 
@@ -33,6 +33,19 @@ public final class ListenerAddresses {
       throw new IllegalArgumentException(setting + " names more than " + ADDRESSES_MAX + " addresses");
     }
     return Collections.unmodifiableList(addresses);
+  }
+
+  /**
+   * Reads whether something is to be done; not, unless it is set.
+   *
+   * @throws IllegalArgumentException if it is neither true nor false: what was meant to be encrypted must not go in clear
+   */
+  public static boolean flag(String setting, String text) {
+    String value = text == null || text.trim().isEmpty() ? "false" : text.trim();
+    if (!value.equalsIgnoreCase("true") && !value.equalsIgnoreCase("false")) {
+      throw new IllegalArgumentException(setting + " is " + value + "; write true or false");
+    }
+    return Boolean.parseBoolean(value);
   }
 
   private static InetSocketAddress address(String setting, String text) {

@@ -9,9 +9,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.UnknownHostException;
-import java.nio.ByteBuffer;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
+import java.security.SecureRandom;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
@@ -23,26 +21,13 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The plan listeners of the cluster's ResourceManagers, of which one answers (docs/tez-plugin.md has every byte). A
- * connection carries one request: the listener says a random challenge, which the codes of both directions are over, so
- * that nothing can be said twice. Used by one thread.
+ * connection carries one request: the codes of both directions are over the listener's challenge, the request and its
+ * nonce, so that nothing can be said twice and no answer is taken for that to another request. Used by one thread.
  */
 public final class RemotePlanListener implements PlanListener {
   private static final Logger LOG = LoggerFactory.getLogger(RemotePlanListener.class);
 
-  static final int VERSION = 1;
-  /** The kind of a request for a plan; those of reports are in {@link PlanListener.Subject}. */
-  public static final int KIND_PLAN = 1;
-  static final int CHALLENGE_MAGIC = 0x54524443; // TRDC
-  static final int REQUEST_MAGIC = 0x54524451; // TRDQ
-  static final int ANSWER_MAGIC = 0x54524441; // TRDA
-  /** Bytes of what the listener says first. */
-  public static final int CHALLENGE_BYTES = 40;
-  static final int REQUEST_BYTES = 64;
-  static final int ANSWER_BYTES = 44;
-  static final int DIGEST_BYTES = 32;
-  /** The longest body in either direction, bytes. */
-  public static final int BODY_MAX = 256 << 10;
-
+  private static final SecureRandom RANDOM = new SecureRandom();
   private static final int CONNECT_MS = 1_000;
   private static final long ATTEMPT_MS = 2_000;
   private static final long PAUSE_MS = 100;
@@ -50,6 +35,7 @@ public final class RemotePlanListener implements PlanListener {
   private final List<InetSocketAddress> addresses;
   private final Callable<List<AttemptKey>> keys;
   private final ScheduledExecutorService clock;
+  private final boolean encrypt;
   private int last;
 
   /**
@@ -58,12 +44,14 @@ public final class RemotePlanListener implements PlanListener {
    * @param addresses where they are, at least one
    * @param keys gives this attempt's keys, newest first
    * @param clock closes connections that take too long
+   * @param encrypt whether to say nothing to a listener that does not encrypt; one that does is always followed
    */
   public RemotePlanListener(List<InetSocketAddress> addresses, Callable<List<AttemptKey>> keys,
-      ScheduledExecutorService clock) {
+      ScheduledExecutorService clock, boolean encrypt) {
     this.addresses = addresses;
     this.keys = keys;
     this.clock = clock;
+    this.encrypt = encrypt;
   }
 
   /** What closes connections: one thread for all, which does not keep a JVM from ending. */
@@ -83,7 +71,7 @@ public final class RemotePlanListener implements PlanListener {
     while (true) {
       long leftMs = TimeUnit.NANOSECONDS.toMillis(endNs - System.nanoTime());
       try {
-        Reply reply = request(KIND_PLAN, description, Math.max(leftMs, 1));
+        Reply reply = request(Messages.KIND_PLAN, description, Math.max(leftMs, 1));
         if (reply.answer() != Answer.BUSY || leftMs <= PAUSE_MS) {
           return reply;
         }
@@ -112,8 +100,8 @@ public final class RemotePlanListener implements PlanListener {
    * @throws ConnectException if nobody listens at any of them
    */
   private Reply request(int kind, byte[] body, long timeMs) throws IOException {
-    if (body.length > BODY_MAX) {
-      throw new IOException("a request of " + body.length + " bytes; " + BODY_MAX + " are allowed");
+    if (body.length > Messages.BODY_MAX) {
+      throw new IOException("a request of " + body.length + " bytes; " + Messages.BODY_MAX + " are allowed");
     }
     long endNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeMs);
     IOException problem = new IOException("no AMRM token was found, or no time was left");
@@ -181,9 +169,12 @@ public final class RemotePlanListener implements PlanListener {
       try {
         byte[] challenge = challenge(socket, address, (int) Math.max(1, Math.min(silenceMs, CONNECT_MS)));
         OutputStream out = socket.getOutputStream();
-        out.write(request(key, challenge, kind, body));
+        byte[] nonce = new byte[Messages.NONCE_BYTES];
+        RANDOM.nextBytes(nonce);
+        byte[] request = Messages.request(key, challenge, kind, body, nonce);
+        out.write(request);
         out.flush();
-        return answer(new DataInputStream(socket.getInputStream()), key, challenge);
+        return Messages.answer(new DataInputStream(socket.getInputStream()), key, challenge, request);
       } catch (EOFException gone) {
         throw new IOException("closed the connection: it does not know this attempt, or is too busy", gone);
       } finally {
@@ -194,7 +185,7 @@ public final class RemotePlanListener implements PlanListener {
 
   private byte[] challenge(Socket socket, InetSocketAddress address, int silenceMs) throws IOException {
     Future<?> end = clock.schedule(() -> close(socket), silenceMs, TimeUnit.MILLISECONDS);
-    byte[] challenge = new byte[CHALLENGE_BYTES];
+    byte[] challenge = new byte[Messages.CHALLENGE_BYTES];
     try {
       socket.setTcpNoDelay(true);
       socket.connect(new InetSocketAddress(InetAddress.getByName(address.getHostString()), address.getPort()),
@@ -207,9 +198,9 @@ public final class RemotePlanListener implements PlanListener {
     } finally {
       end.cancel(false);
     }
-    ByteBuffer said = ByteBuffer.wrap(challenge);
-    if (said.getInt() != CHALLENGE_MAGIC || said.get() != VERSION) {
-      throw new IOException("is no plan listener of version " + VERSION);
+    Messages.checkChallenge(challenge);
+    if (encrypt && !Messages.sealed(challenge)) {
+      throw new IOException("does not encrypt, as the job wants; set listener.encrypt in its treadle.yaml to true");
     }
     return challenge;
   }
@@ -219,52 +210,6 @@ public final class RemotePlanListener implements PlanListener {
       socket.close();
     } catch (IOException problem) {
       LOG.debug("a socket cannot be closed", problem);
-    }
-  }
-
-  /** The bytes of a request that follows a challenge. */
-  public static byte[] request(AttemptKey key, byte[] challenge, int kind, byte[] body) {
-    byte[] header = ByteBuffer.allocate(REQUEST_BYTES).putInt(REQUEST_MAGIC).put((byte) VERSION).put((byte) kind)
-        .putShort((short) 0).putInt(body.length).putLong(key.attempt().getApplicationId().getClusterTimestamp())
-        .putInt(key.attempt().getApplicationId().getId()).putInt(key.attempt().getAttemptId()).putInt(key.number())
-        .put(digest(body)).array();
-    ByteBuffer whole = ByteBuffer.allocate(header.length + AttemptKey.MAC_BYTES + body.length);
-    return whole.put(header).put(key.mac(challenge, header)).put(body).array();
-  }
-
-  private static Reply answer(DataInputStream in, AttemptKey key, byte[] challenge) throws IOException {
-    byte[] header = new byte[ANSWER_BYTES];
-    byte[] mac = new byte[AttemptKey.MAC_BYTES];
-    in.readFully(header);
-    in.readFully(mac);
-    if (!MessageDigest.isEqual(mac, key.mac(challenge, header))) {
-      throw new IOException("does not know the key");
-    }
-    ByteBuffer said = ByteBuffer.wrap(header);
-    int magic = said.getInt();
-    int version = said.get();
-    int answer = said.get();
-    said.getShort();
-    int length = said.getInt();
-    if (magic != ANSWER_MAGIC || version != VERSION || answer < 0 || answer >= Answer.values().length || length < 0
-        || length > BODY_MAX) {
-      throw new IOException("gave an answer that is none");
-    }
-    byte[] digest = new byte[DIGEST_BYTES];
-    said.get(digest);
-    byte[] body = new byte[length];
-    in.readFully(body);
-    if (!MessageDigest.isEqual(digest, digest(body))) {
-      throw new IOException("gave a damaged answer");
-    }
-    return new Reply(Answer.values()[answer], body);
-  }
-
-  private static byte[] digest(byte[] body) {
-    try {
-      return MessageDigest.getInstance("SHA-256").digest(body);
-    } catch (NoSuchAlgorithmException missing) {
-      throw new IllegalStateException(missing);
     }
   }
 

@@ -2,8 +2,11 @@ package io.treadle.plans;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -19,6 +22,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
@@ -80,27 +84,36 @@ class RemotePlanListenerTest {
   }
 
   private PlanListener client(InetSocketAddress... addresses) {
-    return new RemotePlanListener(Arrays.asList(addresses), () -> Collections.singletonList(KEY), clock);
+    return new RemotePlanListener(Arrays.asList(addresses), () -> Collections.singletonList(KEY), clock, false);
   }
 
   private static byte[] challenge() {
-    return ByteBuffer.allocate(RemotePlanListener.CHALLENGE_BYTES).putInt(RemotePlanListener.CHALLENGE_MAGIC)
-        .put((byte) 1).array();
+    return ByteBuffer.allocate(Messages.CHALLENGE_BYTES).putInt(Messages.CHALLENGE_MAGIC)
+        .put((byte) Messages.VERSION).array();
   }
 
-  private static byte[] answer(AttemptKey key, byte[] challenge, int status, byte[] body, int length) throws Exception {
-    byte[] header = ByteBuffer.allocate(RemotePlanListener.ANSWER_BYTES).putInt(RemotePlanListener.ANSWER_MAGIC)
-        .put((byte) 1).put((byte) status).putShort((short) 0).putInt(length)
+  private static byte[] answer(AttemptKey key, byte[] challenge, byte[] asked, int status, byte[] body, int length)
+      throws Exception {
+    byte[] header = ByteBuffer.allocate(Messages.ANSWER_BYTES).putInt(Messages.ANSWER_MAGIC)
+        .put((byte) Messages.VERSION).put((byte) status).putShort((short) 0).putInt(length)
         .put(MessageDigest.getInstance("SHA-256").digest(body)).array();
-    byte[] mac = key.mac(challenge, header);
+    byte[] mac = key.mac(challenge, asked, header);
     return ByteBuffer.allocate(header.length + mac.length + body.length).put(header).put(mac).put(body).array();
+  }
+
+  /** The header of a request whose body is one byte. */
+  private static byte[] asked(DataInputStream in) throws IOException {
+    byte[] header = new byte[Messages.REQUEST_BYTES];
+    in.readFully(header);
+    in.readFully(new byte[AttemptKey.MAC_BYTES + 1]);
+    return header;
   }
 
   /** Answers as it should, after checking what was said. */
   private static void well(DataInputStream in, OutputStream out) throws Exception {
     byte[] challenge = challenge();
     out.write(challenge);
-    byte[] header = new byte[RemotePlanListener.REQUEST_BYTES];
+    byte[] header = new byte[Messages.REQUEST_BYTES];
     byte[] mac = new byte[AttemptKey.MAC_BYTES];
     in.readFully(header);
     in.readFully(mac);
@@ -109,7 +122,7 @@ class RemotePlanListenerTest {
     }
     byte[] body = new byte[ByteBuffer.wrap(header).getInt(8)];
     in.readFully(body);
-    out.write(answer(KEY, challenge, 0, body, body.length));
+    out.write(answer(KEY, challenge, header, 0, body, body.length));
   }
 
   @Test
@@ -141,7 +154,7 @@ class RemotePlanListenerTest {
         (in, out) -> { },
         (in, out) -> {
           out.write(challenge());
-          in.readFully(new byte[RemotePlanListener.REQUEST_BYTES + AttemptKey.MAC_BYTES]);
+          in.readFully(new byte[Messages.REQUEST_BYTES + AttemptKey.MAC_BYTES]);
         });
   }
 
@@ -155,7 +168,7 @@ class RemotePlanListenerTest {
       }
       // renewed first, as after a roll-over of which the ResourceManager has not told its engine yet
       PlanListener client = new RemotePlanListener(Arrays.asList(other.address(), server.address()),
-          () -> Arrays.asList(renewed, KEY), clock);
+          () -> Arrays.asList(renewed, KEY), clock, false);
       assertEquals(PlanListener.Answer.OK, client.plan(new byte[] {1}, 4_000).answer());
     }
   }
@@ -165,9 +178,9 @@ class RemotePlanListenerTest {
     try (Server slow = new Server((in, out) -> {
       byte[] challenge = challenge();
       out.write(challenge);
-      in.readFully(new byte[RemotePlanListener.REQUEST_BYTES + AttemptKey.MAC_BYTES + 1]);
+      byte[] asked = asked(in);
       Thread.sleep(700);
-      out.write(answer(KEY, challenge, 0, new byte[0], 0));
+      out.write(answer(KEY, challenge, asked, 0, new byte[0], 0));
     }); Server gone = new Server((in, out) -> { })) {
       PlanListener client = client(slow.address(), gone.address(), gone.address(), gone.address());
       assertEquals(PlanListener.Answer.OK, client.plan(new byte[] {1}, 4_000).answer());
@@ -183,19 +196,19 @@ class RemotePlanListenerTest {
         (in, out) -> out.write(new byte[] {'T', 'R', 'D', 'C'}),
         (in, out) -> {
           out.write(challenge());
-          out.write(answer(other, challenge(), 0, none, 0));
+          out.write(answer(other, challenge(), asked(in), 0, none, 0));
         },
         (in, out) -> {
           out.write(challenge());
-          out.write(answer(KEY, challenge(), 99, none, 0));
+          out.write(answer(KEY, challenge(), asked(in), 99, none, 0));
         },
         (in, out) -> {
           out.write(challenge());
-          out.write(answer(KEY, challenge(), 0, none, Integer.MAX_VALUE));
+          out.write(answer(KEY, challenge(), asked(in), 0, none, Integer.MAX_VALUE));
         },
         (in, out) -> {
           out.write(challenge());
-          byte[] damaged = answer(KEY, challenge(), 0, new byte[] {1}, 1);
+          byte[] damaged = answer(KEY, challenge(), asked(in), 0, new byte[] {1}, 1);
           damaged[damaged.length - 1] = 2;
           out.write(damaged);
         });
@@ -207,6 +220,69 @@ class RemotePlanListenerTest {
         assertThrows(IOException.class, () -> client(server.address()).report(PlanListener.Subject.DAG, new byte[] {1}));
       }
     }
+  }
+
+  /** Somebody between the two, without a key, says again what the listener said to another request of the attempt. */
+  @Test
+  void anAnswerToAnotherRequestIsNotTaken() throws Exception {
+    ByteArrayOutputStream said = new ByteArrayOutputStream();
+    try (Server server = new Server((in, out) -> {
+      if (said.size() > 0) {
+        out.write(said.toByteArray());
+        in.skipBytes(1 << 20);
+      } else {
+        well(in, new OutputStream() {
+          @Override
+          public void write(int value) throws IOException {
+            said.write(value);
+            out.write(value);
+          }
+        });
+      }
+    })) {
+      PlanListener client = client(server.address());
+      assertEquals(PlanListener.Answer.OK, client.report(PlanListener.Subject.DAG, new byte[] {1}).answer());
+      assertThrows(IOException.class, () -> client.report(PlanListener.Subject.DAG, new byte[] {2}));
+      assertThrows(IOException.class, () -> client.report(PlanListener.Subject.DAG, new byte[] {1}));
+    }
+  }
+
+  @Test
+  void anotherVersionIsNamedBesideOurs() throws Exception {
+    byte[] challenge = challenge();
+    challenge[4] = 1;
+    try (Server server = new Server((in, out) -> {
+      out.write(challenge);
+      in.read();
+    })) {
+      IOException thrown = assertThrows(IOException.class,
+          () -> client(server.address()).report(PlanListener.Subject.DAG, new byte[] {1}));
+      assertTrue(thrown.getMessage().contains("speaks version 1 of the plan protocol, this plug-in version 2"),
+          thrown.getMessage());
+    }
+  }
+
+  @Test
+  void whereAJobWantsEncryptionNothingIsSaidToAListenerThatHasNone() throws Exception {
+    AtomicInteger heard = new AtomicInteger();
+    try (Server server = new Server((in, out) -> {
+      out.write(challenge());
+      heard.addAndGet(in.read() < 0 ? 0 : 1);
+    })) {
+      PlanListener client = new RemotePlanListener(Collections.singletonList(server.address()),
+          () -> Collections.singletonList(KEY), clock, true);
+      IOException thrown = assertThrows(IOException.class,
+          () -> client.report(PlanListener.Subject.DAG, new byte[] {1}));
+      assertTrue(thrown.getMessage().contains("does not encrypt"), thrown.getMessage());
+    }
+    assertEquals(0, heard.get());
+  }
+
+  @Test
+  void settingsThatAreNeitherTrueNorFalseAreRefused() {
+    assertTrue(ListenerAddresses.flag("x", " TRUE "));
+    assertFalse(ListenerAddresses.flag("x", null));
+    assertThrows(IllegalArgumentException.class, () -> ListenerAddresses.flag("x", "yes"));
   }
 
   @Test
@@ -239,7 +315,7 @@ class RemotePlanListenerTest {
 
   @Test
   void aBodyThatIsTooLongIsNotSent() {
-    byte[] body = new byte[RemotePlanListener.BODY_MAX + 1];
+    byte[] body = new byte[Messages.BODY_MAX + 1];
     assertThrows(IOException.class, () -> client(InetSocketAddress.createUnresolved("127.0.0.2", 1)).report(PlanListener.Subject.DAG, body));
   }
 

@@ -25,6 +25,8 @@ public final class StageReporting implements DriverPlugin {
   static final String ADDRESSES = "spark.treadle.addresses";
   /** How long the end of an application may wait for its last report, milliseconds. */
   static final String WAIT_MS = "spark.treadle.wait-ms";
+  /** Whether nothing is said to a listener that does not encrypt. */
+  static final String ENCRYPT = "spark.treadle.encrypt";
 
   private static final Logger LOG = LoggerFactory.getLogger(StageReporting.class);
   private static final long WAIT_MS_MAX = 60_000;
@@ -48,7 +50,8 @@ public final class StageReporting implements DriverPlugin {
     try {
       List<InetSocketAddress> addresses = ListenerAddresses.read(ADDRESSES, settings.apply(ADDRESSES, ""));
       waitMs = waitMs(settings.apply(WAIT_MS, "2000"));
-      register.accept(listener(addresses));
+      boolean encrypt = ListenerAddresses.flag(ENCRYPT, settings.apply(ENCRYPT, "false"));
+      register.accept(listener(addresses, encrypt));
     } catch (Throwable problem) {
       LOG.warn("stages are not reported to Treadle: {}", String.valueOf(problem));
     }
@@ -61,7 +64,7 @@ public final class StageReporting implements DriverPlugin {
     return Long.parseLong(text);
   }
 
-  private StageListener listener(List<InetSocketAddress> addresses) throws IOException {
+  private StageListener listener(List<InetSocketAddress> addresses, boolean encrypt) throws IOException {
     // The first of them has the token that the ResourceManager renews; Spark runs a driver's thread in its name.
     Set<UserGroupInformation> users = new LinkedHashSet<>();
     users.add(UserGroupInformation.getCurrentUser());
@@ -69,7 +72,8 @@ public final class StageReporting implements DriverPlugin {
     StageTable stages = new StageTable();
     agent = new StageAgent(stages, application -> {
       DriverKeys keys = new DriverKeys(application, users);
-      return keys.find().isEmpty() ? null : new RemotePlanListener(addresses, keys::find, RemotePlanListener.clock());
+      return keys.find().isEmpty() ? null
+          : new RemotePlanListener(addresses, keys::find, RemotePlanListener.clock(), encrypt);
     });
     return new StageListener(stages, agent);
   }

@@ -71,5 +71,6 @@ class TreadlePluginTest {
     assertEquals(0, heard(StageReporting.ADDRESSES, "nowhere"));
     assertEquals(0, heard(StageReporting.ADDRESSES, "rm1:8047", StageReporting.WAIT_MS, "-1"));
     assertEquals(0, heard(StageReporting.ADDRESSES, "rm1:8047", StageReporting.WAIT_MS, "soon"));
+    assertEquals(0, heard(StageReporting.ADDRESSES, "rm1:8047", StageReporting.ENCRYPT, "yes"));
   }
 }

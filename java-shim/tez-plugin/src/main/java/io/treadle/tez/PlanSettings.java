@@ -12,15 +12,20 @@ final class PlanSettings {
   /** How long a DAG's first tasks may wait for its plan, milliseconds. */
   static final String WAIT_MS = "treadle.plan.wait-ms";
 
+  /** Whether nothing is said to a listener that does not encrypt. */
+  static final String ENCRYPT = "treadle.plan.encrypt";
+
   private static final long WAIT_MS_DEFAULT = 2_000;
   private static final long WAIT_MS_MAX = 60_000;
 
   private final List<InetSocketAddress> addresses;
   private final long waitMs;
+  private final boolean encrypt;
 
-  private PlanSettings(List<InetSocketAddress> addresses, long waitMs) {
+  private PlanSettings(List<InetSocketAddress> addresses, long waitMs, boolean encrypt) {
     this.addresses = addresses;
     this.waitMs = waitMs;
+    this.encrypt = encrypt;
   }
 
   /**
@@ -34,12 +39,17 @@ final class PlanSettings {
     if (waitMs < 0 || waitMs > WAIT_MS_MAX) {
       throw new IllegalArgumentException(WAIT_MS + " is " + waitMs + "; write 0 to " + WAIT_MS_MAX);
     }
-    return new PlanSettings(addresses, waitMs);
+    return new PlanSettings(addresses, waitMs, ListenerAddresses.flag(ENCRYPT, configuration.get(ENCRYPT)));
   }
 
   /** Where plans are asked for, in this order. */
   List<InetSocketAddress> addresses() {
     return addresses;
+  }
+
+  /** Whether nothing is said to a listener that does not encrypt. */
+  boolean encrypt() {
+    return encrypt;
   }
 
   /** How long tasks may wait for a plan, milliseconds. */

@@ -63,7 +63,8 @@ public final class PlannedScheduler extends DAGScheduler {
     settings = PlanSettings.read(any.getConf());
     if (given == null) {
       ApplicationAttemptId attempt = any.getAppContext().getApplicationAttemptId();
-      listener = new RemotePlanListener(settings.addresses(), () -> keys(attempt), CLOCK);
+      listener = new RemotePlanListener(settings.addresses(), () -> keys(attempt), CLOCK,
+          settings.encrypt());
     } else {
       listener = given;
     }

@@ -3,7 +3,7 @@ package io.treadle.tez;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 
 import io.treadle.plans.AttemptKey;
-import io.treadle.plans.RemotePlanListener;
+import io.treadle.plans.Messages;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import org.junit.jupiter.api.Test;
@@ -12,10 +12,11 @@ class GoldenRequestTest {
   /** The engine reads the same file. */
   @Test
   void theGoldenRequest() throws Exception {
-    byte[] challenge = new byte[RemotePlanListener.CHALLENGE_BYTES];
+    byte[] challenge = new byte[Messages.CHALLENGE_BYTES];
     byte[] body = DagDescription.of(FakeDag.diamond().dag).encode();
     AttemptKey key = AttemptKey.of(FakeDag.ATTEMPT, 5, new byte[20]);
-    byte[] request = RemotePlanListener.request(key, challenge, RemotePlanListener.KIND_PLAN, body);
+    byte[] request = Messages.request(key, challenge, Messages.KIND_PLAN, body,
+        new byte[Messages.NONCE_BYTES]);
     assertArrayEquals(Files.readAllBytes(Paths.get("../../tests/golden/plan-request.bin")), request);
   }
 }

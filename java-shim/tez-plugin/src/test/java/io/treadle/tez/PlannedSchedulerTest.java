@@ -1,6 +1,7 @@
 package io.treadle.tez;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.mockito.Mockito.when;
@@ -283,6 +284,12 @@ class PlannedSchedulerTest {
     }
     fake.configuration.set(PlanSettings.ADDRESSES, "rm1.example.org:8047, [::1]:8047");
     assertEquals(2, PlanSettings.read(fake.configuration).addresses().size());
+    assertFalse(PlanSettings.read(fake.configuration).encrypt());
+    fake.configuration.set(PlanSettings.ENCRYPT, "true");
+    assertTrue(PlanSettings.read(fake.configuration).encrypt());
+    fake.configuration.set(PlanSettings.ENCRYPT, "yes");
+    assertThrows(IllegalArgumentException.class, () -> PlanSettings.read(fake.configuration));
+    fake.configuration.set(PlanSettings.ENCRYPT, "false");
     fake.configuration.set(PlanSettings.WAIT_MS, "-1");
     assertThrows(IllegalArgumentException.class, () -> PlanSettings.read(fake.configuration));
   }

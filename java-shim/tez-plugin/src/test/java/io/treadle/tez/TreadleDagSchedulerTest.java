@@ -94,7 +94,7 @@ class TreadleDagSchedulerTest {
   @ParameterizedTest
   @ValueSource(strings = {"tez.PlannedScheduler", "tez.PlanSettings", "tez.DagDescription", "tez.VertexOrder",
       "tez.DagAgent", "tez.Completion", "plans.PlanListener", "plans.RemotePlanListener", "plans.ListenerAddresses",
-      "plans.AttemptKey", "plans.PlanListener$Reply", "plans.PlanListener$Answer", "plans.PlanListener$Subject"})
+      "plans.AttemptKey", "plans.Messages", "plans.Sealing", "plans.PlanListener$Reply", "plans.PlanListener$Answer", "plans.PlanListener$Subject"})
   void aClassThatIsMissingOrOfAnotherJavaMeansNaturalOrder(String name) throws Exception {
     for (boolean missing : new boolean[] {true, false}) {
       Damaged loader = new Damaged(name, missing);

@@ -1,9 +1,9 @@
 package io.treadle.shim.link;
 
 import java.io.DataInputStream;
-import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -64,21 +64,28 @@ final class Handshake {
     byte[] answer = new byte[OPENING_BYTES + NONCE_BYTES];
     byte[] code = new byte[CODE_BYTES];
     DataInputStream data = new DataInputStream(in);
-    try {
-      data.readFully(answer, 0, OPENING_BYTES);
-      checkOpening(answer);
-      data.readFully(answer, OPENING_BYTES, NONCE_BYTES);
-      data.readFully(code);
-    } catch (EOFException e) {
-      throw new IOException("whoever listens at " + endpoint + " closed the connection before it had proved that it"
-          + " knows the sidecar's secret", e);
-    }
+    read(data, answer, 0, OPENING_BYTES);
+    checkOpening(answer);
+    read(data, answer, OPENING_BYTES, NONCE_BYTES);
+    read(data, code, 0, CODE_BYTES);
     if (!MessageDigest.isEqual(code, sidecarCode(hello, answer))) {
       throw new IOException("whoever listens at " + endpoint + " does not know the sidecar's secret: the sidecar is"
           + " gone and another process has its port; nothing was sent to it");
     }
     out.write(proof(hello, answer));
     out.flush();
+  }
+
+  private void read(DataInputStream in, byte[] bytes, int offset, int length) throws IOException {
+    try {
+      in.readFully(bytes, offset, length);
+    } catch (InterruptedIOException late) {
+      throw late;
+    } catch (IOException gone) {
+      // Not as the cause, since the innermost one is what is told.
+      throw new IOException("whoever listens at " + endpoint + " closed the connection before it had proved that it"
+          + " knows the sidecar's secret");
+    }
   }
 
   private void checkOpening(byte[] answer) throws IOException {
