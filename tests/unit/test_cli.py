@@ -125,6 +125,7 @@ def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], a
         (["--managed", "--external"], "choose one of --managed, --external and --warm-up"),
         (["--external"], "--external and --connection-file FILE belong together"),
         (["--managed", "--connection-file", "f"], "--external and --connection-file FILE belong together"),
+        (["--managed", "--connection-group", "g"], "--connection-group belongs to --external"),
     ],
 )
 def test_a_sidecar_needs_one_mode(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
-from treadle.sidecar.handshake import ConnectionFile, new_secret
+import pytest
+
+from treadle.sidecar.handshake import ConnectionFile, HandshakeError, new_secret
 
 
 def test_a_sidecar_does_not_remove_the_file_of_its_successor(tmp_path: Path) -> None:
@@ -29,6 +33,15 @@ def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(tmp_p
     path.chmod(0o644)
     ConnectionFile(path).write(1, new_secret())
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_group_may_read_the_file_where_one_is_named(tmp_path: Path) -> None:
+    path, group = tmp_path / "file", grp.getgrgid(os.getgid())
+    ConnectionFile(path, group.gr_name).write(1, new_secret())
+    status = path.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o640, group.gr_gid)
+    with pytest.raises(HandshakeError, match="--connection-group no-such-group: this host has no such group"):
+        ConnectionFile(path, "no-such-group")
 
 
 def test_secrets_have_256_bits_and_differ() -> None:

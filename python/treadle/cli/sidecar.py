@@ -19,6 +19,10 @@ def sidecar(
     connection_file: Annotated[
         Path | None, typer.Option(help="Where an external sidecar tells its port and token, for its own user only.")
     ] = None,
+    connection_group: Annotated[
+        str | None,
+        typer.Option(help="Who else may read it: a group of the ResourceManager's user, if that is another."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="treadle.yaml; without one, all defaults.")] = None,
     warm_up: Annotated[bool, typer.Option("--warm-up", help="Compile the engine's kernels and exit.")] = False,
 ) -> None:
@@ -27,6 +31,8 @@ def sidecar(
         raise UserError("choose one of --managed, --external and --warm-up")
     if external != (connection_file is not None):
         raise UserError("--external and --connection-file FILE belong together")
+    if connection_group is not None and not external:
+        raise UserError("--connection-group belongs to --external")
     if config is not None and not str(config):
         config = None
     from treadle.sidecar import process
@@ -34,7 +40,7 @@ def sidecar(
     if managed:
         code = process.run_managed(config)
     elif connection_file is not None:
-        code = process.run_external(connection_file, config)
+        code = process.run_external(connection_file, config, connection_group)
     else:
         code = process.run_warm_up(config)
     raise typer.Exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import secrets
@@ -73,10 +74,27 @@ def new_secret() -> str:
 
 
 class ConnectionFile:
-    """The file through which a ResourceManager finds a sidecar that it did not start; mode 0600, written atomically."""
+    """The file through which a ResourceManager finds a sidecar that it did not start, written atomically.
 
-    def __init__(self, path: Path) -> None:
+    Its mode is 0600, or 0640 where a group is named: that of a ResourceManager whose user is not the sidecar's.
+    """
+
+    def __init__(self, path: Path, group: str | None = None) -> None:
+        """Name the file.
+
+        Raises:
+            HandshakeError: this host does not have the group.
+        """
         self._path = path
+        self._group: int | None = None
+        if group is not None:
+            try:
+                self._group = grp.getgrnam(group).gr_gid
+            except KeyError as error:
+                raise HandshakeError(
+                    f"--connection-group {group}: this host has no such group; name one that the ResourceManager's "
+                    "user is in"
+                ) from error
         self._content = b""
 
     def remove_stale(self) -> None:
@@ -111,6 +129,9 @@ class ConnectionFile:
             temporary = Path(name)
             try:
                 with os.fdopen(descriptor, "wb") as stream:
+                    if self._group is not None:
+                        os.fchown(descriptor, -1, self._group)
+                        os.fchmod(descriptor, 0o640)
                     stream.write(self._content)
                 temporary.replace(self._path)
             except OSError:
@@ -119,6 +140,7 @@ class ConnectionFile:
         except OSError as error:
             raise HandshakeError(
                 f"--connection-file {self._path}: {error.strerror}; name a file in a folder that you may write to"
+                + ("" if self._group is None else ", and a --connection-group that you are in")
             ) from error
 
     def remove(self) -> None:

@@ -59,8 +59,10 @@ def run_managed(config: Path | None) -> int:
         cache.remove()
 
 
-def run_external(connection_file: Path, config: Path | None) -> int:
+def run_external(connection_file: Path, config: Path | None, group: str | None = None) -> int:
     """Serve whoever can read the connection file, until a signal; returns an exit code.
+
+    ``group`` may read it beside this process's user.
 
     Raises:
         HandshakeError: the connection file cannot be written.
@@ -68,7 +70,7 @@ def run_external(connection_file: Path, config: Path | None) -> int:
     """
     _log_to_stderr()
     secret = new_secret()
-    file, cache = ConnectionFile(connection_file), KernelCache()
+    file, cache = ConnectionFile(connection_file, group), KernelCache()
     file.remove_stale()
     try:
         server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text))

@@ -31,6 +31,8 @@ public final class ShimConfig {
   public static final String SIDECAR_START_TIMEOUT_MS = PREFIX + "sidecar.start-timeout-ms";
   /** External: the file in which the sidecar tells where it listens. */
   public static final String CONNECTION_FILE = PREFIX + "sidecar.connection-file";
+  /** External: the user that the sidecar runs as; empty means the RM's. */
+  public static final String SIDECAR_USER = PREFIX + "sidecar.user";
   /** The longest frame, bytes. */
   public static final String FRAME_MAX_BYTES = PREFIX + "frame.max-bytes";
   /** The longest answer, bytes. */

@@ -10,15 +10,17 @@ public final class SidecarSettings {
   private final File logFile;
   private final int startTimeoutMs;
   private final String connectionFile;
+  private final String user;
 
   private SidecarSettings(SidecarKind kind, String pythonCommand, String configFile, File logFile, int startTimeoutMs,
-      String connectionFile) {
+      String connectionFile, String user) {
     this.kind = kind;
     this.pythonCommand = pythonCommand;
     this.configFile = configFile;
     this.logFile = logFile;
     this.startTimeoutMs = startTimeoutMs;
     this.connectionFile = connectionFile;
+    this.user = user;
   }
 
   static SidecarSettings read(Settings settings) throws BadSettingException {
@@ -29,10 +31,16 @@ public final class SidecarSettings {
       throw new BadSettingException(ShimConfig.CONNECTION_FILE + " is not set, but " + ShimConfig.SIDECAR
           + " is 'external': set it to the path given to 'treadle sidecar --external --connection-file'");
     }
+    String user = settings.text(ShimConfig.SIDECAR_USER, "");
+    if (kind == SidecarKind.MANAGED && !user.isEmpty()) {
+      throw new BadSettingException(ShimConfig.SIDECAR_USER + " is '" + user + "', but " + ShimConfig.SIDECAR
+          + " is 'managed': such a sidecar runs as the ResourceManager's user. Remove the one or set the other to"
+          + " 'external'");
+    }
     String logFile = settings.text(ShimConfig.SIDECAR_LOG_FILE, "");
     return new SidecarSettings(kind, command, settings.text(ShimConfig.CONFIG_FILE, ""),
         logFile.isEmpty() ? ShimConfig.defaultLogFile() : new File(logFile),
-        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000), connectionFile);
+        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000), connectionFile, user);
   }
 
   public SidecarKind kind() {
@@ -62,5 +70,10 @@ public final class SidecarSettings {
   /** Where an external sidecar tells how to connect; empty in managed mode. */
   public String connectionFile() {
     return connectionFile;
+  }
+
+  /** The user that an external sidecar runs as; empty if it is the RM's. */
+  public String user() {
+    return user;
   }
 }

@@ -15,28 +15,27 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.PosixFileAttributes;
-import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.UserPrincipal;
-import java.util.EnumSet;
-import java.util.Set;
+import java.nio.file.attribute.UserPrincipalNotFoundException;
 
 /**
- * A sidecar that somebody else runs. It writes a connection file, which holds its secret and so must be readable by the
- * RM's user only; the file is read again for each connection, since another sidecar writes another.
+ * A sidecar that somebody else runs. It writes a connection file, which holds its secret and so must be readable by
+ * nobody else ({@link ConnectionFileRules}); the file is read again for each connection, since another sidecar writes
+ * another.
  */
 public final class ExternalSidecar implements EngineSource {
-  private static final Set<PosixFilePermission> OWNERS = EnumSet.of(PosixFilePermission.OWNER_READ,
-      PosixFilePermission.OWNER_WRITE);
   private static final int FILE_BYTES = 1 << 16;
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final Path file;
+  private final String user;
   private final int frameMaxBytes;
   private final int replyMaxBytes;
 
   /** A sidecar whose connection file is in the settings. */
   public ExternalSidecar(ShimConfig config) {
     this.file = Paths.get(config.sidecar().connectionFile());
+    this.user = config.sidecar().user();
     this.frameMaxBytes = config.frameMaxBytes();
     this.replyMaxBytes = config.replyMaxBytes();
   }
@@ -49,9 +48,10 @@ public final class ExternalSidecar implements EngineSource {
   /** Where the sidecar listens, as the file says now. */
   Py4jEngine.Endpoint endpoint() throws IOException {
     try {
-      UserPrincipal user = currentUser();
-      checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class), user);
-      check(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS), user);
+      UserPrincipal ours = currentUser();
+      ConnectionFileRules rules = new ConnectionFileRules(file, ours, sidecarUser(ours));
+      rules.checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class));
+      rules.checkFile(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS));
       return parse(read());
     } catch (NoSuchFileException e) {
       throw new IOException("no sidecar has written the connection file " + file + " (" + ShimConfig.CONNECTION_FILE
@@ -63,30 +63,14 @@ public final class ExternalSidecar implements EngineSource {
     return file.toAbsolutePath().getParent();
   }
 
-  /** Whoever may write to the folder could put a file with a secret of their own in the place of this one. */
-  private void checkFolder(PosixFileAttributes attributes, UserPrincipal user) throws IOException {
-    String owner = attributes.owner().getName();
-    if (!attributes.owner().equals(user) && !"root".equals(owner)) {
-      throw new IOException("the folder of the connection file " + file + " belongs to " + owner + ", not to "
-          + user.getName() + ", who runs the ResourceManager, or root: name a file in a folder of that user's");
+  private UserPrincipal sidecarUser(UserPrincipal ours) throws IOException {
+    if (user.isEmpty()) {
+      return ours;
     }
-    if (attributes.permissions().contains(PosixFilePermission.OTHERS_WRITE)
-        || attributes.permissions().contains(PosixFilePermission.GROUP_WRITE)) {
-      throw new IOException("the folder of the connection file " + file + " may be written to by others: its mode must"
-          + " be 0755 or less");
-    }
-  }
-
-  private void check(PosixFileAttributes attributes, UserPrincipal user) throws IOException {
-    if (!attributes.isRegularFile()) {
-      throw new IOException("the connection file " + file + " is no regular file");
-    }
-    if (!OWNERS.containsAll(attributes.permissions())) {
-      throw new IOException("the connection file " + file + " may be read by others: its mode must be 0600");
-    }
-    if (!attributes.owner().equals(user)) {
-      throw new IOException("the connection file " + file + " belongs to " + attributes.owner().getName() + ", not to "
-          + user.getName() + ", who runs the ResourceManager: run the sidecar as that user");
+    try {
+      return file.getFileSystem().getUserPrincipalLookupService().lookupPrincipalByName(user);
+    } catch (UserPrincipalNotFoundException e) {
+      throw new IOException(ShimConfig.SIDECAR_USER + " is '" + user + "', but this host has no such user");
     }
   }
 

@@ -82,6 +82,26 @@ class ExternalSidecarTest {
   }
 
   @Test
+  void aUserThatThisHostDoesNotHaveIsNamedWithItsKey() throws Exception {
+    write(GOOD, "rw-------");
+    Configuration conf = new Configuration(false);
+    conf.set(ShimConfig.SIDECAR, "external");
+    conf.set(ShimConfig.CONNECTION_FILE, file.toString());
+    conf.set(ShimConfig.SIDECAR_USER, "no-such-user-here");
+    ExternalSidecar other = new ExternalSidecar(ShimConfig.read(conf));
+    String message = assertThrows(IOException.class, other::endpoint).getMessage();
+    assertTrue(message.contains(ShimConfig.SIDECAR_USER + " is 'no-such-user-here'"), message);
+  }
+
+  @Test
+  void aManagedSidecarHasNoUserOfItsOwn() {
+    Configuration conf = new Configuration(false);
+    conf.set(ShimConfig.SIDECAR_USER, "treadle");
+    String message = assertThrows(BadSettingException.class, () -> ShimConfig.read(conf)).getMessage();
+    assertTrue(message.contains(ShimConfig.SIDECAR_USER), message);
+  }
+
+  @Test
   void refusesALink() throws IOException {
     Path target = folder.resolve("target");
     Files.write(target, GOOD.getBytes());

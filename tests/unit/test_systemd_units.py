@@ -1,0 +1,76 @@
+"""The units of conf/systemd: systemd takes them, they give no privilege away, and their commands exist."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+
+UNITS = Path(__file__).resolve().parents[2] / "conf" / "systemd"
+SERVICES = sorted(UNITS.glob("*.service"))
+COMMAND = "/opt/treadle/bin/treadle"
+CONFINED = {
+    "NoNewPrivileges": "yes",
+    "CapabilityBoundingSet": "",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "RestrictSUIDSGID": "yes",
+    "SystemCallFilter": "@system-service",
+    "LimitCORE": "0",
+    "User": "treadle",
+}
+EXPOSURE_MAX = 20
+"""`systemd-analyze security` in tenths; a unit without any of its settings has 96."""
+
+
+def settings(unit: Path) -> dict[str, str]:
+    lines = [line for line in unit.read_text().splitlines() if re.match(r"[A-Z]\w*=", line)]
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_a_service_is_confined_and_bounded(unit: Path) -> None:
+    found = settings(unit)
+    assert {name: found.get(name) for name in CONFINED} == CONFINED
+    assert {"MemoryMax", "TasksMax", "RestrictAddressFamilies"} <= set(found)
+    assert "keytab" in found["InaccessiblePaths"]
+
+
+def test_histories_are_taken_in_without_the_sidecars_secret() -> None:
+    sidecar, importing = (settings(UNITS / f"treadle-{name}.service") for name in ("sidecar", "import"))
+    secret = Path(sidecar["ExecStart"].split("--connection-file ")[1].split()[0])
+    assert str(secret.parent) in [path.lstrip("-") for path in importing["InaccessiblePaths"].split()]
+    assert "treadle-link" not in importing["SupplementaryGroups"].split()
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *arguments = settings(unit)["ExecStart"].split()
+    assert command == COMMAND
+    words = [word for word in arguments if re.fullmatch(r"[a-z]+", word)]
+    assert run([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [word for word in arguments if word.startswith("--") and word not in shown] == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_systemd_takes_a_service_and_finds_it_little_exposed(unit: Path, tmp_path: Path) -> None:
+    here = tmp_path / unit.name
+    here.write_text(unit.read_text().replace(COMMAND, sys.executable))
+    for timer in UNITS.glob(f"{unit.stem}.timer"):
+        shutil.copy(timer, tmp_path)
+    for file in tmp_path.iterdir():
+        verified = subprocess.run(["systemd-analyze", "verify", "--man=no", file], capture_output=True, text=True)
+        assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+    command = ["systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}", "--no-pager", str(here)]
+    exposed = subprocess.run(command, capture_output=True, text=True)
+    assert exposed.returncode == 0, exposed.stdout + exposed.stderr
