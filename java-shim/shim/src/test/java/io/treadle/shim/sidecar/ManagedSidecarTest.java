@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -12,10 +13,12 @@ import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Engine;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
@@ -112,6 +115,24 @@ class ManagedSidecarTest {
     assertEquals("bye", content("bye"));
     assertFalse(runs(pids().get(0)));
     assertEquals(1, starts.get());
+  }
+
+  @Test
+  void whoeverHasTakenItsPortGetsNeitherSecretNorFrame() throws Exception {
+    byte[] frame = "jobs, users and keys of all tenants".getBytes(StandardCharsets.UTF_8);
+    try (Squatter squatter = new Squatter()) {
+      script("read line; echo \"$line\" > '" + folder + "/greeting'\n"
+          + READY.replace("\"port\": 9", "\"port\": " + squatter.port()) + "exec sleep 1000\n");
+      try (Engine engine = engine()) {
+        assertThrows(IOException.class, () -> engine.decide(frame));
+      }
+      String heard = squatter.heard();
+      assertTrue(heard.startsWith("TRDH"), heard);
+      assertFalse(heard.contains(Base64.getEncoder().encodeToString(frame)), heard);
+      String secret = new ObjectMapper().readTree(folder.resolve("greeting").toFile()).path("secret").asText();
+      assertEquals(64, secret.length());
+      assertFalse(heard.contains(secret), heard);
+    }
   }
 
   @Test
