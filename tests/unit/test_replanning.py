@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.test_plan_listener import ONE, dag, report, vertex
 
 from treadle.config.settings import Plans
-from treadle.plans.desk import REPLAN_EVERY_S, DagView, PlanDesk
+from treadle.plans.claims import DagView
+from treadle.plans.desk import REPLAN_EVERY_S, PlanDesk
 from treadle.plans.history import History
 from treadle.plans.keys import Attempt
 from treadle.plans.protocol import Header, Kind, Status
