@@ -7,10 +7,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.File;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.objectweb.asm.ClassReader;
 import org.objectweb.asm.ClassWriter;
@@ -48,6 +51,27 @@ class ShimReferencesTest {
       problems.addAll(resolver.problems(References.of(new ClassReader(bytes))));
     }
     assertEquals(Collections.emptyList(), problems);
+  }
+
+  /** What io.treadle.shim.LeafQueues looks up by name, so that no reference in a class file shows it. */
+  @ParameterizedTest
+  @CsvSource({"3.3.6,LeafQueue", "3.4.1,AbstractLeafQueue", "3.4.2,AbstractLeafQueue", "3.4.3,AbstractLeafQueue",
+      "3.5.0,AbstractLeafQueue"})
+  void whatIsLookedUpByNameIsThere(String version, String leaf) throws IOException {
+    Release release = new Release(new File(System.getProperty("hadoop.releases"), version));
+    String info = SCHEDULER + leaf + "$QueueResourceLimitsInfo";
+    String resource = "org/apache/hadoop/yarn/api/records/Resource";
+    Set<String> ofLeaf = release.shape(SCHEDULER + leaf).members().keySet();
+    String limits = "Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/ResourceLimits;";
+    assertTrue(ofLeaf.containsAll(Arrays.asList(
+        ClassShape.key("cachedResourceLimitsForHeadroom", limits),
+        ClassShape.key("queueResourceLimitsInfo", "L" + info + ";"),
+        ClassShape.key("activateApplications", "()V"))), ofLeaf.toString());
+    Set<String> ofInfo = release.shape(info).members().keySet();
+    assertTrue(ofInfo.containsAll(Arrays.asList(
+        ClassShape.key("getQueueCurrentLimit", "()L" + resource + ";"),
+        ClassShape.key("setQueueCurrentLimit", "(L" + resource + ";)V"),
+        ClassShape.key("setClusterResource", "(L" + resource + ";)V"))), ofInfo.toString());
   }
 
   @Test

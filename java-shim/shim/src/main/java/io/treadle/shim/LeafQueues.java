@@ -3,6 +3,9 @@ package io.treadle.shim;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.util.Collection;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
@@ -17,9 +20,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPo
  * by name once, because a reference to either class would not resolve on both lines.
  */
 public final class LeafQueues {
-  /** From Hadoop 3.4 on, false makes queues compute their limits in another way. */
-  public static final String LEGACY_QUEUE_MODE = "yarn.scheduler.capacity.legacy-queue-mode.enabled";
-
   private static final String PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
   private static final Class<?> LEAF = leafClass();
   private static final MethodHandle ORDERING_POLICY =
@@ -30,7 +30,13 @@ public final class LeafQueues {
       find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
   private static final MethodHandle USER_LIMIT_FACTOR =
       find("getUserLimitFactor", MethodType.methodType(float.class));
-  private static final MethodHandle REFRESH = findRefresh();
+  /** What a leaf takes as its limit is kept twice: as a native pass was told it last, and as its AM limit follows it. */
+  private static final Field LAST_LIMITS = field("cachedResourceLimitsForHeadroom");
+  private static final Field LIMITS_INFO = field("queueResourceLimitsInfo");
+  private static final Method LIMIT = method(LIMITS_INFO.getType(), "getQueueCurrentLimit");
+  private static final Method SET_LIMIT = method(LIMITS_INFO.getType(), "setQueueCurrentLimit", Resource.class);
+  private static final Method SET_CLUSTER = method(LIMITS_INFO.getType(), "setClusterResource", Resource.class);
+  private static final Method ACTIVATE = method(LEAF, "activateApplications");
 
   private LeafQueues() {
   }
@@ -94,21 +100,34 @@ public final class LeafQueues {
     }
   }
 
-  /**
-   * Sets what a leaf takes as its limit when it computes headroom, and computes it afresh for its applications.
-   *
-   * @param limits the limit; the leaf lowers it to its own maximum
-   * @param legacy whether the queues work as before Hadoop 3.4 ({@link #LEGACY_QUEUE_MODE})
-   */
-  public static void setLimitForHeadroom(CSQueue leaf, Resource cluster, ResourceLimits limits, boolean legacy) {
-    if (legacy || REFRESH == null) {
-      leaf.updateClusterResource(cluster, limits);
-      return;
-    }
+  /** The limit of a leaf that its AM limit follows: what it uses and what is left for it in the default partition. */
+  public static Resource limit(CSQueue leaf) {
     try {
-      // updateClusterResource would start from the parent here, and with it take off what siblings use
-      REFRESH.invokeExact(leaf, cluster, limits);
-    } catch (Throwable e) {
+      Object info = LIMITS_INFO.get(leaf);
+      synchronized (info) {
+        return (Resource) LIMIT.invoke(info);
+      }
+    } catch (ReflectiveOperationException e) {
+      throw rethrown(e);
+    }
+  }
+
+  /**
+   * Sets a leaf's limit as a native pass does, and activates the applications that its AM limit then has room for. The
+   * caller holds the scheduler's write lock.
+   *
+   * @param limit not above the leaf's own maximum
+   */
+  public static void setLimit(CSQueue leaf, Resource cluster, Resource limit) {
+    try {
+      LAST_LIMITS.set(leaf, new ResourceLimits(limit));
+      Object info = LIMITS_INFO.get(leaf);
+      synchronized (info) {
+        SET_LIMIT.invoke(info, limit);
+        SET_CLUSTER.invoke(info, cluster);
+      }
+      ACTIVATE.invoke(leaf);
+    } catch (ReflectiveOperationException e) {
       throw rethrown(e);
     }
   }
@@ -136,17 +155,29 @@ public final class LeafQueues {
     }
   }
 
-  /** Null before Hadoop 3.4. */
-  private static MethodHandle findRefresh() {
+  /** A field that only the leaf itself is meant to use: nothing else of Hadoop's sets a limit and does no more. */
+  private static Field field(String name) {
     try {
-      return MethodHandles.publicLookup().findVirtual(CSQueue.class, "refreshAfterResourceCalculation",
-          MethodType.methodType(void.class, Resource.class, ResourceLimits.class));
-    } catch (ReflectiveOperationException e) {
-      return null;
+      Field field = LEAF.getDeclaredField(name);
+      field.setAccessible(true);
+      return field;
+    } catch (ReflectiveOperationException | RuntimeException e) {
+      throw new IllegalStateException("this ResourceManager's " + LEAF.getSimpleName() + " has no " + name, e);
     }
   }
 
-  private static RuntimeException rethrown(Throwable e) {
+  private static Method method(Class<?> owner, String name, Class<?>... parameters) {
+    try {
+      Method method = owner.getDeclaredMethod(name, parameters);
+      method.setAccessible(true);
+      return method;
+    } catch (ReflectiveOperationException | RuntimeException e) {
+      throw new IllegalStateException("this ResourceManager's " + owner.getName() + " has no " + name, e);
+    }
+  }
+
+  private static RuntimeException rethrown(Throwable thrown) {
+    Throwable e = thrown instanceof InvocationTargetException ? thrown.getCause() : thrown;
     if (e instanceof Error) {
       throw (Error) e;
     }

@@ -239,15 +239,6 @@ public class Shim {
   /** The scheduler handled an event. */
   public void handled(SchedulerEvent event) {
     taps.handled(event);
-    switch (event.getType()) {
-      case NODE_LABELS_UPDATE:
-      case MANAGE_QUEUE:
-      case AUTO_QUEUE_DELETION:
-        // the stock scheduler has computed its limits anew, as after a refresh, and the cluster need not have changed
-        stage.refreshed();
-        break;
-      default:
-    }
   }
 
   /** An AM asked for updates of its containers. */
@@ -258,8 +249,8 @@ public class Shim {
   }
 
   /** An answer to an AM with the headroom that it really has. */
-  public Allocation lowerHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return mayCommit() ? stage.lowerHeadroom(allocation, attempt) : allocation;
+  public Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
+    return mayCommit() ? stage.tellHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one. */

@@ -7,6 +7,7 @@ import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
 import io.treadle.shim.commit.Headroom;
+import io.treadle.shim.commit.LeafLimits;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.config.ShimConfig;
@@ -40,6 +41,7 @@ final class Stage implements DecisionStage {
   private final Committer committer;
   private final ContainerUpdates updates;
   private final Reservations reservations;
+  private final LeafLimits limits;
   private final Headroom headroom;
   private final FeatureRules rules;
   private final Observer observer;
@@ -58,6 +60,7 @@ final class Stage implements DecisionStage {
     this.committer = new Committer(port, settings, CommitListener.NONE);
     this.updates = new ContainerUpdates(port, settings, CommitListener.NONE);
     this.reservations = new Reservations(port, CommitListener.NONE);
+    this.limits = new LeafLimits(port);
     this.headroom = new Headroom(port);
     this.rules = new FeatureRules(port);
     this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time.monotonicNow());
@@ -79,8 +82,8 @@ final class Stage implements DecisionStage {
   }
 
   /** An answer to an AM with the headroom that it really has. The AM's thread. */
-  Allocation lowerHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return headroom.lower(allocation, attempt);
+  Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
+    return headroom.tell(allocation, attempt);
   }
 
   /** An AM asked for an increase or a promotion of containers. The AM's thread. */
@@ -103,11 +106,8 @@ final class Stage implements DecisionStage {
   public String refusal() {
     long nowMs = Time.monotonicNow();
     if (refreshed || nowMs - rulesReadMs >= RULES_EVERY_MS) {
-      if (refreshed) {
-        // read before the rules: a refresh meanwhile is looked at in the next tick
-        refreshed = false;
-        headroom.refreshLimits();
-      }
+      // before the rules are read: a refresh meanwhile is looked at in the next tick
+      refreshed = false;
       rulesReadMs = nowMs;
       refusal = rules.refusal(overridesGuarantees, overridesOrder);
     }
@@ -128,7 +128,7 @@ final class Stage implements DecisionStage {
 
   @Override
   public void entered() {
-    headroom.refreshLimits();
+    limits.refreshNow(Time.monotonicNow());
     releaseReservations();
     updates.markAll();
   }
@@ -144,7 +144,7 @@ final class Stage implements DecisionStage {
     if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
       releaseReservations();
     }
-    headroom.refreshIfClusterChanged(nowMs);
+    limits.refresh(nowMs);
     updates.place(mayCommit);
     tell(answer, committer.commit(answer, directory, limit, mayCommit));
   }

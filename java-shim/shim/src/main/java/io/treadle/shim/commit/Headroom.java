@@ -4,14 +4,14 @@ import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import java.util.Collection;
 import java.util.Collections;
-import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.nodelabels.CommonNodeLabelsManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
@@ -21,18 +21,14 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * and starts too many when it is too high.
  *
  * <p>The stock scheduler takes it as min(user limit - user's use, leaf's limit - leaf's use, free in the partition),
- * where the leaf's limit holds what siblings used when the leaf last placed something natively. With an engine that
- * moment lies in the past. So the leaf's limit is set to the leaf's own maximum ({@link #refreshLimits}), which does
- * not age, and what siblings use now is taken off when an AM asks: {@link #lower} takes the minimum with max - used of
- * every ancestor up to root, whose max - used is what is free in the partition.
+ * where the leaf's limit holds what siblings used when the leaf last placed something natively; an application that no
+ * native pass has looked at hears of none. With an engine that moment lies in the past, so it is computed here when the
+ * AM asks: the minimum of user limit - user's use and of maximum - used of every queue from the leaf up to root, whose
+ * maximum - used is what is free in the partition.
  */
 public final class Headroom {
-  private static final long REFRESH_MS = 1000;
-
   private final SchedulerPort port;
   private final FailureLog failures = new FailureLog();
-  private Resource refreshedFor;
-  private long refreshedMs;
 
   /** Headroom of one scheduler's applications. */
   public Headroom(SchedulerPort port) {
@@ -40,62 +36,18 @@ public final class Headroom {
   }
 
   /**
-   * Frees each leaf's limit of what its siblings used. Called when an engine takes over and after a change of queues.
-   * Takes the scheduler's write lock.
-   */
-  public synchronized void refreshLimits() {
-    Lock lock = port.writeLock();
-    lock.lock();
-    try {
-      CapacityScheduler scheduler = port.scheduler();
-      Resource cluster = scheduler.getClusterResource();
-      boolean legacy = scheduler.getConfiguration().getBoolean(LeafQueues.LEGACY_QUEUE_MODE, true);
-      refreshLeaves(scheduler.getRootQueue(), cluster, legacy);
-      refreshedFor = Resources.clone(cluster);
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  /**
-   * The same if the cluster has changed since, because then the stock scheduler has computed the limits its own way. At
-   * most once a second. Called by the link thread each tick while an engine schedules.
-   *
-   * @param nowMs any clock that goes forward, milliseconds
-   */
-  public synchronized void refreshIfClusterChanged(long nowMs) {
-    if (nowMs - refreshedMs < REFRESH_MS && refreshedFor != null) {
-      return;
-    }
-    if (!port.scheduler().getClusterResource().equals(refreshedFor)) {
-      refreshedMs = nowMs;
-      refreshLimits();
-    }
-  }
-
-  private static void refreshLeaves(CSQueue queue, Resource cluster, boolean legacy) {
-    if (LeafQueues.isLeaf(queue)) {
-      LeafQueues.setLimitForHeadroom(queue, cluster, new ResourceLimits(cluster), legacy);
-    } else if (queue.getChildQueues() != null) {
-      for (CSQueue child : queue.getChildQueues()) {
-        refreshLeaves(child, cluster, legacy);
-      }
-    }
-  }
-
-  /**
-   * Lowers what an AM is about to be told to what its queues have left. Called on the AM's IPC thread; takes no lock of
-   * the scheduler and never throws.
+   * Has an AM be told what its user and its queues have left now. Called on the AM's IPC thread; takes no lock but that
+   * of the leaf's users, as the stock answer does, and never throws.
    *
    * @return the allocation given
    */
-  public Allocation lower(Allocation allocation, ApplicationAttemptId attempt) {
+  public Allocation tell(Allocation allocation, ApplicationAttemptId attempt) {
     try {
       FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
       // an answer to an attempt that has ended is one object that all share; only a real one has a set of preemptions
       if (app != null && !app.isStopped() && app.getApplicationAttemptId().equals(attempt)
           && allocation.getContainerPreemptions() != null && allocation.getResourceLimit() != null) {
-        allocation.setResourceLimit(lowered(allocation.getResourceLimit(), app));
+        allocation.setResourceLimit(left(allocation.getResourceLimit(), app));
       }
     } catch (RuntimeException e) {
       failures.log("headroom", e);
@@ -103,26 +55,34 @@ public final class Headroom {
     return allocation;
   }
 
-  private Resource lowered(Resource limit, FiCaSchedulerApp app) {
+  private Resource left(Resource stock, FiCaSchedulerApp app) {
+    CapacityScheduler scheduler = port.scheduler();
+    CSQueue leaf = (CSQueue) app.getQueue();
+    UsersManager.User user = LeafQueues.user(leaf, app.getUser());
+    if (user == null) {
+      return stock;
+    }
     Collection<String> partitions = app.getAppSchedulingInfo().getRequestedPartitions();
     if (partitions.isEmpty()) {
       partitions = Collections.singleton(CommonNodeLabelsManager.NO_LABEL);
     }
-    Resource left = Resources.createResource(0, 0);
+    Resource sum = Resources.createResource(0, 0);
     for (String partition : partitions) {
-      Resources.addTo(left, leftOver((CSQueue) app.getQueue(), partition));
+      Resource limit = LeafQueues.activeUserLimit(leaf, app.getUser(), scheduler.getClusterResource(), partition,
+          SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY);
+      Resources.addTo(sum, Resources.componentwiseMin(
+          Resources.subtractNonNegative(limit, user.getUsed(partition)), leftOver(leaf, partition)));
     }
-    ResourceCalculator calculator = port.scheduler().getResourceCalculator();
-    Resource lowered = Resources.clone(limit);
-    for (int type = 0; type < lowered.getResources().length; type++) {
+    ResourceCalculator calculator = scheduler.getResourceCalculator();
+    Resource rounded = Resources.roundDown(calculator, sum, scheduler.getMinimumResourceCapability());
+    Resource left = Resources.clone(stock);
+    for (int type = 0; type < left.getResources().length; type++) {
       // a resource that the calculator ignores may be given out without end, so no queue can run short of it
       if (isCounted(calculator, type)) {
-        long value = Math.min(
-            lowered.getResourceInformation(type).getValue(), left.getResourceInformation(type).getValue());
-        lowered.setResourceValue(type, Math.max(0, value));
+        left.setResourceValue(type, Math.max(0, rounded.getResourceInformation(type).getValue()));
       }
     }
-    return lowered;
+    return left;
   }
 
   private static Resource leftOver(CSQueue leaf, String partition) {

@@ -36,7 +36,8 @@ import org.slf4j.event.Level;
 
 /**
  * A real ResourceManager in this JVM with as many NodeManagers and applications as a test wants, without processes or
- * ports. Queues {@code root.a} and {@code root.b} with half of the cluster each, unless the test says otherwise.
+ * ports. Queues {@code root.a} and {@code root.b} with half of the cluster each and YARN's own tenth of it for AMs,
+ * unless the test says otherwise.
  */
 public final class ClusterFixture implements AutoCloseable {
   private static final String QUEUES = "yarn.scheduler.capacity.";
@@ -165,7 +166,7 @@ public final class ClusterFixture implements AutoCloseable {
       conf.set(YarnConfiguration.FS_NODE_ATTRIBUTE_STORE_ROOT_DIR, folder.resolve("attributes").toUri().toString());
       conf.set(YarnConfiguration.FS_NODE_LABELS_STORE_ROOT_DIR, folder.resolve("labels").toUri().toString());
       queues("root", "a,b").capacity("root.a", 50).capacity("root.b", 50);
-      set("maximum-am-resource-percent", "1");
+      set("maximum-am-resource-percent", "0.1");
       set("user-limit-factor", "100");
     }
 

@@ -15,6 +15,7 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -45,7 +46,7 @@ class HeadroomTest {
   private Resource told(FiCaSchedulerApp app) {
     Allocation allocation = cluster.scheduler().allocate(app.getApplicationAttemptId(), Collections.emptyList(),
         Collections.emptyList(), Collections.emptyList(), null, null, new ContainerUpdates());
-    assertSame(allocation, headroom.lower(allocation, app.getApplicationAttemptId()));
+    assertSame(allocation, headroom.tell(allocation, app.getApplicationAttemptId()));
     return allocation.getResourceLimit();
   }
 
@@ -55,8 +56,8 @@ class HeadroomTest {
 
   /**
    * The stock scheduler places the last container when the sibling has filled the cluster, then an engine takes over and
-   * the sibling ends. With the limit of that moment, as without {@link Headroom#refreshLimits}, the MapReduce AM would
-   * hear of no headroom for ever, and kill its reducers for a map.
+   * the sibling ends. With the limit of that moment the MapReduce AM would hear of no headroom for ever, and kill its
+   * reducers for a map.
    */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
@@ -73,7 +74,6 @@ class HeadroomTest {
     assertEquals(2, app.getLiveContainers().size(), "the last GB of the cluster");
     assertEquals(0, toldMb(app), "the cluster is full");
     cluster.scheduler().setClosed(true);
-    headroom.refreshLimits();
     assertEquals(0, toldMb(app), "it is still full after the switch");
     List<ContainerId> ended = new ArrayList<>();
     other.getLiveContainers().forEach(container -> {
@@ -96,7 +96,6 @@ class HeadroomTest {
     MockAM cousin = cluster.startAm(cluster.submit("c", "cat", 1024), node);
     FiCaSchedulerApp other = cluster.scheduler().getApplicationAttempt(cousin.getApplicationAttemptId());
     cluster.scheduler().setClosed(true);
-    headroom.refreshLimits();
     assertEquals(4 * 1024, toldMb(app), "the queue's capacity less the AM");
     cousin.allocate("*", 6 * 1024, 1, Collections.emptyList());
     assertEquals(1, new Proposer(cluster).add(other, PRIORITY, node).commit().count(Fate.COMMITTED));
@@ -110,11 +109,23 @@ class HeadroomTest {
     MockAM am = cluster.startAm(cluster.submit("a", "ann", 1024), node);
     FiCaSchedulerApp app = cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId());
     cluster.scheduler().setClosed(true);
-    headroom.refreshIfClusterChanged(0);
     assertEquals(9 * 1024, toldMb(app));
     cluster.node("two", 20 * 1024, 20);
-    headroom.refreshIfClusterChanged(5000);
     assertEquals(19 * 1024, toldMb(app));
+  }
+
+  /** A native pass would have made what computes its headroom; none looks at an application that an engine serves. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void applicationThatOnlyAnEngineHasServedHearsOfIts(boolean legacy) throws Exception {
+    start(ClusterFixture.cluster(), legacy);
+    cluster.scheduler().setClosed(true);
+    RMApp job = cluster.submit("a", "ann", 1024);
+    FiCaSchedulerApp app = cluster.attempt(job);
+    assertEquals(1, new Proposer(cluster).add(app, app.getSchedulerKeys().iterator().next(), node.getNodeId()).commit()
+        .count(Fate.COMMITTED));
+    cluster.rm().drainEvents();
+    assertEquals(9 * 1024, toldMb(app), "the queue's capacity less the AM");
   }
 
   @ParameterizedTest
@@ -128,7 +139,7 @@ class HeadroomTest {
         Collections.emptyList(), Collections.emptyList(), null, null, new ContainerUpdates());
     Resource before = shared.getResourceLimit();
     assertNotNull(before);
-    headroom.lower(shared, app.getApplicationAttemptId());
+    headroom.tell(shared, app.getApplicationAttemptId());
     assertSame(before, shared.getResourceLimit());
   }
 }

@@ -58,7 +58,8 @@ class HostileProposalsTest {
         .set("root.a.accessible-node-labels", "gpu,spare")
         .set("root.a.accessible-node-labels.gpu.capacity", "100")
         .set("root.a.accessible-node-labels.spare.capacity", "100")
-        .set("root.a.maximum-capacity", "60").set("root.b.maximum-capacity", "70")
+        .set("root.a.maximum-capacity", "60").set("root.a.maximum-am-resource-percent", "0.2")
+        .set("root.b.maximum-capacity", "70")
         .set("root.b.user-limit-factor", "0.5").set("root.b.maximum-am-resource-percent", "0.2").start();
     for (int i = 0; i < 6; i++) {
       nodes.add(cluster.node("n" + i, 8192, 8));
