@@ -104,6 +104,18 @@ def test_what_did_not_end_well_tells_nothing_of_durations() -> None:
     assert (stage.durations.count, stage.durations.mean_ms) == (1, 41_000)
 
 
+def test_a_container_that_is_demoted_no_longer_runs_and_says_nothing_of_durations() -> None:
+    shown = _map_job(2)
+    shown.allocate(2, 3)
+    shown.frame()
+    shown.end(2, exit_status=-1000)
+    shown.end(3)
+    (stage,) = shown.frame(SETTLE_MS + 1000)
+    assert _outcomes(stage) == {"lost": 1, "succeeded": 1}
+    (stage,) = shown.frame()
+    assert stage.durations.count == 1
+
+
 def test_the_loser_of_two_speculative_attempts_does_not_spoil_the_run() -> None:
     shown = _map_job(3)
     shown.allocate(1, 2, 3)

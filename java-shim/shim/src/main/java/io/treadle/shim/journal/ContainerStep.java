@@ -1,7 +1,9 @@
 package io.treadle.shim.journal;
 
 import java.util.Objects;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -56,6 +58,30 @@ public final class ContainerStep {
     this.byTreadle = byTreadle;
   }
 
+  private ContainerStep(ContainerStep before, long timeMs) {
+    this.kind = Kind.COMPLETED;
+    this.container = before.container;
+    this.node = before.node;
+    this.requestKey = before.requestKey;
+    this.capability = before.capability;
+    this.createdMs = before.createdMs;
+    this.am = before.am;
+    this.timeMs = timeMs;
+    this.exitStatus = ContainerExitStatus.INVALID;
+    this.byTreadle = false;
+  }
+
+  /**
+   * Whether a container is one whose life is told: a guaranteed one, which holds a part of its node. Opportunistic
+   * containers wait and run beside the scheduler and it does not learn of their ends here; and what stands for an update
+   * of another container until the AM has heard of it never runs.
+   */
+  public static boolean isTold(RMContainer container) {
+    SchedulerRequestKey key = container.getAllocatedSchedulerKey();
+    return container.getExecutionType() == ExecutionType.GUARANTEED
+        && (key == null || key.getContainerToUpdate() == null);
+  }
+
   /**
    * A container was allocated.
    *
@@ -74,6 +100,19 @@ public final class ContainerStep {
   /** A container ended with an exit status of YARN's; {@code timeMs} is the RM's clock in milliseconds since 1970. */
   public static ContainerStep completed(RMContainer container, long timeMs, int exitStatus) {
     return new ContainerStep(Kind.COMPLETED, container, timeMs, exitStatus, false, container.isAMContainer());
+  }
+
+  /**
+   * A container holds nothing of its node any more although it may run on: it was demoted, or has ended unseen. {@code
+   * timeMs} is the RM's clock in milliseconds since 1970.
+   */
+  public static ContainerStep lost(RMContainer container, long timeMs) {
+    return completed(container, timeMs, ContainerExitStatus.INVALID);
+  }
+
+  /** The same of the container of an earlier step. */
+  public ContainerStep lost(long nowMs) {
+    return new ContainerStep(this, nowMs);
   }
 
   /** A container has another resource now; {@code timeMs} is the RM's clock in milliseconds since 1970. */

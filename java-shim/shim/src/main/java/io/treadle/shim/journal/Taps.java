@@ -69,25 +69,41 @@ public final class Taps {
     });
   }
 
-  /** After {@code allocate}: what its answer says of the AM's containers. Those that were resized changed just now. */
+  /** After {@code allocate}: what its answer says of the AM's containers. Those that were updated changed just now. */
   public void answered(Allocation answer) {
-    if (holds(answer.getIncreasedContainers()) || holds(answer.getDecreasedContainers())) {
+    if (holds(answer.getIncreasedContainers()) || holds(answer.getDecreasedContainers())
+        || holds(answer.getPromotedContainers()) || holds(answer.getDemotedContainers())) {
       guarded(() -> {
-        resized(answer.getIncreasedContainers());
-        resized(answer.getDecreasedContainers());
+        long nowMs = System.currentTimeMillis();
+        each(answer.getIncreasedContainers(), resized -> markResized(resized, nowMs));
+        each(answer.getDecreasedContainers(), resized -> markResized(resized, nowMs));
+        each(answer.getPromotedContainers(), promoted -> markRunning(promoted, nowMs));
+        each(answer.getDemotedContainers(), demoted -> journal.container(ContainerStep.lost(demoted, nowMs)));
       });
     }
   }
 
-  private void resized(List<Container> containers) {
-    if (containers != null) {
-      for (Container container : containers) {
-        RMContainer resized = port.scheduler().getRMContainer(container.getId());
-        if (resized != null) {
-          journal.container(ContainerStep.resized(resized, System.currentTimeMillis()));
+  private void each(List<Container> updated, Consumer<RMContainer> mark) {
+    if (updated != null) {
+      for (Container container : updated) {
+        RMContainer found = port.scheduler().getRMContainer(container.getId());
+        if (found != null) {
+          mark.accept(found);
         }
       }
     }
+  }
+
+  private void markResized(RMContainer container, long nowMs) {
+    if (ContainerStep.isTold(container)) {
+      journal.container(ContainerStep.resized(container, nowMs));
+    }
+  }
+
+  /** A container that the engine has not heard of although it may run. */
+  private void markRunning(RMContainer container, long startedMs) {
+    journal.container(ContainerStep.allocated(container, false, container.isAMContainer()));
+    journal.container(ContainerStep.launched(container, startedMs));
   }
 
   /** After {@code nodeUpdate}: a NodeManager's heartbeat. Most change nothing that the other taps do not see. */
@@ -103,7 +119,7 @@ public final class Taps {
   public void containerLaunched(ContainerId container, SchedulerNode node) {
     guarded(() -> {
       RMContainer launched = port.scheduler().getRMContainer(container);
-      if (launched != null) {
+      if (launched != null && ContainerStep.isTold(launched)) {
         journal.container(ContainerStep.launched(launched, System.currentTimeMillis()));
       }
     });
@@ -115,7 +131,7 @@ public final class Taps {
       if (container.getContainerRequest() != null) {
         journal.asksComeBack(container.getApplicationAttemptId().getApplicationId());
       }
-      if (container.completed()) {
+      if (container.completed() && ContainerStep.isTold(container)) {
         journal.container(ContainerStep.completed(container, System.currentTimeMillis(), status.getExitStatus()));
       } else {
         journal.nodeChanged(container.getNodeId());
@@ -215,9 +231,8 @@ public final class Taps {
     }
     for (NMContainerStatus report : event.getContainerReports()) {
       RMContainer recovered = port.scheduler().getRMContainer(report.getContainerId());
-      if (recovered != null) {
-        journal.container(ContainerStep.allocated(recovered, false, recovered.isAMContainer()));
-        journal.container(ContainerStep.launched(recovered, recovered.getCreationTime()));
+      if (recovered != null && ContainerStep.isTold(recovered)) {
+        markRunning(recovered, recovered.getCreationTime());
       }
     }
   }

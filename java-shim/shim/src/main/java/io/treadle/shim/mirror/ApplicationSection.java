@@ -43,17 +43,22 @@ final class ApplicationSection {
     this.users = users;
   }
 
+  /** Forgets all indices. */
+  void reset() {
+    rows.clear();
+    byIndex.clear();
+    unsettled.clear();
+    dirty.clear();
+    active.clear();
+  }
+
   /**
    * Forgets all indices and takes all attempts, in the order in which the applications were submitted.
    *
    * @return the new rows
    */
   List<ApplicationRow> snapshot(Draft draft) {
-    rows.clear();
-    byIndex.clear();
-    unsettled.clear();
-    dirty.clear();
-    active.clear();
+    reset();
     activationsMs = draft.monotonicMs();
     List<ApplicationRow> fresh = new ArrayList<>();
     for (ApplicationId id : new TreeSet<>(draft.scheduler().getSchedulerApplications().keySet())) {

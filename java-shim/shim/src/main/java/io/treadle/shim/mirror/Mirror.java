@@ -86,6 +86,30 @@ public final class Mirror implements Directory {
   }
 
   /**
+   * Forgets what was told, since nobody listens any more, and makes the next frame a snapshot. What stays would keep
+   * applications, queues and containers that have gone in memory until the next conversation, if there is one.
+   */
+  public void hungUp() {
+    journal.snapshotNeeded();
+    writer = null;
+    names = null;
+    asksLater.clear();
+    forget();
+    applications.reset();
+    nodes.reset();
+    queues.reset();
+    limits.reset();
+  }
+
+  /** What a snapshot tells anew, but for what its own section forgets when it writes it. */
+  private void forget() {
+    users.reset();
+    requests.reset();
+    usages.reset();
+    containers.reset();
+  }
+
+  /**
    * The next frames, at least one: what changed since the last call, or a snapshot. All but the last are marked MORE.
    * After an exception the next call writes a snapshot.
    *
@@ -130,9 +154,7 @@ public final class Mirror implements Directory {
     Draft draft = draft(true, rmTimeMs, monotonicMs);
     snapshots = snapshots + 1;
     asksLater.clear();
-    users.reset();
-    requests.reset();
-    usages.reset();
+    forget();
     applicationSweep.reset(monotonicMs);
     headroomSweep.reset(monotonicMs);
     types.write(draft);
@@ -177,6 +199,7 @@ public final class Mirror implements Directory {
     for (ContainerStep step : changes.steps()) {
       take(draft, step);
     }
+    containers.unseenEnds(draft).forEach(step -> take(draft, step));
     requests.writePlaced(draft);
     changes.asks().forEach(id -> reviewAsks(draft, id));
     laterAsks(draft, changes.asksLater());

@@ -50,11 +50,16 @@ final class NodeSection {
     }
   }
 
-  /** Forgets all indices and writes all nodes. */
-  void snapshot(Draft draft) {
+  /** Forgets all indices. */
+  void reset() {
     rows.clear();
     byIndex.clear();
     present = 0;
+  }
+
+  /** Forgets all indices and writes all nodes. */
+  void snapshot(Draft draft) {
+    reset();
     sweep.reset(draft.monotonicMs());
     reviewScheduler(draft);
   }

@@ -23,6 +23,11 @@ final class QueueLimitsSection {
 
   private final Set<QueueRow> dirty = Collections.newSetFromMap(new IdentityHashMap<>());
 
+  /** Forgets what was touched. */
+  void reset() {
+    dirty.clear();
+  }
+
   /** Something happened in a leaf; null is none. */
   void touch(QueueRow leaf) {
     for (QueueRow row = leaf; row != null && dirty.add(row); row = row.parent()) {

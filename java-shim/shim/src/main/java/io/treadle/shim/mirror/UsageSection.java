@@ -27,6 +27,7 @@ final class UsageSection {
 
   void reset() {
     dirty.clear();
+    headrooms.clear();
   }
 
   /** What an application uses has changed, or may have. */

@@ -187,6 +187,24 @@ class MirrorTest {
     }
   }
 
+  /** An engine that does not come back must not keep applications, queues and nodes that have gone in memory. */
+  @Test
+  void nothingIsKeptWhenNobodyListens() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockRM.launchAndRegisterAM(submit(cluster, "a", "alice"), cluster.rm, node);
+      cluster.tickAndCheck();
+      Object app = cluster.scheduler.getApplicationAttempt(cluster.directory().application(0));
+      assertTrue(Reach.from(cluster.mirror).to(app));
+      cluster.mirror.hungUp();
+      assertFalse(Reach.from(cluster.mirror).to(app));
+      assertEquals(0, cluster.directory().applications());
+      assertEquals(0, cluster.directory().nodes());
+      cluster.tickAndCheck();
+      assertEquals(2, cluster.model.snapshots);
+    }
+  }
+
   @Test
   void fatesCrossInOrder() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {

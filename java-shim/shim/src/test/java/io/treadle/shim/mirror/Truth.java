@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.journal.ContainerStep;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Map;
@@ -110,7 +111,8 @@ final class Truth {
     assertEquals(app.getLiveContainersMap().size() + " " + amounts(app.getAppAttemptResourceUsage().getAllUsed()),
         known.usage, "usage of " + known.id);
     Map<Long, String> live = new TreeMap<>();
-    app.getLiveContainersMap().forEach((id, container) -> live.put(id.getContainerId(), container(container)));
+    app.getLiveContainersMap().values().stream().filter(ContainerStep::isTold)
+        .forEach(container -> live.put(container.getContainerId().getContainerId(), container(container)));
     assertEquals(live, known.containers, "containers of " + known.id);
     TreeSet<String> requests = new TreeSet<>();
     TreeSet<String> localities = new TreeSet<>();
