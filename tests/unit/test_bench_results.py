@@ -125,7 +125,16 @@ def test_what_did_not_run_has_no_ratio() -> None:
         "span_ratio": None,
         "floor_ratio": None,
         "floor_to_stock": None,
+        "observe_span_ratio": None,
+        "observe_cpu_ratio": None,
     }
+
+
+def test_what_observing_costs_is_told_by_the_same_scheduler_alone() -> None:
+    found = results.comparison(outcome(sync=50.0, async_1=20.0, observe=55.0))
+    assert found["better_stock_mode"] == "async-1"
+    assert found["observe_span_ratio"] == 1.1
+    assert found["observe_cpu_ratio"] == 1.0
 
 
 def test_the_json_has_no_nan_and_keeps_failures() -> None:

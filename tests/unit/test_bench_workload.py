@@ -82,7 +82,10 @@ def test_modes_differ_in_the_scheduler_only(tmp_path: Path) -> None:
         settings[mode.name] = {**properties(folder / "sls-runner.xml"), **properties(folder / "capacity-scheduler.xml")}
     assert settings["sync"]["yarn.scheduler.capacity.per-node-heartbeat.maximum-container-assignments"] == "100"
     assert settings["sync"]["yarn.scheduler.capacity.per-node-heartbeat.maximum-offswitch-assignments"] == "100"
-    assert settings["treadle"]["yarn.scheduler.treadle.python.command"] == "/usr/bin/treadle"
+    for name in ("treadle", "observe"):
+        assert settings[name]["yarn.scheduler.treadle.python.command"] == "/usr/bin/treadle"
+    of_queues = {key: value for key, value in settings["sync"].items() if key.startswith("yarn.scheduler.capacity.")}
+    assert of_queues.items() <= settings["observe"].items()
     shared = {
         key
         for key in settings["sync"]

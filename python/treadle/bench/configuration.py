@@ -66,7 +66,7 @@ def yarn_site(
     for service in ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address"):
         settings[manager + service] = "127.0.0.1:0"
     settings.update(mode.yarn_settings)
-    if mode.kind is Kind.TREADLE:
+    if mode.kind in (Kind.TREADLE, Kind.OBSERVER):
         settings["yarn.scheduler.treadle.sidecar"] = "managed"
         settings["yarn.scheduler.treadle.python.command"] = sidecar_command
         settings["yarn.scheduler.treadle.sidecar.log-file"] = str(sidecar_log)

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     """What a mode stands for in the comparison."""
 
     STOCK = "stock"
+    OBSERVER = "observer"
     TREADLE = "treadle"
     FLOOR = "floor"
 
@@ -46,6 +47,12 @@ def _async(threads: int) -> Mode:
     )
 
 
+_AT_HEARTBEATS: Final = {
+    _CAPACITY + "per-node-heartbeat.multiple-assignments-enabled": "true",
+    _CAPACITY + "per-node-heartbeat.maximum-container-assignments": "100",
+    _CAPACITY + "per-node-heartbeat.maximum-offswitch-assignments": "100",
+}
+
 MODES: Final[dict[str, Mode]] = {
     mode.name: mode
     for mode in (
@@ -53,11 +60,14 @@ MODES: Final[dict[str, Mode]] = {
             name="sync",
             kind=Kind.STOCK,
             scheduler_class=_STOCK,
-            capacity_settings={
-                _CAPACITY + "per-node-heartbeat.multiple-assignments-enabled": "true",
-                _CAPACITY + "per-node-heartbeat.maximum-container-assignments": "100",
-                _CAPACITY + "per-node-heartbeat.maximum-offswitch-assignments": "100",
-            },
+            capacity_settings=_AT_HEARTBEATS,
+        ),
+        Mode(
+            name="observe",
+            kind=Kind.OBSERVER,
+            scheduler_class=_TREADLE,
+            capacity_settings=_AT_HEARTBEATS,
+            yarn_settings={"yarn.scheduler.treadle.mode": "observe_only"},
         ),
         _async(1),
         _async(2),

@@ -147,19 +147,25 @@ def combine(mode: Mode, rounds: Sequence[Figures], failures: Iterable[str]) -> M
 
 
 def comparison(results: Sequence[ModeResult]) -> dict[str, Any]:
-    """Return the better stock mode, and Treadle's span over its span and the floor's; None where one is missing."""
+    """Return the better stock mode, Treadle's span over its span and the floor's, and what observing costs `sync`.
+
+    None where a mode is missing.
+    """
     spans = {result.mode.name: result.figures.span_s for result in results if result.figures}
     stock = {r.mode.name: spans[r.mode.name] for r in results if r.mode.kind is Kind.STOCK and r.mode.name in spans}
     better = min(stock, key=lambda name: stock[name], default=None)
     best_async = min((name for name in stock if name.startswith("async")), key=lambda name: stock[name], default=None)
     treadle, floor = spans.get("treadle"), spans.get("floor")
     stock_span = stock[better] if better else None
+    busy = {result.mode.name: result.figures.rm_cpu_s for result in results if result.figures}
     return {
         "better_stock_mode": better,
         "better_async_mode": best_async,
         "span_ratio": _quotient(treadle, stock_span),
         "floor_ratio": _quotient(treadle, floor),
         "floor_to_stock": _quotient(floor, stock_span),
+        "observe_span_ratio": _quotient(spans.get("observe"), spans.get("sync")),
+        "observe_cpu_ratio": _quotient(busy.get("observe"), busy.get("sync")),
     }
 
 

@@ -57,6 +57,8 @@ def _ratios(comparison: dict[str, Any]) -> str:
         ("span_ratio", comparison["better_stock_mode"]),
         ("floor_ratio", "floor"),
         ("floor_to_stock", comparison["better_stock_mode"]),
+        ("observe_span_ratio", "sync"),
+        ("observe_cpu_ratio", "sync"),
     ):
         value = comparison[name]
         parts.append(f"{name} {'-' if value is None else format(value, '.2f')} (to {of or 'nothing: it did not run'})")

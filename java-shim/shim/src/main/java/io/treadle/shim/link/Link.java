@@ -21,8 +21,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The thread that talks to an engine, one for a scheduler. In each tick it tells what changed, waits for the answer,
  * and has the proposals committed or observed. It is the only thread that waits for Python. A tick comes at once when
- * something changed, but at least {@code tick-ms} after the last, and every quarter of a lease when nothing does, so
- * that the lease goes on.
+ * something changed, but at least {@code tick-ms} after the last (200 ms if its answer was only observed), and every
+ * quarter of a lease when nothing does, so that the lease goes on.
  *
  * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a
  * new one begins with a snapshot. The lease is taken only after a complete snapshot was answered.
@@ -33,6 +33,8 @@ public final class Link implements Runnable {
   private static final long FIRST_PAUSE_MS = 50;
   private static final long LONGEST_PAUSE_MS = 5000;
   private static final long CONNECT_PAUSE_MS = 50;
+  /** Judging an answer takes the scheduler's read lock for each batch of it, and nothing of it is of use to anybody. */
+  private static final long OBSERVE_EVERY_MS = 200;
   private static final long STOP_TIMEOUT_MS = 10_000;
   private static final int FAILURES_COUNTED = 16;
   /** The most texts of an engine that are logged between two refreshes. */
@@ -61,6 +63,8 @@ public final class Link implements Runnable {
   private long conversingSinceNanos;
   private int failures;
   private boolean entered;
+  /** Whether the last answer was only observed. */
+  private boolean observed;
   private String lastReason = "";
   /** What the engine said since the last refresh. */
   private final Set<String> told = new HashSet<>();
@@ -195,6 +199,7 @@ public final class Link implements Runnable {
   }
 
   private void tick(LinkSettings now) throws IOException, MalformedReplyException {
+    observed = false;
     String refusal = now.enforce() ? stage.refusal() : null;
     metrics.refusal(refusal);
     boolean ready = stage.ready();
@@ -223,6 +228,7 @@ public final class Link implements Runnable {
     } else {
       entered = false;
       stage.observe(answer, mirror, limit);
+      observed = true;
     }
   }
 
@@ -320,7 +326,7 @@ public final class Link implements Runnable {
     if (over != null) {
       conversation = null;
       // nobody drains the journal now: marks cost nothing until the next conversation's snapshot
-      mirror.snapshotNeeded();
+      mirror.hungUp();
       over.close();
     }
   }
@@ -328,7 +334,7 @@ public final class Link implements Runnable {
   /** Waits until {@code pauseMs} after {@code begin}; in a conversation a signal shortens that to the tick. */
   private void pause(long begin, long pauseMs) {
     LinkSettings now = settings;
-    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(now.config().tickMs()));
+    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(tickMs(now.config())));
     long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
     while (!stopping) {
       long time = System.nanoTime();
@@ -339,6 +345,11 @@ public final class Link implements Runnable {
       LockSupport.parkNanos(this, end - time);
     }
     signalled = false;
+  }
+
+  /** The least time between two ticks. */
+  private long tickMs(ShimConfig config) {
+    return observed ? Math.max(config.tickMs(), Math.min(OBSERVE_EVERY_MS, config.leaseMs() / 4)) : config.tickMs();
   }
 
   private void end() {

@@ -96,6 +96,27 @@ class LinkInRmTest {
     assertEquals(0, number("LinkFailures"));
   }
 
+  /** Judging takes the scheduler's read lock, and a backlog makes answers long: five answers a second are enough. */
+  @Test
+  void fewAnswersAreObservedHoweverMuchHappens() throws Exception {
+    conf.set(ShimConfig.MODE, "observe_only");
+    start(ScriptedEngine::proposeAll);
+    awaitLease(1);
+    RMApp app = TestRms.submit(rm, 1024);
+    MockAM am = TestRms.launch(rm, app, node);
+    int before = ScriptedEngine.frames().size();
+    long begin = System.nanoTime();
+    int[] asks = {0};
+    Await.until("12 more frames", () -> {
+      asks[0] = asks[0] % 50 + 1;
+      am.allocate("*", 1024, asks[0], Collections.emptyList());
+      return ScriptedEngine.frames().size() >= before + 12;
+    });
+    long elapsedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
+    int frames = ScriptedEngine.frames().size() - before;
+    assertTrue(frames <= elapsedMs / 200 + 2, frames + " frames in " + elapsedMs + " ms");
+  }
+
   @Test
   void theGateIsClosedWhileTheEngineHoldsTheLease() throws Exception {
     start(Frame::answer);
