@@ -3,10 +3,10 @@ package io.treadle.shim.commit;
 import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.LinkedHashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.locks.Lock;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -29,12 +29,15 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  */
 public final class ContainerUpdates {
   private static final int MOST_MARKS = 10_000;
+  /** How long an update that could not be committed is left alone. */
+  private static final long AGAIN_MS = 1000;
 
   private final SchedulerPort port;
   private final CommitSettings settings;
   private final CommitListener listener;
   private final FailureLog failures = new FailureLog();
-  private final Set<ApplicationAttemptId> marked = new LinkedHashSet<>();
+  /** Who has updates that wait, and from when on they are looked at. */
+  private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
   private final Checks checks;
   private final Placement placement = new Placement();
 
@@ -52,11 +55,16 @@ public final class ContainerUpdates {
    * #markAll}.
    */
   public void mark(ApplicationAttemptId attempt) {
+    mark(attempt, settings.nowMs());
+  }
+
+  private void mark(ApplicationAttemptId attempt, long fromMs) {
     synchronized (marked) {
-      if (marked.size() >= MOST_MARKS && !marked.contains(attempt)) {
-        marked.remove(marked.iterator().next());
+      if (marked.size() >= MOST_MARKS && !marked.containsKey(attempt)) {
+        marked.remove(marked.keySet().iterator().next());
       }
-      marked.add(attempt);
+      // an AM that has asked again meanwhile does not wait
+      marked.merge(attempt, fromMs, Math::min);
     }
   }
 
@@ -73,7 +81,9 @@ public final class ContainerUpdates {
 
   /**
    * Commits updates that wait and fit, before an answer's proposals. Looks at a bounded number of applications, the one
-   * looked at longest ago first; takes the scheduler's write lock only if an update waits.
+   * looked at longest ago first. Takes the scheduler's write lock only for updates whose node has room and, of an
+   * application of which one could not be committed, a second later: what was in the way, such as a queue's maximum,
+   * is only found out with the lock held.
    *
    * @param mayCommit asked with the lock held; nothing is committed once it is false
    * @return how many were committed
@@ -81,31 +91,38 @@ public final class ContainerUpdates {
   public int place(BooleanSupplier mayCommit) {
     int placed = 0;
     int budget = settings.updatesPerTick();
-    for (ApplicationAttemptId attempt : next(budget)) {
+    long nowMs = settings.nowMs();
+    for (ApplicationAttemptId attempt : next(budget, nowMs)) {
       FiCaSchedulerApp app = current(attempt);
       List<SchedulerRequestKey> keys = app == null ? Collections.emptyList() : waiting(app);
       if (keys.isEmpty()) {
         continue;
       }
-      mark(attempt);
       keys.removeIf(key -> isNodeFull(app, key));
+      long againMs = nowMs;
       if (budget > 0 && !keys.isEmpty()) {
         keys = keys.subList(0, Math.min(budget, keys.size()));
         budget -= keys.size();
-        placed += placeLocked(app, keys, mayCommit);
+        int committed = placeLocked(app, keys, mayCommit);
+        againMs += committed < keys.size() ? AGAIN_MS : 0;
+        placed += committed;
       }
+      mark(attempt, againMs);
     }
     return placed;
   }
 
-  private List<ApplicationAttemptId> next(int most) {
+  private List<ApplicationAttemptId> next(int most, long nowMs) {
     synchronized (marked) {
-      if (marked.isEmpty()) {
-        return Collections.emptyList();
+      List<ApplicationAttemptId> taken = new ArrayList<>();
+      for (Iterator<Map.Entry<ApplicationAttemptId, Long>> all = marked.entrySet().iterator();
+          all.hasNext() && taken.size() < most; ) {
+        Map.Entry<ApplicationAttemptId, Long> entry = all.next();
+        if (entry.getValue() <= nowMs) {
+          taken.add(entry.getKey());
+          all.remove();
+        }
       }
-      List<ApplicationAttemptId> taken = new ArrayList<>(marked);
-      taken = taken.subList(0, Math.min(most, taken.size()));
-      marked.removeAll(taken);
       return taken;
     }
   }

@@ -106,9 +106,35 @@ class FeaturesTest {
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8192);
     updates.markAll();
+    int locks = cluster.scheduler().writeLocks();
     assertEquals(0, updates.place(() -> true));
     assertEquals(2048, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
     assertEquals(0, updates.place(() -> false));
+    assertEquals(locks, cluster.scheduler().writeLocks(), "a full node is seen without the scheduler's lock");
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  /** Its node has room, so that only a commit finds out: at most once a second, not in each of a hundred ticks. */
+  @Test
+  void increaseBeyondTheQueuesMaximumSeldomTakesTheLock() throws Exception {
+    cluster.close();
+    start(ClusterFixture.cluster().set("root.a.capacity", "25").set("root.b.capacity", "75")
+        .set("root.a.maximum-capacity", "25"));
+    long[] nowMs = {Time.monotonicNow()};
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
+        64, () -> nowMs[0]), CommitListener.NONE);
+    ContainerId id = runContainer();
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
+    updates.mark(app.getApplicationAttemptId());
+    int locks = cluster.scheduler().writeLocks();
+    for (int tick = 0; tick < 200; tick++) {
+      assertEquals(0, updates.place(() -> true));
+      nowMs[0] += 10;
+    }
+    assertEquals(2, cluster.scheduler().writeLocks() - locks, "in two seconds");
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 2048);
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(1, updates.place(() -> true), "an AM that asks anew does not wait");
     assertEquals("", new Books(cluster.scheduler()).mistakes());
   }
 

@@ -18,6 +18,7 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   private volatile boolean rejecting;
   private volatile BooleanSupplier heartbeatWaits = () -> false;
   private final AtomicInteger commits = new AtomicInteger();
+  private final AtomicInteger writeLocks = new AtomicInteger();
 
   /** Closes or opens the gate for the stock scheduler's own placements. */
   public void setClosed(boolean gateClosed) {
@@ -57,6 +58,11 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   /** How often tryCommit was called. */
   public int commits() {
     return commits.get();
+  }
+
+  /** How often a part under test asked for the write lock. */
+  public int writeLocks() {
+    return writeLocks.get();
   }
 
   @Override
@@ -104,6 +110,7 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
 
   @Override
   public Lock writeLock() {
+    writeLocks.incrementAndGet();
     return writeLock;
   }
 }
