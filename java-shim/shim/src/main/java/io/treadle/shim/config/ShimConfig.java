@@ -1,6 +1,8 @@
 package io.treadle.shim.config;
 
 import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
@@ -183,6 +185,23 @@ public final class ShimConfig {
   /** Where the sidecar's log goes unless told otherwise. */
   static File defaultLogFile() {
     String folder = System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ""));
-    return new File(folder.isEmpty() ? System.getProperty("java.io.tmpdir") : folder, "treadle-sidecar.log");
+    return new File(folder.isEmpty() ? OwnFolder.PATH : folder, "treadle-sidecar.log");
+  }
+
+  /**
+   * A folder for the log of an RM that has none: made once in the life of the JVM, for its user alone, under a name that
+   * nobody can foresee. In the temporary folder itself anybody may have put a link by the log's name.
+   */
+  private static final class OwnFolder {
+    private static final String PATH = made();
+
+    private static String made() {
+      try {
+        return Files.createTempDirectory("treadle-log-").toString();
+      } catch (IOException e) {
+        // if that cannot be written either BoundedLog says so
+        return System.getProperty("user.dir");
+      }
+    }
   }
 }

@@ -2,17 +2,19 @@ package io.treadle.shim.sidecar;
 
 import io.treadle.shim.config.ShimConfig;
 import java.io.File;
-import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * A log file that does not grow beyond a bound: when it is full it becomes {@code FILE.1}, in place of an older one. A
- * file that cannot be written is said so once, and what should go there is lost. Used by one thread.
+ * file that cannot be written, or is a link to another, is said so once, and what should go there is lost. Used by one
+ * thread.
  */
 final class BoundedLog implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(BoundedLog.class);
@@ -44,7 +46,7 @@ final class BoundedLog implements AutoCloseable {
       length += count;
     } catch (IOException e) {
       broken = true;
-      LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path",
+      LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path in a folder of the RM's own",
           file, e.getMessage(), ShimConfig.SIDECAR_LOG_FILE);
     }
   }
@@ -54,7 +56,11 @@ final class BoundedLog implements AutoCloseable {
     if (folder != null) {
       Files.createDirectories(folder.toPath());
     }
-    out = new FileOutputStream(file, true);
+    if (Files.isSymbolicLink(file.toPath())) {
+      throw new IOException("it is a symbolic link, which might lead to any file of the RM's user");
+    }
+    out = Files.newOutputStream(file.toPath(), StandardOpenOption.CREATE, StandardOpenOption.WRITE,
+        StandardOpenOption.APPEND, LinkOption.NOFOLLOW_LINKS);
     length = file.length();
   }
 

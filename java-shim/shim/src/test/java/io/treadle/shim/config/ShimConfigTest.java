@@ -1,10 +1,13 @@
 package io.treadle.shim.config;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -122,5 +125,30 @@ class ShimConfigTest {
   @Test
   void offIsOff() {
     assertEquals(Mode.OFF, ShimConfig.off().mode());
+  }
+
+  /** Anybody may write to the temporary folder, and could have put something under a name that can be foreseen. */
+  @Test
+  void aLogWithoutAFolderGetsOneOfItsOwn() throws Exception {
+    String[] keys = {"yarn.log.dir", "hadoop.log.dir"};
+    String[] before = {System.getProperty(keys[0]), System.getProperty(keys[1])};
+    try {
+      System.clearProperty(keys[0]);
+      System.clearProperty(keys[1]);
+      File log = ShimConfig.read(conf).sidecar().logFile();
+      assertNotEquals(new File(System.getProperty("java.io.tmpdir")), log.getParentFile());
+      assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
+      assertEquals(log, ShimConfig.read(conf).sidecar().logFile(), "the same at each refresh");
+      System.setProperty(keys[0], "/logs");
+      assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).sidecar().logFile());
+    } finally {
+      for (int i = 0; i < keys.length; i++) {
+        if (before[i] == null) {
+          System.clearProperty(keys[i]);
+        } else {
+          System.setProperty(keys[i], before[i]);
+        }
+      }
+    }
   }
 }

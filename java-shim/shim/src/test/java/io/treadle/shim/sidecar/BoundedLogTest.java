@@ -1,6 +1,7 @@
 package io.treadle.shim.sidecar;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
@@ -50,5 +51,20 @@ class BoundedLogTest {
       write(log, "too");
     }
     assertTrue(folder.toFile().isDirectory());
+  }
+
+  /** Whoever may make a link by the log's name would else choose a file of the RM's user that is appended to. */
+  @Test
+  void aLinkIsNotFollowed() throws Exception {
+    Path other = Files.write(folder.resolve("precious"), "kept".getBytes(StandardCharsets.UTF_8));
+    Path link = Files.createSymbolicLink(folder.resolve("sidecar.log"), other);
+    Path missing = Files.createSymbolicLink(folder.resolve("other.log"), folder.resolve("made-by-the-rm"));
+    for (Path path : new Path[] {link, missing}) {
+      try (BoundedLog log = new BoundedLog(path.toFile(), 100)) {
+        write(log, "lost");
+      }
+    }
+    assertEquals("kept", new String(Files.readAllBytes(other)));
+    assertFalse(Files.exists(folder.resolve("made-by-the-rm")));
   }
 }
