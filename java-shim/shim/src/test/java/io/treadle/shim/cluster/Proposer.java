@@ -4,8 +4,11 @@ import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
+import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -17,6 +20,9 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 public final class Proposer {
   /** Long enough for any test to go by without a heartbeat. */
   public static final long NODE_STALE_MS = 600_000;
+
+  /** What proposals met since a test began; tests of a JVM run one after another. */
+  private static final Set<Fate> FATES = EnumSet.noneOf(Fate.class);
 
   private final NamedIndices indices = new NamedIndices();
   private final List<int[]> proposals = new ArrayList<>();
@@ -84,12 +90,29 @@ public final class Proposer {
 
   /** Has everything proposed since the last time committed. */
   public CommitResult commit() {
-    return committer.commit(Answers.of(taken()), indices, limit, mayCommit);
+    return seen(committer.commit(Answers.of(taken()), indices, limit, mayCommit));
   }
 
   /** Has everything proposed since the last time judged. */
   public CommitResult judge() {
-    return committer.judge(Answers.of(taken()), indices, limit);
+    return seen(committer.judge(Answers.of(taken()), indices, limit));
+  }
+
+  private static CommitResult seen(CommitResult result) {
+    for (int position = 0; position < result.size(); position++) {
+      FATES.add(result.fate(position));
+    }
+    return result;
+  }
+
+  /** All fates that proposals of any proposer met since {@link #forgetFates}. */
+  public static Set<Fate> fates() {
+    return EnumSet.copyOf(FATES);
+  }
+
+  /** Begins a test. */
+  public static void forgetFates() {
+    FATES.clear();
   }
 
   private int[][] taken() {

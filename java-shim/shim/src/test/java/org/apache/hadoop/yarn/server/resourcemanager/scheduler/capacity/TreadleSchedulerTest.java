@@ -6,19 +6,26 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.ScriptedEngine;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.mockito.Mockito;
 
 class TreadleSchedulerTest {
@@ -104,32 +111,105 @@ class TreadleSchedulerTest {
     assertEquals(Collections.emptySet(), after);
   }
 
+  private static YarnConfiguration withEngine(String mode) {
+    YarnConfiguration conf = TestRms.configuration(mode);
+    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
+    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
+    return conf;
+  }
+
+  private static void awaitLease(MockRM rm) throws Exception {
+    Await.until("the engine holds the lease", () -> numbers(rm).get("LeaseHeld") == 1L);
+  }
+
+  /** The threads of links that live now and did not before. */
+  private static Set<Thread> links(Set<Thread> before) {
+    Set<Thread> threads = new HashSet<>(Thread.getAllStackTraces().keySet());
+    threads.removeAll(before);
+    threads.removeIf(thread -> !thread.getName().startsWith("treadle-link-"));
+    return threads;
+  }
+
+  /** Hadoop's own tests wrap schedulers so; the wrapper and the link's thread then work on the same state. */
   @Test
   void survivesASpy() throws Exception {
-    YarnConfiguration conf = TestRms.configuration("off");
-    try (MockRM rm = new MockRM(conf)) {
+    ScriptedEngine.reset(ScriptedEngine.Frame::answer);
+    try (MockRM rm = new MockRM(withEngine("enforce"))) {
       rm.start();
       MockNM node = rm.registerNode("h1:1234", 8192);
-      rm.drainEvents();
+      awaitLease(rm);
+      RMApp app = TestRms.submit(rm, 1024);
       TreadleScheduler spy = Mockito.spy(TestRms.scheduler(rm));
-      assertDoesNotThrow(() -> spy.nodeUpdate(rm.getRMContext().getRMNodes().get(node.getNodeId())));
       assertEquals(TestRms.scheduler(rm).shim(), spy.shim());
+      assertDoesNotThrow(() -> spy.nodeUpdate(rm.getRMContext().getRMNodes().get(node.getNodeId())));
+      assertEquals(0, spy.getNode(node.getNodeId()).getNumContainers(), "the gate is closed for the spy, too");
+      ScriptedEngine.script(ScriptedEngine::proposeAll);
+      TestRms.launchByEngine(rm, app);
+      assertEquals(1, spy.getNode(node.getNodeId()).getNumContainers());
+      assertEquals(0L, numbers(rm).get("PlacedNatively"));
       assertEquals(0L, numbers(rm).get("Escapes"));
     }
+    assertEquals(0, ScriptedEngine.open());
   }
 
   @Test
   void manyLiveInOneJvm() throws Exception {
+    Set<Thread> before = Thread.getAllStackTraces().keySet();
     for (int i = 0; i < 5; i++) {
-      try (MockRM first = new MockRM(TestRms.configuration("off"));
-          MockRM second = new MockRM(TestRms.configuration("off"))) {
+      ScriptedEngine.reset(ScriptedEngine::proposeAll);
+      try (MockRM first = new MockRM(withEngine("enforce"));
+          MockRM second = new MockRM(withEngine("enforce"))) {
         first.start();
         second.start();
-        MockNM node = second.registerNode("h1:1234", 8192);
-        TestRms.launch(second, TestRms.submit(second, 1024), node);
-        assertEquals(1L, numbers(second).get("PlacedNatively"));
-        assertEquals(0L, numbers(first).get("PlacedNatively"));
+        second.registerNode("h1:1234", 8192);
+        awaitLease(first);
+        awaitLease(second);
+        assertEquals(2, links(before).size());
+        TestRms.launchByEngine(second, 1024);
+        Await.until("the container is counted", () -> numbers(second).get("Committed") == 1L);
+        assertEquals(0L, numbers(second).get("PlacedNatively"));
+        assertEquals(0L, numbers(first).get("Committed"));
+        second.stop();
+        assertTrue(numbers(first).get("LeaseHeld") == 1L, "one that stops takes nothing from the other");
       }
+      assertEquals(0, ScriptedEngine.open());
+      assertEquals(Collections.emptySet(), links(before));
     }
+  }
+
+  /** A scheduler that has stopped leaves no thread behind, whatever its engine was doing: each failover makes one. */
+  @ParameterizedTest
+  @ValueSource(strings = {"enforce", "observe_only", "enforce hangs", "enforce fails", "off"})
+  void theLinksThreadEndsWithTheScheduler(String how) throws Exception {
+    Set<Thread> before = Thread.getAllStackTraces().keySet();
+    CountDownLatch hanging = new CountDownLatch(1);
+    ScriptedEngine.reset(frame -> {
+      if (how.endsWith("fails")) {
+        throw new IOException("gone");
+      }
+      if (how.endsWith("hangs")) {
+        hanging.countDown();
+        try {
+          Thread.sleep(TimeUnit.HOURS.toMillis(1));
+        } catch (InterruptedException e) {
+          throw new InterruptedIOException();
+        }
+      }
+      return frame.answer();
+    });
+    try (MockRM rm = new MockRM(withEngine(how.split(" ")[0]))) {
+      rm.start();
+      if (how.endsWith("hangs")) {
+        hanging.await();
+      } else if (how.endsWith("fails")) {
+        Await.until("a conversation failed", () -> numbers(rm).get("LinkFailures") > 0L);
+      } else if (!how.equals("off")) {
+        awaitLease(rm);
+      }
+      assertEquals(how.equals("off") ? 0 : 1, links(before).size());
+      rm.stop();
+      assertEquals(Collections.emptySet(), links(before));
+    }
+    assertEquals(0, ScriptedEngine.open());
   }
 }
