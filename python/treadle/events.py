@@ -319,6 +319,14 @@ class TaskEstimates:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskClaims(TaskEstimates):
+    """What an application itself says of the tasks behind its request keys: like `TaskEstimates`, and less believed.
+
+    No claim counts below what the RM sees (`treadle.policy.kernel.claims`).
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRanks:
     """How early a plan wants the tasks behind request keys (Graphene's tpriScore): 1 first, 0 last; 1 if never told.
 
@@ -425,6 +433,7 @@ Event = (
     | Fates
     | AttemptKeys
     | TaskEstimates
+    | TaskClaims
     | PlanRanks
     | StageInputs
     | TaskInputs

@@ -47,6 +47,12 @@ def estimates(*keys: tuple[int, int, int, int]) -> events.TaskEstimates:
     return events.TaskEstimates(app, key, columns[2], np.full(len(keys), -1), tasks)
 
 
+def claims(*keys: tuple[int, int, int, int]) -> events.TaskClaims:
+    """Return what applications say themselves: (application, key, duration_ms, tasks)."""
+    said = estimates(*keys)
+    return events.TaskClaims(said.application, said.key, said.duration_ms, said.deviation_ms, said.tasks)
+
+
 def ranks(*keys: tuple[int, int, float]) -> events.PlanRanks:
     """Return ranks of (application, key, score)."""
     columns = np.array(keys).T

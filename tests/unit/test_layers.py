@@ -48,7 +48,7 @@ ALLOWED = {
     "sidecar": SIDECAR | {"planner", "plans"},
     "minicluster": TOOLS,
     "demo": TOOLS | {"minicluster"},
-    "bench": JOBS | {"estimate", "simulator"} | TOOLS | SIDECAR | {"minicluster"},
+    "bench": JOBS | {"estimate", "simulator"} | TOOLS | SIDECAR | {"minicluster", "plans", "sidecar"},
     "cli": JOBS
     | {"estimate"}
     | SIDECAR

@@ -127,7 +127,7 @@ def listeners() -> list[psutil.Process]:
 def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(link: PlanLink) -> None:
     (child,) = listeners()
     assert child.nice() > psutil.Process().nice()
-    assert 0 < child.rlimit(psutil.RLIMIT_AS)[0] <= 4 << 30
+    assert 0 < child.rlimit(psutil.RLIMIT_AS)[0] <= 16 << 30
     stdin = link._child.stdin if link._child else None
     assert stdin is not None
     link._closed.set()
@@ -162,6 +162,14 @@ def test_a_process_that_speaks_nonsense_is_ended(said: bytes) -> None:
     made = PlanLink(SETTINGS, lambda _: None, command)
     with pytest.raises(UserError, match="the plan listener: "):
         made.start()
+
+
+def test_a_process_that_uses_too_much_memory_ends_and_that_is_said() -> None:
+    code = "from treadle.sidecar import plan_child; plan_child.MEMORY_MAX = 1; plan_child.main()"
+    made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
+    made.start()
+    assert eventually(lambda: "ended with code 3" in made.summary())
+    made.close()
 
 
 def test_frames_are_read_as_they_were_written(tmp_path: Any) -> None:

@@ -24,6 +24,7 @@ from treadle.bench.results import ModeResult, comparison
 from treadle.bench.simulation import Setting
 from treadle.bench.table import results_table
 from treadle.bench.workload import Workload
+from treadle.cli._bench_claims import claims_command
 from treadle.cli._bench_engine import engine_command
 from treadle.cli._bench_simulator import simulator_command
 from treadle.cli._console import console_for_tables
@@ -37,6 +38,7 @@ def bench() -> None:
     """Benchmarks."""
 
 
+app.command("claims")(claims_command)
 app.command("engine")(engine_command)
 app.command("simulator")(simulator_command)
 

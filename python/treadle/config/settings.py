@@ -128,6 +128,14 @@ class Plans(Parameters):
         default=3, ge=0, le=100, description="A wrong plan is made anew so often for a job; then it is dropped."
     )
     remembered: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
+    claims_part: float = Field(
+        default=0.125,
+        ge=0.0,
+        le=1.0,
+        description="How long a task runs by its own application counts no less than this part of how long its "
+        "containers live, as the RM sees it: one that is used again has several tasks. 1: none is; 0: applications are "
+        "believed.",
+    )
 
 
 class Listener(Parameters):

@@ -21,10 +21,12 @@ TOLD: Final = np.dtype(
     [
         ("duration_ms", "i8"),  # of a task; -1: not known
         ("deviation_ms", "i8"),  # -1: not known
+        ("claimed_ms", "i8"),  # duration_ms as the application itself says; -1: it does not
         ("score", "f8"),  # how early the plan wants it: 1 first, 0 last
         ("application", "i4"),  # -1: a free row
         ("key", "i4"),
         ("tasks", "i4"),  # not ended yet; -1: not known
+        ("claimed_tasks", "i4"),  # tasks as the application itself says; -1: it does not
         ("priority", "i4"),  # of its asks; -1: it has not asked yet
         ("row", "i4"),  # its request row, or -1
         ("next", "i4"),  # the application's next row
@@ -40,6 +42,8 @@ class ToldTable(Table):
     def __init__(self, resources: int) -> None:
         super().__init__(TOLD, (resources,), {"application": -1})
         self.index = PairMap()
+        self.has_claims = False
+        """Has an application said anything of its own tasks?"""
         self._free: I32 = np.zeros(16, np.int32)
         self._next = np.zeros(1, np.int64)
 
@@ -67,6 +71,10 @@ class ToldTable(Table):
                 if more and int(getattr(event, name).min()) < -1:
                     raise ModelError(f"TaskEstimates.{name} is {int(getattr(event, name).min())}; -1 means not known")
             said = {"duration_ms": event.duration_ms, "deviation_ms": event.deviation_ms, "tasks": event.tasks}
+            claims = isinstance(event, events.TaskClaims)
+            self.has_claims |= claims and more > 0
+            said["claimed_ms"] = event.duration_ms if claims else np.full(more, -1)
+            said["claimed_tasks"] = event.tasks if claims else np.full(more, -1)
         else:
             ranked = event.score >= 0.0
             if not bool(((ranked | (event.score == -1.0)) & (event.score <= 1.0)).all()):

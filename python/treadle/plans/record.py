@@ -26,7 +26,7 @@ BUCKET_BYTES: Final = 110
 """What a bucket of a sketch takes in memory; so do the next ones, each of what it is named after."""
 VERTEX_BYTES: Final = 1_500
 EDGE_BYTES: Final = 150
-GROUP_BYTES: Final = 150
+GROUP_BYTES: Final = 60
 
 
 @dataclass(eq=False)

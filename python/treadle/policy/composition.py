@@ -15,6 +15,7 @@ from treadle.model.types import F64
 from treadle.model.view import View
 from treadle.policy.file_parts import Calls, FileEstimate, FileFit, FileGate, FileOrder, FileShare
 from treadle.policy.jobs import Jobs
+from treadle.policy.kernel.claims import floor_claims
 from treadle.policy.kernel.scratch import CLUSTER, UNBOUNDED, Scratch, scratch_for
 from treadle.policy.kernel.work import charge
 from treadle.policy.moment import Moment
@@ -34,6 +35,7 @@ class Composition:
         """
         self._calls = calls
         self._seed = settings.seed
+        self._claims_part = float(settings.plans.claims_part)
         chosen = settings.policy
         self._gate: Gate | FileGate = self._make(chosen.gate)
         self.order: Order = self._make(chosen.order)
@@ -92,6 +94,8 @@ class Composition:
         """
         charge(view.apps, cluster.apps.size, max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0)
         cluster.charged_ms = now_ms
+        if cluster.told.has_claims:
+            floor_claims(view, cluster.told.size, now_ms, float(self._estimate.default_ms), self._claims_part)
         self._jobs = Jobs(cluster, view, self._estimate, scratch.rates[CLUSTER], now_ms)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)

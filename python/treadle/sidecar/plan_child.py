@@ -17,6 +17,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, Final
 
+import psutil
+
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError, printable
 from treadle.plans.keys import Attempt
@@ -28,10 +30,15 @@ from treadle.sidecar.stored_profiles import StoredProfiles
 
 _log = logging.getLogger(__name__)
 
-MEMORY_MAX: Final = 4 << 30
-"""Address space, bytes: that of the libraries alone is more than 1 GiB, that of stacks of 64 threads half of one."""
+MEMORY_MAX: Final = 2 << 30
+"""Resident bytes; a process that has more ends, and another one is started."""
+
+ADDRESSES_MAX: Final = 16 << 30
+"""Bytes of addresses, of which the planner and 64 threads use few."""
 
 NICE: Final = 10
+
+EXIT_MEMORY: Final = 3
 
 TOLD_EVERY_S: Final = 0.25
 TOLD_AT_ONCE: Final = 20
@@ -132,6 +139,10 @@ class Child:
         refused = 0
         while True:
             time.sleep(TOLD_EVERY_S)
+            if psutil.Process().memory_info().rss > MEMORY_MAX:
+                _log.error("more than %d MiB are in use: the plan listener ends", MEMORY_MAX >> 20)
+                logging.shutdown()
+                os._exit(EXIT_MEMORY)
             for _ in range(TOLD_AT_ONCE):
                 news = self._service.news()
                 if news is None:
@@ -167,7 +178,7 @@ def main() -> None:
     with suppress(OSError, ValueError):
         os.nice(NICE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
     out = os.dup(1)
     os.dup2(2, 1)  # whatever prints goes to the log
     child = Child(out)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
-from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskEstimates
+from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskClaims
 from treadle.plans.claims import CLAIM, Claims
 from treadle.plans.desk import Amounts
 from treadle.plans.fair_queue import FairQueue
@@ -254,5 +254,5 @@ def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
     said = {name: np.ascontiguousarray(rows[name]) for name in _SAID}
     return (
         PlanRanks(application, key, said["score"]),
-        TaskEstimates(application, key, said["duration_ms"], said["deviation_ms"], said["tasks"]),
+        TaskClaims(application, key, said["duration_ms"], said["deviation_ms"], said["tasks"]),
     )

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskEstimates, TaskInputs
+from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
 
 TOLD_KEPT: Final = 1_000
 """The latest times when something was told that a session remembers."""
 
-_KINDS: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
+_KINDS: Final = (TaskEstimates, TaskClaims, PlanRanks, StageInputs, TaskInputs, Samples)
 _TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}
 
 

@@ -44,6 +44,8 @@ def told_row(
     told[at].duration_ms = -1
     told[at].deviation_ms = -1
     told[at].tasks = -1
+    told[at].claimed_ms = -1
+    told[at].claimed_tasks = -1
     told[at].score = 1.0
     told[at].ranked = 0
     told[at].priority = -1
