@@ -15,6 +15,9 @@ from treadle.plans.keeping import Bounds, Keeping
 BYTES: Final = Bounds(8 << 20, 16 << 20, 64 << 20)
 """Of a plan, of a user's plans, of all that are remembered."""
 
+MACHINE_STAGES_MAX: Final = 50_000
+"""Machines times stages of a plan: the planner's tables grow with both. A DAG of 1,000 stages is planned on 50."""
+
 _GROUP_BYTES: Final = 100
 _STAGE_BYTES: Final = 500
 
@@ -26,12 +29,15 @@ class UserSource(PlanSource):
         super().__init__(machines, schedules)
         self._sources = sources
         self._user = user
+        self._count = machines.count
 
     def plan(self, dag: Dag) -> Plan | None:
         """Return the plan of a DAG; None if it cannot be planned, since a task fits on no machine."""
         at = (self._user, shape_of(dag))
         known, found = self._sources.find(at)
         if not known:
+            count = min(self._count, max(MACHINE_STAGES_MAX // max(len(dag.stages), 1), 1))
+            self.machines = Machines(self.machines.capacity, count)
             found = super().plan(dag)
             self._sources.keep(at, self._user, found, dag)
         return found
@@ -47,6 +53,9 @@ class PlanSources:
         self._kept: Keeping[Hashable, tuple[Plan | None]] = Keeping(BYTES._replace(things=remembered))
         self._machines = Machines({}, 1)
         self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def of(self, user: str, machines: Machines) -> UserSource:
         """Return who plans for a user on the machines that there are now."""

@@ -60,6 +60,11 @@ class Turns:
         """Return the ticket whose turn it is."""
         return min(self._waiting, key=lambda ticket: (self.had_s(self._waiting[ticket]), ticket))
 
+    def waiting(self) -> list[str]:
+        """Return the users who wait, as often as they do."""
+        with self._changed:
+            return list(self._waiting.values())
+
     def had_s(self, user: str) -> float:
         """Return how many seconds a user had of late, those long ago counted less."""
         had_s, at_s = self._had.get(user, (0.0, 0.0))
