@@ -78,6 +78,14 @@ kerberos-test: build ## a secure cluster on loopback (Debian: krb5-user, libkrb5
 	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[kerberos]'
 	@$(BIN)/pytest -m kerberos
 
+# Long runs that look for what no test has found: docs/reliability.md. PARTS and MINUTES choose a slice.
+PARTS ?=
+MINUTES ?= 10
+.PHONY: campaign
+campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group campaign
+	@$(BIN)/python -m tests.campaign $(PARTS) --minutes $(MINUTES)
+
 .PHONY: wheel
 wheel: build/.venv ## a wheel that carries the shim's jar, in dist/
 	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .

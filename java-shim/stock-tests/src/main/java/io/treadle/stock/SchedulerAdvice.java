@@ -4,8 +4,9 @@ import net.bytebuddy.asm.Advice;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * What is woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class. Its
- * code is copied into that method, so that it must not call anything private of ours.
+ * What is woven into {@code ResourceManager.createScheduler()}: while it runs, the configuration names our class, or
+ * the subclass of it that the system property {@code treadle.stock.scheduler} names. Its code is copied into that
+ * method, so that it must not call anything private of ours.
  */
 public final class SchedulerAdvice {
   private SchedulerAdvice() {
@@ -19,9 +20,10 @@ public final class SchedulerAdvice {
     if (!asked.equals(stock)) {
       return null;
     }
-    conf.set("yarn.resourcemanager.scheduler.class",
-        "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler");
-    if (conf.get("yarn.scheduler.treadle.mode") == null) {
+    String ours = System.getProperty("treadle.stock.scheduler", "");
+    conf.set("yarn.resourcemanager.scheduler.class", ours.isEmpty()
+        ? "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler" : ours);
+    if (ours.isEmpty() && conf.get("yarn.scheduler.treadle.mode") == null) {
       conf.set("yarn.scheduler.treadle.mode", "off");
     }
     return asked;

@@ -1,0 +1,38 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+
+/** Private fields and methods of Hadoop's and of ours that no public way leads to. */
+final class Insides {
+  private Insides() {
+  }
+
+  /** The value of a field. */
+  static Object get(Class<?> owner, String name, Object object) {
+    try {
+      Field field = owner.getDeclaredField(name);
+      field.setAccessible(true);
+      return field.get(object);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(owner + " has no " + name + " any more: change the stub", e);
+    }
+  }
+
+  /** What a method of CapacityScheduler answers, whose parameters have these types. */
+  static Object call(CapacityScheduler scheduler, String name, Class<?>[] types, Object... arguments) {
+    try {
+      Method method = CapacityScheduler.class.getDeclaredMethod(name, types);
+      method.setAccessible(true);
+      return method.invoke(scheduler, arguments);
+    } catch (InvocationTargetException e) {
+      if (e.getCause() instanceof RuntimeException) {
+        throw (RuntimeException) e.getCause();
+      }
+      throw new IllegalStateException(e.getCause());
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException("CapacityScheduler has no " + name + " any more: change the stub", e);
+    }
+  }
+}

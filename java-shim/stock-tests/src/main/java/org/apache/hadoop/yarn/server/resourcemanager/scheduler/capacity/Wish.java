@@ -1,0 +1,47 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import io.treadle.shim.wire.Directory;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+
+/** A container that the stock scheduler would place now. */
+final class Wish {
+  private final ApplicationAttemptId attempt;
+  private final SchedulerRequestKey key;
+  private final NodeId node;
+
+  Wish(ApplicationAttemptId attempt, SchedulerRequestKey key, NodeId node) {
+    this.attempt = attempt;
+    this.key = key;
+    this.node = node;
+  }
+
+  /** The proposal in the indices that the engine was told, null if it was not told of one of these things. */
+  int[] proposal(Directory told) {
+    for (int application = told.applications() - 1; application >= 0; application--) {
+      if (attempt.equals(told.application(application))) {
+        int keyIndex = keyIndex(told, application);
+        int nodeIndex = nodeIndex(told);
+        return keyIndex < 0 || nodeIndex < 0 ? null : new int[] {application, keyIndex, nodeIndex};
+      }
+    }
+    return null;
+  }
+
+  private int keyIndex(Directory told, int application) {
+    int index = told.requestKeys(application) - 1;
+    while (index >= 0 && !key.equals(told.requestKey(application, index))) {
+      index--;
+    }
+    return index;
+  }
+
+  private int nodeIndex(Directory told) {
+    int index = told.nodes() - 1;
+    while (index >= 0 && !node.equals(told.node(index))) {
+      index--;
+    }
+    return index;
+  }
+}

@@ -1,0 +1,26 @@
+package io.treadle.shim.link;
+
+import io.treadle.shim.wire.MalformedReplyException;
+import io.treadle.shim.wire.ProposalFrame;
+import java.io.IOException;
+
+/** The shim's side of the codec for Jazzer: what a sidecar answers, status included. */
+public final class ReplyFuzz {
+  private ReplyFuzz() {
+  }
+
+  /** Called with what the fuzzer makes up. */
+  public static void fuzzerTestOneInput(byte[] content) {
+    boolean mutant = Boolean.getBoolean("treadle.fuzz.mutant");
+    try {
+      ProposalFrame frame = ProposalFrame.parse(content, 4096);
+      EngineStatus.parse(frame.status());
+    } catch (MalformedReplyException e) {
+      if (mutant) {
+        throw new IllegalStateException("planted", e);
+      }
+    } catch (IOException e) {
+      // a status that is none
+    }
+  }
+}

@@ -1,0 +1,1 @@
+"""The campaign: long runs that look for what no test has found. See docs/reliability.md."""

@@ -1,0 +1,62 @@
+"""Part failover: two RMs on one state store, jobs running, the active one killed again and again.
+
+The oracles, after each: the killed RM's sidecar is gone and the new active RM has exactly one; books are equal; every
+proposal has its fate. At the end: every job succeeded, nothing is left on the books.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+from tests.campaign.clusters import Jobs, check, folder
+from tests.campaign.slices import Slice
+from tests.support.accounts import wait_idle
+from tests.support.clusters import LEASE_MS
+from tests.support.pairs import PairOfResourceManagers
+
+from treadle.minicluster.errors import ClusterError
+
+BEFORE_THE_END_S = 90.0
+
+
+class KilledPair(PairOfResourceManagers):
+    """A pair whose active RM can be killed."""
+
+    def kill_active(self) -> None:
+        """SIGKILL to the active RM; the other one takes over, and the killed one is started again, to stand by."""
+        killed = self.active
+        self._finish(killed, signal.SIGKILL)
+        self.active = "rm2" if killed == "rm1" else "rm1"
+        self.admin("-transitionToActive", self.active)
+        self._start(killed)
+        self.wait_ready()
+        self.wait_for(f"standby {killed}", lambda: self._state(killed) == "standby", 120, poll_s=1.0)
+
+
+def run(work: Slice) -> None:
+    """Kill the active RM until the slice is over."""
+    with KilledPair(folder(work.part, work.seed) / "cluster", lease_ms=LEASE_MS) as cluster:
+        jobs = Jobs(cluster, random.Random(work.seed), work, only=("MapReduce",))
+        while work.left_s > min(BEFORE_THE_END_S, 30 * work.minutes) or not work.counts["failovers"]:
+            jobs.keep_coming()
+            jobs.running[-1].wait_containers(2)
+            orphans = cluster.sidecar_pids()
+            begin = time.monotonic()
+            cluster.kill_active()
+            work.sample("active_again_s", time.monotonic() - begin)
+            work.add("failovers")
+            try:
+                cluster.wait_for("one sidecar", lambda: len(cluster.sidecar_pids()) == 1, 60)
+            except ClusterError as error:
+                work.find(f"{error}: {cluster.sidecar_pids()}")
+            if set(orphans) & set(cluster.sidecar_pids()):
+                work.find(f"a sidecar of {orphans} outlived its RM")
+            check(cluster, work)
+            work.say(f"{work.elapsed_s:5.0f} s  {dict(work.counts)}")
+        jobs.finish()
+        try:
+            wait_idle(cluster)
+        except ClusterError as error:
+            work.find(str(error))

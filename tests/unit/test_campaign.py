@@ -1,0 +1,72 @@
+"""The campaign's own machinery: counts accumulate, lines are drawn rightly, the page says what was counted."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.campaign.ledger import Ledger, quantile
+from tests.campaign.page import PAGE, figures
+from tests.campaign.slices import Slice
+from tests.campaign.stock import EXCLUDED, REVIEWED, is_listed, listed
+from tests.campaign.trend import trend
+
+
+def quiet(part: str = "kills", seed: int = 1, minutes: float = 1) -> Slice:
+    return Slice(part, seed, minutes, say=lambda _: None)
+
+
+def test_a_slice_lasts_an_hour_at_most() -> None:
+    with pytest.raises(ValueError, match="must lie between 0 and 60"):
+        quiet(minutes=61)
+
+
+def test_counts_accumulate_over_slices_and_findings_keep_their_seed(tmp_path: Path) -> None:
+    file = tmp_path / "counts.json"
+    for seed in (1, 2):
+        work = quiet(seed=Ledger(file).next_seed("kills"))
+        assert work.seed == seed
+        work.add("sidecar_kills", 20)
+        work.sample("lease_back_s", seed)
+        work.state["next"] = seed
+        if seed == 2:
+            work.find("a leak")
+        Ledger(file).add(work)
+
+    entry = Ledger(file).entry("kills")
+    assert entry["slices"] == 2
+    assert entry["counts"] == {"sidecar_kills": 40}
+    assert entry["samples"] == {"lease_back_s": [1, 2]}
+    assert entry["state"] == {"next": 2}
+    assert entry["findings"] == [{"seed": 2, "what": "a leak"}]
+
+
+def test_quantiles() -> None:
+    assert [quantile([3, 1, 2, 4], share) for share in (0.5, 0.99)] == [2, 4]
+
+
+def test_a_leak_grows_and_jitter_does_not() -> None:
+    numbers = random.Random(1)
+    x = [float(100 * step) for step in range(100)]
+    jitter = [200 + numbers.uniform(-5, 5) for _ in x]
+    assert trend(x, jitter).flat
+    # what is needed once, in the first tenth, is no leak
+    assert trend(x, [value + min(each, 900) / 10 for each, value in zip(x, jitter, strict=True)]).flat
+    leak = trend(x, [value + each / 100 for each, value in zip(x, jitter, strict=True)])
+    assert not leak.flat
+    assert leak.slope_per_thousand == pytest.approx(10, rel=0.1)
+    with pytest.raises(ValueError, match="measure for longer"):
+        trend([1, 2, 3], [1, 2, 3])
+
+
+def test_the_page_says_what_was_counted() -> None:
+    assert figures(Ledger()) in PAGE.read_text("utf-8")
+
+
+def test_lists_name_tests_classes_and_parameters() -> None:
+    excluded = listed(EXCLUDED)
+    assert is_listed("TestCSAllocateCustomResource#testAnything", excluded)
+    assert is_listed("TestQueueConfigurationAutoRefreshPolicy#testLocalFileBasedEditSchedule", excluded)
+    assert not is_listed("TestContainerAllocation#testAMContainerAllocationWhenDNSUnavailable", excluded)
+    assert all(listed(REVIEWED).values()), "every reviewed test has its reason above it"
