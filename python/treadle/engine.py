@@ -211,6 +211,10 @@ class Engine:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
         return () if self._cluster is None else (*self._cluster.queues.warnings, *self._policy.warnings())
 
+    def waits_for(self) -> str:
+        """Return for what asks that could be served are held back on purpose; empty if none is."""
+        return "" if self._cluster is None else self._policy.waits_for()
+
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
         return None if self._cluster is None else self._samples.changed(self._cluster.apps)

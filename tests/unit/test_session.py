@@ -45,6 +45,7 @@ class Recorder:
         self.decided: list[tuple[int, int, int, bool]] = []
         self.fail: Exception | None = None
         self.said: tuple[str, ...] = ()
+        self.waiting = ""
         self.part_failure: PartFailure | None = None
         self.sampled: Samples | None = None
         self.switched: list[PolicySwitch] = []
@@ -75,6 +76,9 @@ class Recorder:
 
     def warnings(self) -> Sequence[str]:
         return self.said
+
+    def waits_for(self) -> str:
+        return self.waiting
 
     def samples(self) -> Samples | None:
         return self.sampled
@@ -222,6 +226,7 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
         "configuration": 0,
         "error": None,
         "learned": "",
+        "waits_for": "",
         "keys_for": [],
         "warnings": [],
     }
@@ -230,6 +235,16 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
     assert caller.send(4).status == ""
     assert caller.status(caller.send(5, SNAPSHOT))["warnings"] == ["odd"]
+
+
+def test_what_the_engine_waits_for_is_told_when_it_changes() -> None:
+    caller = Caller()
+    assert caller.status(caller.send(1, SNAPSHOT))["waits_for"] == ""
+    caller.engines[0].waiting = "pilots"
+    assert caller.status(caller.send(2))["waits_for"] == "pilots"
+    assert caller.send(3).status == ""
+    caller.engines[0].waiting = ""
+    assert caller.status(caller.send(4))["waits_for"] == ""
 
 
 def test_the_status_says_that_a_share_overrides_the_guarantees() -> None:
@@ -324,6 +339,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
         "configuration": 0,
         "error": error,
         "learned": "",
+        "waits_for": "",
         "keys_for": [],
         "warnings": [],
     }

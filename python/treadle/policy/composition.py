@@ -45,6 +45,7 @@ class Composition:
         self.share: Share = self._make(chosen.share)
         self.fit: Fit = self._make(chosen.fit)
         self._not_overbooked: tuple[str, ...] = ()
+        self._overbooks = False
         self._jobs: Jobs | None = None
         self._durations_ms: F64 = np.zeros(0)
         self._from_files = isinstance(chosen.gate.parameters, FilePart)
@@ -81,7 +82,7 @@ class Composition:
                 warnings.append(f"{name} cannot be overbooked: the ResourceCalculator counts it")
             else:
                 overbooked[cluster.types.names.index(name)] = factor
-        self._not_overbooked = tuple(warnings)
+        self._not_overbooked, self._overbooks = tuple(warnings), bool(overbooked)
         return overbooked
 
     def begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> None:
@@ -127,6 +128,11 @@ class Composition:
     def due_ms(self) -> int:
         """When the gate is to be asked again though nothing happens."""
         return NEVER if isinstance(self._gate, FileGate) else self._gate.due_ms
+
+    def waits_for(self) -> list[str]:
+        """Return for what asks are held back on purpose that the RM would serve; a gate from a file says nothing."""
+        gate = "" if isinstance(self._gate, FileGate) else self._gate.waits_for
+        return list(filter(None, (gate, "room within the bounds of overbook" if self._overbooks else "")))
 
     def fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
         """Ask share, order and fit for their numbers, as far as they are from files; return where they are.

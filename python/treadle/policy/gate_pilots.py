@@ -99,6 +99,7 @@ class PilotsGate:
     def __init__(self, parameters: PilotsParameters) -> None:
         self._parameters = parameters
         self.due_ms = NEVER
+        self.waits_for = ""
         fixed = parameters.ratio == "fixed"
         self.know_levels(np.zeros(0), 0)
         self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
@@ -125,8 +126,11 @@ class PilotsGate:
         add_up_nodes(view, credit.totals)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
         self.due_ms = int(kernel.hold_back(view, rows, size, now_ms, mapreduce, *timeouts_ms, credit))
+        self.waits_for = "pilots" if _holds_back(view, rows) else ""
         if chosen.masters_starting > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
+            if not self.waits_for and _holds_back(view, rows):
+                self.waits_for = "application masters that start"
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let only through what was held back."""
@@ -153,3 +157,10 @@ class PilotsGate:
         count = kernel.take_ended(view.apps, size, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
             self._ratio.ended(percent, score)
+
+
+def _holds_back(view: View, rows: Records) -> bool:
+    """Say whether more is asked for than may be served now."""
+    wanted = view.rows["count"].astype(np.int64) - view.rows["assumed"]
+    served = np.where(rows["may"] == 1, rows["quota"], 0)
+    return bool(((view.rows["application"] >= 0) & (wanted > served)).any())

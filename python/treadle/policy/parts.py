@@ -51,11 +51,16 @@ class Gate(Protocol):
     def due_ms(self) -> int:
         """When the gate is to be asked again though nothing happens."""
 
+    @property
+    def waits_for(self) -> str:
+        """For what, in a few words, it held asks back when it was asked last; empty if it held back none."""
+
 
 class PlainGate:
     """What a gate has that lets a row through or not."""
 
     due_ms = NEVER
+    waits_for = ""
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Care for no level."""

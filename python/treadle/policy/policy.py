@@ -69,6 +69,10 @@ class Policy:
         """Return what the administrator should know about the policy on this cluster."""
         return self._parts.warnings()
 
+    def waits_for(self) -> str:
+        """Return for what asks are held back on purpose, in a few words; empty if none is."""
+        return ", ".join([*self._parts.waits_for(), *(["a held node"] if len(self.holds) else [])])
+
     def waits(self, now_ms: int) -> bool:
         """Say whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
         return self._delayed or now_ms >= self._parts.due_ms

@@ -60,6 +60,9 @@ class DecisionEngine(Protocol):
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
 
+    def waits_for(self) -> str:
+        """Return for what asks that could be served are held back on purpose; empty if none is."""
+
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
 
@@ -268,6 +271,7 @@ class Session:
             )
             self._note_policy()
             self._hear()
+            self._status.waits_for = self._engine.waits_for()
             self._status.warnings = tuple(self._engine.warnings())
             if self._observer is not None:
                 self._status.warnings += tuple(self._observer.warnings())

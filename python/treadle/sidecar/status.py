@@ -28,6 +28,8 @@ class Status:
     warnings: tuple[str, ...] = ()
     learned: str = ""
     """What is known of the jobs that run, in a few words."""
+    waits_for: str = ""
+    """For what asks that could be served are held back on purpose."""
     keys_for: tuple[str, ...] = ()
     """Types of the applications whose keys the frames should bring."""
     _sent: str = ""
@@ -57,6 +59,7 @@ class Status:
                 "configuration": self.configuration,
                 "error": error[:_TEXT_MAX] or None,
                 "learned": self.learned[:_TEXT_MAX],
+                "waits_for": self.waits_for[:_TEXT_MAX],
                 "keys_for": list(self.keys_for),
                 "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
             }

@@ -21,6 +21,7 @@ final class EngineStatus {
   private final boolean overridesOrder;
   private final String error;
   private final String learned;
+  private final String waitsFor;
   private final List<String> warnings;
   private final Set<String> keysFor;
 
@@ -30,13 +31,15 @@ final class EngineStatus {
     this.overridesOrder = root.path("overrides_order").asBoolean(false);
     this.error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
     this.learned = cut(root.path("learned").asText(""));
+    this.waitsFor = cut(root.path("waits_for").asText(""));
     this.warnings = warnings;
     this.keysFor = keysFor;
   }
 
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
-   * "configuration": int, "error": text or null, "learned": text, "keys_for": [text, ...], "warnings": [text, ...]}}.
+   * "configuration": int, "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
+   * "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */
@@ -88,6 +91,11 @@ final class EngineStatus {
   /** What it knows of the jobs that run, in a few words; empty if nothing is remembered. */
   String learned() {
     return learned;
+  }
+
+  /** What it waits for on purpose while asks could be served, empty for nothing. */
+  String waitsFor() {
+    return waitsFor;
   }
 
   /** What an administrator should know, at most 20. */

@@ -5,7 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.Collections;
 import org.junit.jupiter.api.Test;
 
@@ -51,5 +54,12 @@ class EngineStatusTest {
   void saysWhatIsKnownOfJobs() throws IOException {
     assertEquals("1 of 2 jobs", EngineStatus.parse("{\"learned\": \"1 of 2 jobs\"}").learned());
     assertEquals("", EngineStatus.parse("{}").learned());
+  }
+
+  @Test
+  void saysWhatItWaitsFor() throws Exception {
+    assertEquals("", EngineStatus.parse("{}").waitsFor());
+    byte[] golden = Files.readAllBytes(Paths.get("../../tests/golden/proposals.bin"));
+    assertEquals("pilots", EngineStatus.parse(ProposalFrame.parse(golden, 4).status()).waitsFor());
   }
 }
