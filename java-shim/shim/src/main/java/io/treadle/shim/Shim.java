@@ -3,6 +3,7 @@ package io.treadle.shim;
 import io.treadle.shim.check.GateCheck;
 import io.treadle.shim.check.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
+import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarKind;
@@ -14,16 +15,20 @@ import io.treadle.shim.link.Link;
 import io.treadle.shim.link.LinkSettings;
 import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.sidecar.ExternalSidecar;
 import io.treadle.shim.sidecar.LocalEngine;
 import io.treadle.shim.sidecar.ManagedSidecar;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
@@ -60,6 +65,7 @@ public class Shim {
   private boolean settingsRead;
   private boolean started;
   private Link link;
+  private IgnoredKeys ignored;
   private volatile LinkSettings settings;
   private volatile boolean probed;
   /**
@@ -88,14 +94,27 @@ public class Shim {
     mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes(), NodeCondition.noticeMs(staleMs)));
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
     metrics.mode(config.mode().text());
-    metrics.error(error);
+    metrics.troubles().note(Troubles.Kind.SETTINGS, error);
+    ignored = new IgnoredKeys(conf);
+    tellIgnored(conf);
     stage = new Stage(port, journal, metrics, config, staleMs);
+    stage.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
+    metrics.gauge("Schedules", () -> mayCommit() ? 1 : 0);
+    metrics.gauge("Starving", () -> stage.guard().suspended() ? 1 : 0);
+    metrics.gauge("IdleRounds", () -> stage.guard().rounds());
     export = new MetricsExport(metrics, stage.observer()::json, stage.observer());
+  }
+
+  private void tellIgnored(Configuration conf) {
+    List<String> said = ignored.in(conf);
+    said.forEach(sentence -> LOG.warn("Treadle: {}", sentence));
+    metrics.ignored(String.join("; ", said));
   }
 
   /** The scheduler has started. */
   public synchronized void start() {
     started = true;
+    LOG.info("Treadle's mode is {}", settings.config().mode().text());
     try {
       export.start();
     } finally {
@@ -129,7 +148,7 @@ public class Shim {
     String unfit = link == null ? unfitness() : null;
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
-      metrics.error(unfit);
+      metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
       metrics.refusal(unfit);
       return;
     }
@@ -178,7 +197,7 @@ public class Shim {
       probed = true;
       return true;
     }
-    boolean closed = mayCommit();
+    boolean closed = mayCommit() && !stage.guard().roundOpen();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
     }
@@ -211,21 +230,31 @@ public class Shim {
   /**
    * The scheduler took a new configuration.
    *
+   * @param conf the configuration
    * @param checked the settings to take over, or null if they were bad
    * @param refused why, or null if they are good
    */
-  public synchronized void refreshed(ShimConfig checked, BadSettingException refused) {
+  public synchronized void refreshed(Configuration conf, ShimConfig checked, BadSettingException refused) {
     if (refused != null) {
       LOG.error("Treadle keeps mode {}: {}", settings.config().mode().text(), refused.getMessage());
-      metrics.error(refused.getMessage());
+      metrics.troubles().note(Troubles.Kind.SETTINGS, refused.getMessage());
     }
     ShimConfig config = checked == null ? settings.config() : checked;
-    settingsRead |= checked != null;
+    if (config.mode() != settings.config().mode()) {
+      LOG.info("Treadle's mode is {}, it was {}: the configuration was refreshed", config.mode().text(),
+          settings.config().mode().text());
+    }
+    if (checked != null && !settingsRead) {
+      settingsRead = true;
+      ignored = new IgnoredKeys(conf);
+    }
+    tellIgnored(conf);
     settings = settings.refreshed(config);
     metrics.mode(config.mode().text());
     if (checked != null) {
-      metrics.error("");
+      metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
+    stage.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
     stage.refreshed();
     journal.queuesChanged();
     if (config.mode() == Mode.OFF && link != null) {
@@ -241,8 +270,17 @@ public class Shim {
     taps.handled(event);
   }
 
+  /** A container has ended. */
+  public void completed(RMContainer container, ContainerStatus status) {
+    taps.containerCompleted(container, status);
+    stage.guard().ended(container);
+  }
+
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
+    if (requests != null && (!requests.getDecreaseRequests().isEmpty() || !requests.getDemotionRequests().isEmpty())) {
+      stage.guard().roomChanged();
+    }
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
       stage.updateAsked(attempt);
     }
@@ -265,6 +303,9 @@ public class Shim {
       }
       if (!byTreadle && (settings.config().mode() == Mode.OBSERVE_ONLY || !stage.mayEnforce())) {
         stage.placedNatively(placed);
+      }
+      if (!byTreadle) {
+        stage.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }
   }

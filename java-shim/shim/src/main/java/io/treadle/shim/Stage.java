@@ -9,12 +9,15 @@ import io.treadle.shim.commit.FeatureRules;
 import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.LeafLimits;
 import io.treadle.shim.commit.Observer;
+import io.treadle.shim.commit.PlaceableAsks;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.guard.IdleGuard;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.link.DecisionStage;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
@@ -45,6 +48,9 @@ final class Stage implements DecisionStage {
   private final Headroom headroom;
   private final FeatureRules rules;
   private final Observer observer;
+  private final IdleGuard guard;
+  /** What an exception in a commit said last. */
+  private String commitError = "";
   private long reservationsSoughtMs;
   private long rulesReadMs;
   private boolean overridesGuarantees;
@@ -57,7 +63,13 @@ final class Stage implements DecisionStage {
     this.journal = journal;
     this.metrics = metrics;
     CommitSettings settings = new CommitSettings(config.batchSize(), nodeStaleMs, UPDATES_PER_TICK, Time::monotonicNow);
-    this.committer = new Committer(port, settings, CommitListener.NONE);
+    this.committer = new Committer(port, settings, new CommitListener() {
+      @Override
+      public void internalError(Throwable error) {
+        commitError = error.toString();
+      }
+    });
+    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings), Time::monotonicNow);
     this.updates = new ContainerUpdates(port, settings, CommitListener.NONE);
     this.reservations = new Reservations(port, CommitListener.NONE);
     this.limits = new LeafLimits(port);
@@ -71,9 +83,14 @@ final class Stage implements DecisionStage {
     return Committer.isCommitting();
   }
 
-  /** Whether no rule for a feature was against it when they were last looked at. Any thread. */
+  /** Whether no rule for a feature was against it when they were last looked at, nor the idle guard. Any thread. */
   boolean mayEnforce() {
-    return refusal == null;
+    return refusal == null && !guard.suspended();
+  }
+
+  /** Who keeps an engine that places nothing from starving the cluster. */
+  IdleGuard guard() {
+    return guard;
   }
 
   /** The administrator refreshed the configuration, queues included. Any thread. */
@@ -111,7 +128,18 @@ final class Stage implements DecisionStage {
       rulesReadMs = nowMs;
       refusal = rules.refusal(overridesGuarantees, overridesOrder);
     }
-    return refusal;
+    String suspension = guard.suspension();
+    return refusal == null ? suspension : refusal;
+  }
+
+  @Override
+  public boolean starving() {
+    return guard.suspended();
+  }
+
+  @Override
+  public void waitsFor(String what) {
+    guard.waitsFor(what);
   }
 
   @Override
@@ -131,6 +159,7 @@ final class Stage implements DecisionStage {
     limits.refreshNow(Time.monotonicNow());
     releaseReservations();
     updates.markAll();
+    guard.entered();
   }
 
   private void releaseReservations() {
@@ -139,14 +168,19 @@ final class Stage implements DecisionStage {
   }
 
   @Override
-  public void commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
+  public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
     long nowMs = Time.monotonicNow();
     if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
       releaseReservations();
     }
     limits.refresh(nowMs);
     updates.place(mayCommit);
-    tell(answer, committer.commit(answer, directory, limit, mayCommit));
+    CommitResult result = committer.commit(answer, directory, limit, mayCommit);
+    tell(answer, result);
+    if (guard.answered(result.count(Fate.COMMITTED))) {
+      entered();
+    }
+    return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;
   }
 
   @Override

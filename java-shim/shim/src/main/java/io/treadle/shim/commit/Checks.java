@@ -127,7 +127,7 @@ final class Checks {
       nodes.put(index, found);
     }
     placement.node = found.node;
-    return found.refusal != null ? found.refusal : checkPlace(found, placement);
+    return found.refusal != null ? found.refusal : checkPlace(placement);
   }
 
   private Node lookUpNode(NodeId id) {
@@ -158,8 +158,9 @@ final class Checks {
     return refusal(NodeCondition.of(node, settings.nowMs(), settings.nodeStaleMs()));
   }
 
-  private Fate checkPlace(Node found, Placement placement) {
-    FiCaSchedulerNode node = found.node;
+  /** Blacklist, partition, constraints and locality of an ask on a node; sets mode, locality and capability. */
+  Fate checkPlace(Placement placement) {
+    FiCaSchedulerNode node = placement.node;
     if (placement.app.isPlaceBlacklisted(node.getNodeName()) || placement.app.isPlaceBlacklisted(node.getRackName())) {
       return Fate.BLACKLISTED;
     }

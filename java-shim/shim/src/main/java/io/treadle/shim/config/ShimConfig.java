@@ -21,6 +21,11 @@ public final class ShimConfig {
   public static final String LEASE_MS = PREFIX + "lease-ms";
   /** The least time from one frame to the next, milliseconds. Read again by {@code -refreshQueues}. */
   public static final String TICK_MS = PREFIX + "tick-ms";
+  /**
+   * How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. Read again by
+   * {@code -refreshQueues}.
+   */
+  public static final String IDLE_GUARD_MS = PREFIX + "idle-guard-ms";
   /** {@link SidecarKind}; default {@code managed}. */
   public static final String SIDECAR = PREFIX + "sidecar";
   /** Managed: the executable to run, not split at blanks. */
@@ -57,6 +62,7 @@ public final class ShimConfig {
   private final Mode mode;
   private final int leaseMs;
   private final int tickMs;
+  private final int idleGuardMs;
   private final SidecarSettings sidecar;
   private final int frameMaxBytes;
   private final int replyMaxBytes;
@@ -69,6 +75,7 @@ public final class ShimConfig {
     this.mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
     this.leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
     this.tickMs = tickMs(settings, leaseMs);
+    this.idleGuardMs = idleGuardMs(settings);
     this.sidecar = SidecarSettings.read(settings);
     this.frameMaxBytes = settings.number(FRAME_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB);
     this.replyMaxBytes = settings.number(REPLY_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB);
@@ -78,10 +85,11 @@ public final class ShimConfig {
     this.engineClass = settings.text(ENGINE_CLASS, "");
   }
 
-  private ShimConfig(ShimConfig other, Mode mode, int leaseMs, int tickMs) {
-    this.mode = mode;
-    this.leaseMs = leaseMs;
-    this.tickMs = tickMs;
+  private ShimConfig(ShimConfig other, Settings settings) throws BadSettingException {
+    this.mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
+    this.leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
+    this.tickMs = tickMs(settings, leaseMs);
+    this.idleGuardMs = idleGuardMs(settings);
     this.sidecar = other.sidecar;
     this.frameMaxBytes = other.frameMaxBytes;
     this.replyMaxBytes = other.replyMaxBytes;
@@ -112,16 +120,17 @@ public final class ShimConfig {
   }
 
   /**
-   * These settings with mode, lease and tick of {@code conf}: what {@code -refreshQueues} takes over. Other keys are
-   * not looked at.
+   * These settings with mode, lease, tick and idle guard of {@code conf}: what {@code -refreshQueues} takes over. Other
+   * keys are not looked at.
    *
-   * @throws BadSettingException naming the first of the three that cannot be used, and the remedy
+   * @throws BadSettingException naming the first of the four that cannot be used, and the remedy
    */
   public ShimConfig refreshed(Configuration conf) throws BadSettingException {
-    Settings settings = new Settings(conf);
-    Mode newMode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
-    int newLeaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
-    return new ShimConfig(this, newMode, newLeaseMs, tickMs(settings, newLeaseMs));
+    return new ShimConfig(this, new Settings(conf));
+  }
+
+  private static int idleGuardMs(Settings settings) throws BadSettingException {
+    return settings.number(IDLE_GUARD_MS, 60_000, 0, 86_400_000);
   }
 
   private static int tickMs(Settings settings, int leaseMs) throws BadSettingException {
@@ -140,9 +149,7 @@ public final class ShimConfig {
     if (nodeStaleMs > 0) {
       return nodeStaleMs;
     }
-    long intervalMs = conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
-        YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
-    return Math.max(LEAST_STALE_MS, intervalMs * conf.getInt(SKIP_NODE_MULTIPLIER, 2));
+    return Math.max(LEAST_STALE_MS, heartbeatMs(conf) * conf.getInt(SKIP_NODE_MULTIPLIER, 2));
   }
 
   public Mode mode() {
@@ -155,6 +162,21 @@ public final class ShimConfig {
 
   public int tickMs() {
     return tickMs;
+  }
+
+  /** How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. */
+  public int idleGuardMs() {
+    return idleGuardMs;
+  }
+
+  /**
+   * From one heartbeat of a NodeManager to the next, milliseconds.
+   *
+   * @param conf the RM's configuration
+   */
+  public static long heartbeatMs(Configuration conf) {
+    return conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
+        YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
   }
 
   public SidecarSettings sidecar() {

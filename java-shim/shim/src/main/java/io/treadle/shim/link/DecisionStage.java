@@ -21,8 +21,18 @@ public interface DecisionStage {
   /** The engine has just got the lease: native reservations go, limits are computed afresh. */
   void entered();
 
-  /** Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself. */
-  void commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit);
+  /** Whether the engine has lost the lease because it places nothing: one reason of those for a {@link #refusal}. */
+  boolean starving();
+
+  /** The engine has said what it waits for on purpose, empty for nothing. */
+  void waitsFor(String what);
+
+  /**
+   * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.
+   *
+   * @return what failed if every proposal ended in an exception on our side; else null
+   */
+  String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit);
 
   /** Looks at an answer's proposals as {@code observe_only} does; changes nothing. */
   void observe(ProposalFrame answer, Directory directory, int limit);

@@ -2,8 +2,10 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.FrameOptions;
 import io.treadle.shim.mirror.Mirror;
+import io.treadle.shim.wire.FrameTooSmallException;
 import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
@@ -66,6 +68,7 @@ public final class Link implements Runnable {
   /** Whether the last answer was only observed. */
   private boolean observed;
   private String lastReason = "";
+  private final StateLog states = new StateLog(System::nanoTime);
   /** What the engine said since the last refresh. */
   private final Set<String> told = new HashSet<>();
 
@@ -165,10 +168,16 @@ public final class Link implements Runnable {
       long cpu = THREADS.getCurrentThreadCpuTime();
       tick(now);
       metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
-      return now.config().leaseMs() / 4;
+      return pauseMs(now.config());
     } catch (Throwable t) {
       return failed(t);
     }
+  }
+
+  /** From one tick to the next when nothing happens: often enough for the lease and for the idle guard. */
+  private static long pauseMs(ShimConfig config) {
+    int guardMs = config.idleGuardMs() == 0 ? Integer.MAX_VALUE : config.idleGuardMs() / 4;
+    return Math.min(config.leaseMs() / 4, Math.max(guardMs, config.tickMs()));
   }
 
   private void turnTo(LinkSettings now) {
@@ -180,7 +189,7 @@ public final class Link implements Runnable {
     source.retry();
     if (modeChanged || leaseChanged) {
       // another mode: what the engine assumes is void; another lease: calls have another time-out
-      hangUp();
+      hangUp("mode or lease-ms changed");
     }
     if (now.off()) {
       source.stop();
@@ -194,14 +203,14 @@ public final class Link implements Runnable {
     }
     epoch = Math.max(epoch + 1, System.currentTimeMillis());
     conversingSinceNanos = System.nanoTime();
-    conversation = new Conversation(engine, epoch, mirror, metrics);
+    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics);
     return true;
   }
 
-  private void tick(LinkSettings now) throws IOException, MalformedReplyException {
+  private void tick(LinkSettings now) throws IOException, MalformedReplyException, OwnFailureException {
     observed = false;
     String refusal = now.enforce() ? stage.refusal() : null;
-    metrics.refusal(refusal);
+    refused(refusal);
     boolean ready = stage.ready();
     boolean enforce = now.enforce() && refusal == null;
     int limit = ready ? answerLimit.next(now.config().proposalsMax(), now.config().leaseMs()) : 0;
@@ -221,15 +230,44 @@ public final class Link implements Runnable {
     if (!lease.held()) {
       entered = false;
     }
-    boolean schedules = enforce && stage.refusal() == null;
-    lease.renew(schedules);
-    if (schedules) {
+    boolean schedules = enforce && stillMay();
+    if (renewed(now.enforce(), schedules) && schedules) {
       commit(answer, limit);
     } else {
       entered = false;
       stage.observe(answer, mirror, limit);
       observed = true;
     }
+  }
+
+  /** What may have come up since the engine was asked. */
+  private boolean stillMay() {
+    String refusal = stage.refusal();
+    refused(refusal);
+    return refusal == null;
+  }
+
+  private void refused(String reason) {
+    metrics.refusal(reason);
+    metrics.troubles().note(Troubles.Kind.STARVING, reason != null && stage.starving() ? reason : "");
+    states.refusal(reason);
+  }
+
+  /** Renews the lease for an engine that answered, unless it places nothing; answers whether it holds it. */
+  private boolean renewed(boolean enforce, boolean schedules) {
+    if (enforce && stage.starving()) {
+      lease.release();
+      states.leaseLost("it places nothing");
+      return false;
+    }
+    if (!lease.held()) {
+      states.leaseLost("it ran out, the engine or the commits of its last answer took too long");
+    }
+    // first, so that whoever sees the lease held sees no error of before
+    metrics.troubles().note(Troubles.Kind.LINK, "");
+    lease.renew(schedules);
+    states.leaseHeld(schedules);
+    return true;
   }
 
   /**
@@ -256,17 +294,20 @@ public final class Link implements Runnable {
     }
   }
 
-  private void commit(ProposalFrame answer, int limit) {
+  private void commit(ProposalFrame answer, int limit) throws OwnFailureException {
     if (!entered) {
       stage.entered();
       entered = true;
     }
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
-    stage.commit(answer, mirror, limit, gateClosed);
+    String failure = stage.commit(answer, mirror, limit, gateClosed);
     long wallNanos = System.nanoTime() - wall;
     answerLimit.committed(answer.size(), wallNanos);
     metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
+    if (failure != null) {
+      throw new OwnFailureException("every proposal of an answer ended in an exception: " + failure);
+    }
   }
 
   private void answered(ProposalFrame answer) throws IOException {
@@ -278,15 +319,17 @@ public final class Link implements Runnable {
     metrics.proposed(answer.size());
     if (!answer.status().isEmpty()) {
       EngineStatus status = EngineStatus.parse(answer.status());
-      metrics.policy(status.policy());
       metrics.learned(status.learned());
       mirror.keysFor(status.keysFor());
       stage.overrides(status.overridesGuarantees(), status.overridesOrder());
-      if (!status.error().isEmpty()) {
-        metrics.error(status.error());
-        if (isNews(status.error())) {
-          LOG.error("Treadle's engine keeps its settings: {}", status.error());
-        }
+      // after that, so that whoever sees the policy's name sees Schedules for this policy
+      metrics.policy(status.policy());
+      states.policy(status.policy());
+      stage.waitsFor(status.waitsFor());
+      metrics.waitsFor(status.waitsFor());
+      metrics.troubles().note(Troubles.Kind.ENGINE, status.error());
+      if (!status.error().isEmpty() && isNews(status.error())) {
+        LOG.error("Treadle's engine: {}", status.error());
       }
       status.warnings().stream().filter(this::isNews)
           .forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
@@ -304,23 +347,26 @@ public final class Link implements Runnable {
       return 0;
     }
     boolean talked = conversation != null;
-    hangUp();
-    boolean expected = t instanceof IOException || t instanceof MalformedReplyException;
-    String reason = expected && t.getMessage() != null ? t.getMessage() : t.toString();
+    boolean engines = t instanceof IOException || t instanceof MalformedReplyException;
+    boolean expected = engines || t instanceof OwnFailureException || t instanceof FrameTooSmallException;
+    String text = expected && t.getMessage() != null ? t.getMessage() : t.toString();
+    String reason = engines ? text : "in the ResourceManager, not in the engine: " + text;
+    hangUp(reason);
     metrics.linkFailed(reason);
     if (!reason.equals(lastReason)) {
       lastReason = reason;
       LOG.warn("No decision by Treadle's engine, the CapacityScheduler carries on: {}", reason, expected ? null : t);
     }
-    if (talked) {
+    if (talked && engines) {
       source.failed();
     }
     failures = Math.min(failures + 1, FAILURES_COUNTED);
     return Math.min(FIRST_PAUSE_MS << failures - 1, LONGEST_PAUSE_MS);
   }
 
-  private void hangUp() {
+  private void hangUp(String reason) {
     lease.release();
+    states.leaseLost(reason);
     entered = false;
     Conversation over = conversation;
     if (over != null) {
@@ -354,7 +400,7 @@ public final class Link implements Runnable {
 
   private void end() {
     try {
-      hangUp();
+      hangUp("the scheduler stops");
     } catch (Throwable t) {
       LOG.warn("Treadle's link did not end cleanly", t);
     }

@@ -33,9 +33,11 @@ public final class ShimMetrics {
   private final Placements placements = new Placements();
   private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
   private volatile String mode = "";
-  private volatile String lastError = "";
+  private final Troubles troubles = new Troubles(System::currentTimeMillis);
   private volatile String policy = "";
   private volatile String learned = "";
+  private volatile String waitsFor = "";
+  private volatile String ignored = "";
   private volatile String refusal = "";
 
   /**
@@ -103,10 +105,13 @@ public final class ShimMetrics {
   public Map<String, String> texts() {
     Map<String, String> values = new LinkedHashMap<>();
     values.put("Mode", mode);
-    values.put("LastError", lastError);
+    values.put("LastError", troubles.text());
+    values.put("LastErrorTime", troubles.time());
     values.put("Policy", policy);
     values.put("Learned", learned);
+    values.put("WaitsFor", waitsFor);
     values.put("Refusal", refusal);
+    values.put("IgnoredSettings", ignored);
     return values;
   }
 
@@ -160,12 +165,12 @@ public final class ShimMetrics {
   /** Talking to the engine failed. */
   public void linkFailed(String reason) {
     linkFailures.increment();
-    error(reason);
+    troubles.note(Troubles.Kind.LINK, reason);
   }
 
-  /** Something an administrator should know went wrong; the latest one is shown. */
-  public void error(String reason) {
-    lastError = bounded(reason);
+  /** What goes wrong; the latest of what is not mended is shown. */
+  public Troubles troubles() {
+    return troubles;
   }
 
   /** The mode as in yarn-site.xml. */
@@ -181,6 +186,21 @@ public final class ShimMetrics {
   /** What the engine knows of the jobs that run, as it tells it. */
   public void learned(String text) {
     learned = bounded(text);
+  }
+
+  /** What the engine waits for on purpose, as it tells it. */
+  public void waitsFor(String text) {
+    waitsFor = bounded(text);
+  }
+
+  /** What is set in yarn-site.xml and does nothing. */
+  public void ignored(String text) {
+    ignored = bounded(text);
+  }
+
+  /** Shows another number. Only before the metrics are shown. */
+  public void gauge(String name, LongSupplier value) {
+    gauges.put(name, value);
   }
 
   /** Why nothing is committed although the mode is enforce; null if it is. */

@@ -96,7 +96,7 @@ public final class ManagedSidecar implements EngineSource {
       process = new SidecarProcess(command, greeting(), settings.logFile());
     } catch (IOException e) {
       throw ended("Treadle's sidecar cannot be started: " + e.getMessage() + ". Set " + ShimConfig.PYTHON_COMMAND
-          + " to the path of the executable 'treadle'");
+          + " to the path of the executable 'treadle' and restart the ResourceManager");
     }
     onStart.run();
     LOG.info("Started Treadle's sidecar: {}; its log is {}", command, settings.logFile());

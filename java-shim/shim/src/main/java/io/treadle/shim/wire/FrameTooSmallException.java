@@ -7,6 +7,7 @@ public final class FrameTooSmallException extends IllegalStateException {
   /** With what does not fit. */
   public FrameTooSmallException(Section section, long bytes, int maxBytes) {
     super("the section " + section + " needs a frame of more than " + bytes
-        + " bytes; raise yarn.scheduler.treadle.frame.max-bytes, which is " + maxBytes);
+        + " bytes; raise yarn.scheduler.treadle.frame.max-bytes, which is " + maxBytes
+        + ", and restart the ResourceManager");
   }
 }

@@ -102,6 +102,11 @@ public final class ScriptedEngine implements Engine {
     return frame.limit() < 16 ? frame.answer() : frame.answer(triples);
   }
 
+  /** The first request of the first application, to the first node, if there is anything to be committed. */
+  public static byte[] proposeTheFirst(Frame frame) {
+    return frame.limit() < 1 || frame.observe() ? frame.answer() : frame.answer(0, 0, 0);
+  }
+
   /** A proposal frame. */
   public static byte[] answer(long epoch, long sequence, int flags, String status, int... proposals) {
     int rows = proposals.length / 3;

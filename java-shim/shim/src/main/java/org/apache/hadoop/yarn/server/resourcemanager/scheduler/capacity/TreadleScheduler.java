@@ -108,7 +108,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     super.reinitialize(conf, context);
     try {
       if (current != null) {
-        current.refreshed(checked, refused);
+        current.refreshed(conf, checked, refused);
       }
     } catch (Throwable t) {
       escapes.caught("reinitialize", t);
@@ -198,7 +198,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     try {
       Shim current = shim;
       if (current != null) {
-        current.taps().containerCompleted(container, status);
+        current.completed(container, status);
       }
     } catch (Throwable t) {
       escapes.caught("completedContainerInternal", t);

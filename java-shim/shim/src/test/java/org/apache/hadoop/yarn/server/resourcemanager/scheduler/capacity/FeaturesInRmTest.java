@@ -106,7 +106,8 @@ class FeaturesInRmTest {
     turnTo("enforce");
     Await.until("the reservation is gone",
         () -> scheduler().getNode(node.getNodeId()).getReservedContainer() == null);
-    assertEquals(0, scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
+    Await.until("nothing is reserved on the books",
+        () -> scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize() == 0);
   }
 
   /** The leaf's limit dates from the last native placement, when the sibling queue had filled the cluster. */

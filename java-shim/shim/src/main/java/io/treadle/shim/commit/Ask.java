@@ -1,0 +1,31 @@
+package io.treadle.shim.commit;
+
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
+
+/** What asks for containers: a request key of an application attempt. Immutable. */
+public final class Ask {
+  private final ApplicationAttemptId attempt;
+  private final SchedulerRequestKey key;
+
+  /** The ask of an attempt under a key. */
+  public Ask(ApplicationAttemptId attempt, SchedulerRequestKey key) {
+    this.attempt = attempt;
+    this.key = key;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof Ask && attempt.equals(((Ask) other).attempt) && key.equals(((Ask) other).key);
+  }
+
+  @Override
+  public int hashCode() {
+    return 31 * attempt.hashCode() + key.hashCode();
+  }
+
+  @Override
+  public String toString() {
+    return attempt + " at priority " + key.getPriority().getPriority();
+  }
+}

@@ -1,0 +1,119 @@
+package io.treadle.shim.commit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.cluster.ClusterFixture;
+import io.treadle.shim.cluster.Proposer;
+import java.util.Collections;
+import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What is found is what a commit would take, and nothing else. */
+@Timeout(300)
+class PlaceableAsksTest {
+  private ClusterFixture cluster;
+  private MockNM node;
+  private PlaceableAsks search;
+
+  @AfterEach
+  void stop() {
+    cluster.close();
+  }
+
+  private void start(ClusterFixture.Builder description) throws Exception {
+    cluster = description.set("per-node-heartbeat.maximum-offswitch-assignments", "100").start();
+    node = cluster.node("one", 8 * 1024, 64);
+    search = new PlaceableAsks(cluster.scheduler(),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
+  }
+
+  private MockAM job(String where, int memoryMb, int asks) throws Exception {
+    RMApp app = cluster.submit("a", "u", 1024);
+    MockAM am = cluster.startAm(app, node);
+    cluster.scheduler().setClosed(true);
+    am.allocate(where, memoryMb, asks, Collections.emptyList());
+    cluster.rm().drainEvents();
+    return am;
+  }
+
+  private int found() {
+    search.begin();
+    int calls = 0;
+    while (!search.goOn()) {
+      calls++;
+      assertTrue(calls < 1000, "a search ends");
+    }
+    return search.found().size();
+  }
+
+  @Test
+  void findsAnAskThatFits() throws Exception {
+    start(ClusterFixture.cluster());
+    MockAM am = job("*", 1024, 3);
+    assertEquals(1, found());
+    assertTrue(search.complete());
+    FiCaSchedulerApp attempt = cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId());
+    assertTrue(search.found().contains(new Ask(am.getApplicationAttemptId(), Proposer.key(attempt, 1))));
+  }
+
+  @Test
+  void findsNothingOnAFullNode() throws Exception {
+    start(ClusterFixture.cluster());
+    job("*", 1024, 50);
+    cluster.scheduler().setClosed(false);
+    cluster.heartbeatAll();
+    assertEquals(0, found());
+    assertTrue(search.complete());
+  }
+
+  @Test
+  void findsNothingThatIsTooLarge() throws Exception {
+    start(ClusterFixture.cluster());
+    job("*", 8 * 1024, 1);
+    assertEquals(0, found());
+    assertTrue(search.complete());
+  }
+
+  @Test
+  void findsNothingOnABlacklistedNode() throws Exception {
+    start(ClusterFixture.cluster());
+    MockAM am = job("*", 1024, 1);
+    assertEquals(1, found());
+    cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId())
+        .updateBlacklist(Collections.singletonList("one"), Collections.emptyList());
+    assertEquals(0, found());
+    assertTrue(search.complete());
+  }
+
+  @Test
+  void findsNothingBeyondAQueuesMaximum() throws Exception {
+    start(ClusterFixture.cluster().set("root.a.maximum-capacity", "50"));
+    job("*", 1024, 50);
+    assertEquals(1, found());
+    cluster.scheduler().setClosed(false);
+    cluster.heartbeatAll();
+    assertEquals(0, found());
+    assertTrue(search.complete());
+  }
+
+  @Test
+  void aSearchThatHeartbeatsInterruptEndsWhenItHasFoundEnough() throws Exception {
+    start(ClusterFixture.cluster());
+    MockAM am = job("*", 1024, 1);
+    for (int priority = 2; priority < 600; priority++) {
+      am.allocate(Collections.singletonList(am.createResourceReq("*", 2048, priority, 1)), Collections.emptyList());
+    }
+    cluster.rm().drainEvents();
+    cluster.scheduler().heartbeatWaits(() -> true);
+    assertEquals(256, found());
+    assertFalse(search.complete());
+  }
+}

@@ -1,0 +1,52 @@
+package io.treadle.shim.config;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.reflect.Field;
+import java.util.Collections;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.Test;
+
+class IgnoredKeysTest {
+  private final Configuration conf = new Configuration(false);
+
+  @Test
+  void everyKeyOfOursIsKnown() throws Exception {
+    for (Field field : ShimConfig.class.getFields()) {
+      if (field.getType() == String.class && !"PREFIX".equals(field.getName())) {
+        conf.set((String) field.get(null), "1");
+      }
+    }
+    assertEquals(Collections.emptyList(), new IgnoredKeys(conf).in(conf));
+  }
+
+  @Test
+  void aMisspeltKeyIsNamed() {
+    conf.set(ShimConfig.PREFIX + "leasems", "5000");
+    conf.set(ShimConfig.LEASE_MS, "5000");
+    List<String> said = new IgnoredKeys(conf).in(conf);
+    assertEquals(1, said.size());
+    assertTrue(said.get(0).startsWith("yarn.scheduler.treadle.leasems is no key"), said.get(0));
+    assertTrue(said.get(0).contains("lease-ms, mode"), said.get(0));
+  }
+
+  @Test
+  void whatNeedsARestartIsNamedAsLongAsItDiffers() {
+    conf.set(ShimConfig.PYTHON_COMMAND, "treadle");
+    IgnoredKeys keys = new IgnoredKeys(conf);
+    conf.set(ShimConfig.MODE, "enforce");
+    conf.set(ShimConfig.PYTHON_COMMAND, " /opt/treadle ");
+    conf.set(ShimConfig.SIDECAR, "external");
+    List<String> said = keys.in(conf);
+    assertEquals(2, said.size());
+    assertTrue(said.get(0).contains("python.command is now '/opt/treadle'"), said.get(0));
+    assertTrue(said.get(0).contains("goes on with 'treadle'"), said.get(0));
+    assertTrue(said.get(0).contains("restart"), said.get(0));
+    assertTrue(said.get(1).contains("sidecar is now 'external'"), said.get(1));
+    conf.set(ShimConfig.PYTHON_COMMAND, "treadle");
+    conf.unset(ShimConfig.SIDECAR);
+    assertEquals(Collections.emptyList(), keys.in(conf));
+  }
+}

@@ -1,0 +1,169 @@
+package io.treadle.shim.link;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.Await;
+import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.cluster.ClusterFixture;
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.journal.Journal;
+import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.mirror.Mirror;
+import io.treadle.shim.mirror.MirrorSettings;
+import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.FrameTooSmallException;
+import io.treadle.shim.wire.ProposalFrame;
+import io.treadle.shim.wire.Section;
+import java.io.IOException;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.Lock;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** A failure on our side is no reason to replace a sidecar: the source of engines does not hear of it. */
+@Timeout(120)
+class WhoseFailureTest {
+  private final AtomicInteger connected = new AtomicInteger();
+  private final AtomicInteger blamed = new AtomicInteger();
+  private final Lease lease = new Lease(System::nanoTime, 2000);
+  private final ShimMetrics metrics = new ShimMetrics(lease::held, lease::flips, () -> 0, () -> 0);
+
+  /** Runs a link until it has failed some times, with a scheduler that cannot be read. */
+  private void failing(RuntimeException fault) throws Exception {
+    failing(new BrokenPort(fault));
+  }
+
+  private void failing(SchedulerPort port) throws Exception {
+    Configuration conf = new Configuration(false);
+    conf.set(ShimConfig.MODE, "enforce");
+    Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000));
+    Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoStage(), metrics, () -> true,
+        new LinkSettings(ShimConfig.read(conf), 0));
+    link.start();
+    try {
+      Await.until("the link has failed three times", () -> metrics.numbers().get("LinkFailures") >= 3);
+    } finally {
+      link.stop();
+    }
+    assertTrue(connected.get() >= 3);
+  }
+
+  @Test
+  void aMirrorThatFailsIsNotTheEnginesFault() throws Exception {
+    failing(new IllegalStateException("a mirror that fails"));
+    assertEquals(0, blamed.get());
+    String said = metrics.texts().get("LastError");
+    assertTrue(said.startsWith("in the ResourceManager, not in the engine: "), said);
+    assertTrue(said.contains("a mirror that fails"), said);
+  }
+
+  @Test
+  void aFrameThatIsTooSmallIsNotTheEnginesFault() throws Exception {
+    failing(new FrameTooSmallException(Section.QUEUES, 100_000, 65_536));
+    assertEquals(0, blamed.get());
+    assertTrue(metrics.texts().get("LastError").contains("raise yarn.scheduler.treadle.frame.max-bytes"));
+  }
+
+  @Test
+  void anEngineThatFailsIsBlamed() throws Exception {
+    try (ClusterFixture cluster = ClusterFixture.cluster().start()) {
+      failing(cluster.scheduler());
+    }
+    assertTrue(blamed.get() >= 2);
+    assertTrue(metrics.texts().get("LastError").contains("an engine that fails"), metrics.texts().get("LastError"));
+  }
+
+  private final class CountingSource implements EngineSource {
+    @Override
+    public Engine connect(int timeoutMs) {
+      connected.incrementAndGet();
+      return new Engine() {
+        @Override
+        public byte[] decide(byte[] frame) throws IOException {
+          throw new IllegalStateException("an engine that fails");
+        }
+
+        @Override
+        public void close() {
+        }
+      };
+    }
+
+    @Override
+    public void failed() {
+      blamed.incrementAndGet();
+    }
+  }
+
+  /** A scheduler that cannot be read. */
+  private static final class BrokenPort implements SchedulerPort {
+    private final RuntimeException fault;
+
+    BrokenPort(RuntimeException fault) {
+      this.fault = fault;
+    }
+
+    @Override
+    public CapacityScheduler scheduler() {
+      throw fault;
+    }
+
+    @Override
+    public RMContext rmContext() {
+      return null;
+    }
+
+    @Override
+    public Lock readLock() {
+      return null;
+    }
+
+    @Override
+    public Lock writeLock() {
+      return null;
+    }
+  }
+
+  private static final class NoStage implements DecisionStage {
+    @Override
+    public String refusal() {
+      return null;
+    }
+
+    @Override
+    public boolean starving() {
+      return false;
+    }
+
+    @Override
+    public void overrides(boolean guarantees, boolean order) {
+    }
+
+    @Override
+    public void waitsFor(String what) {
+    }
+
+    @Override
+    public boolean ready() {
+      return true;
+    }
+
+    @Override
+    public void entered() {
+    }
+
+    @Override
+    public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
+      return null;
+    }
+
+    @Override
+    public void observe(ProposalFrame answer, Directory directory, int limit) {
+    }
+  }
+}

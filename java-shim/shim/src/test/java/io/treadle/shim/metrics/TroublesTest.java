@@ -1,0 +1,36 @@
+package io.treadle.shim.metrics;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.treadle.shim.metrics.Troubles.Kind;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+
+class TroublesTest {
+  private final AtomicLong clock = new AtomicLong(1_700_000_000_000L);
+  private final Troubles troubles = new Troubles(() -> clock.addAndGet(1000));
+
+  @Test
+  void theLatestThatIsNotMendedIsShownWithItsTime() {
+    assertEquals("", troubles.text());
+    assertEquals("", troubles.time());
+    troubles.note(Kind.SETTINGS, "no such mode");
+    troubles.note(Kind.LINK, "no answer");
+    assertEquals("no answer", troubles.text());
+    assertEquals("2023-11-14T22:13:22Z", troubles.time());
+    troubles.note(Kind.LINK, "");
+    assertEquals("no such mode", troubles.text());
+    assertEquals("2023-11-14T22:13:21Z", troubles.time());
+    troubles.note(Kind.SETTINGS, "");
+    assertEquals("", troubles.text());
+    assertEquals("", troubles.time());
+  }
+
+  @Test
+  void whatHappensAgainIsNew() {
+    troubles.note(Kind.LINK, "no answer");
+    troubles.note(Kind.ENGINE, "line 3: no");
+    troubles.note(Kind.LINK, "no answer");
+    assertEquals("no answer", troubles.text());
+  }
+}

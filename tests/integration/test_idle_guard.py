@@ -1,0 +1,89 @@
+"""A policy that lets nothing through does not stop a cluster, and nobody takes its refusal for success."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.support.jobs import sleep_job
+from tests.support.sites import change
+
+from treadle.minicluster.cluster import ADMIN_MAIN, MiniCluster
+from treadle.minicluster.settings import ClusterSettings
+
+pytestmark = pytest.mark.cluster
+
+GATE = "class Nothing:\n    def allows(self, moment):\n        return moment.request_count < 0\n"
+MONITORS = "yarn.resourcemanager.scheduler.monitor.enable"
+
+
+@pytest.fixture(scope="module")
+def starved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
+    folder = tmp_path_factory.mktemp("starved")
+    (folder / "gate.py").write_text(GATE)
+    policy = folder / "treadle.yaml"
+    policy.write_text("policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
+    overrides = {"yarn.scheduler.treadle.idle-guard-ms": "3000", "yarn.scheduler.treadle.lease-ms": "4000"}
+    settings = ClusterSettings(nodes=1, memory_mb=4096, policy=policy, overrides=overrides)
+    with MiniCluster(settings, folder / "cluster") as cluster:
+        yarn = folder / "yarn"
+        variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in cluster.environment().items())
+        yarn.write_text(f'#!/bin/sh\nshift\nexec env {variables} {shlex.join(cluster.java(ADMIN_MAIN))} "$@"\n')
+        yarn.chmod(0o755)
+        yield cluster
+
+
+def treadle(cluster: MiniCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as an administrator does."""
+    folder = cluster.folder.parent
+    environment = {**os.environ, "TREADLE_RM": cluster.rm.url, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "treadle", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+
+
+def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster) -> None:
+    job = sleep_job(starved, "starved", maps=2)
+    starved.wait_for("the engine to lose the lease", lambda: starved.rm.treadle()["Starving"] == 1, 120)
+    bean = starved.rm.treadle()  # a minute later it gets another chance
+    assert bean["Schedules"] == 0
+    assert "places nothing" in str(bean["Refusal"])
+    assert "places nothing" in str(bean["LastError"])
+    assert bean["LastErrorTime"]
+    assert "no: the engine answers but places nothing" in " ".join(treadle(starved, "status").stdout.split())
+    assert "places nothing" in starved.layout.logs.joinpath("rm.log").read_text()
+    assert job.wait() == "SUCCEEDED"
+    assert starved.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}
+
+    used = treadle(starved, "policy", "use", "hdrf")
+
+    assert used.returncode == 0, used.stdout + used.stderr
+    assert "the cluster runs gate=all share=hdrf" in used.stdout
+    again = sleep_job(starved, "served", maps=2)
+    assert again.wait() == "SUCCEEDED"
+    assert starved.rm.placements()[again.application_id] == {"treadle": again.containers(), "native": 0}
+    bean = starved.rm.treadle()
+    assert (bean["Schedules"], bean["Starving"], bean["Refusal"], bean["LastError"]) == (1, 0, "", "")
+
+
+def test_a_policy_that_is_refused_is_not_in_use(starved: MiniCluster) -> None:
+    site = starved.layout.conf / "yarn-site.xml"
+    before = site.read_text()
+    assert treadle(starved, "policy", "use", "capacity").returncode == 0
+    kept = (starved.folder.parent / "treadle.yaml").read_text()
+    try:
+        change(site, {MONITORS: "true"})
+        used = treadle(starved, "policy", "use", "hdrf")
+        assert used.returncode == 2
+        assert "the cluster does not run" in used.stderr
+        assert MONITORS in used.stderr
+        assert "the cluster runs" not in used.stdout
+        assert (starved.folder.parent / "treadle.yaml").read_text() == kept
+        starved.wait_for("the policy of before", lambda: starved.rm.treadle()["Schedules"] == 1)
+        assert MONITORS in starved.layout.logs.joinpath("rm.log").read_text()
+    finally:
+        site.write_text(before)
+        starved.admin("-refreshQueues")
