@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from treadle import __version__
+from treadle.cli._scheduling import why_not
 from treadle.cli.main import commands, run
 from treadle.errors import UserError
 from treadle.shim_jar import shim_jar, sleep_jar, spark_jar, tez_jar
@@ -172,10 +173,28 @@ def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
 def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert run(["status", "--rm", rm]) == 0
     out = capsys.readouterr().out
-    for text in ("observe_only", "lease held", "rejected, node full"):
+    for text in ("observe_only", "lease held", "rejected, node full", "schedules now"):
         assert text in out
     assert run(["status", "--rm", f"http://{rm}/", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == TREADLE
+
+
+@pytest.mark.parametrize(
+    ("bean", "reason"),
+    [
+        ({"Schedules": 1, "LeaseHeld": 1}, ""),
+        ({"Schedules": 0, "tag.Mode": "observe_only"}, "the mode is observe_only"),
+        (
+            {"Schedules": 0, "tag.Mode": "enforce", "LeaseHeld": 1, "tag.Refusal": "the monitor is on"},
+            "the monitor is on",
+        ),
+        ({"Schedules": 0, "tag.Mode": "enforce", "tag.LastError": "no Python"}, "no engine holds the lease; no Python"),
+        ({"LeaseHeld": 1}, "does not tell"),
+    ],
+)
+def test_one_line_says_whether_treadle_schedules(bean: dict[str, Any], reason: str) -> None:
+    assert why_not(bean).startswith(reason) or reason in why_not(bean)
+    assert bool(why_not(bean)) == bool(reason)
 
 
 def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from treadle.cli import _take_over
+from treadle.cli import _scheduling, _take_over
 from treadle.cli.main import run
 from treadle.config.history import History
 from treadle.config.installing import find_policy, ready_made, summary, with_absolute_paths
@@ -20,6 +20,7 @@ from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
 
 SHARE = "class Mine:\n    def keys(self, moment):\n        return moment.queue_used[:, 0]\n"
+SCHEDULES = {"Schedules": 1, "tag.Mode": "enforce"}
 HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
 
 
@@ -49,11 +50,13 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.LastError": ""})
+    monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.LastError": "", **SCHEDULES})
     monkeypatch.setattr(Page, "asked", 0)
     monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
     monkeypatch.setattr(_take_over, "WAIT_S", 0.4)
     monkeypatch.setattr(_take_over, "SAME_S", 0.0)
+    monkeypatch.setattr(_scheduling, "WAIT_S", 0.4)
+    monkeypatch.setattr(_scheduling, "REFUSED_S", 0.1)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "treadle.yaml").write_text("seed: 1\n")
     (tmp_path / "conf" / "treadle.yaml").chmod(0o640)
@@ -144,6 +147,18 @@ def test_use_of_a_wrong_file_changes_nothing(rm: str, tmp_path: Path, capsys: py
         (255, {}, "rmadmin -refreshQueues failed: no such queue"),
         (0, {"tag.Policy": "gate=all", "tag.LastError": ""}, "the engine does not run it: gate=all runs; no error"),
         (0, {"tag.Policy": HDRF, "tag.LastError": "settings 7 refused, x"}, "refuses it: settings 7 refused, x"),
+        (
+            0,
+            {"tag.Policy": HDRF, "tag.Mode": "enforce", "Schedules": 0, "tag.Refusal": "the monitor is on"},
+            f"the cluster does not run {HDRF}: the monitor is on",
+        ),
+        (
+            0,
+            {"tag.Policy": HDRF, "tag.Mode": "enforce", "Schedules": 0, "tag.LastError": "no answer"},
+            "no engine holds the lease; no answer",
+        ),
+        (0, {"tag.Policy": HDRF, "tag.Mode": "off", "Schedules": 0}, "the mode is off"),
+        (0, {"tag.Policy": HDRF}, "use the jar of this version"),
     ],
 )
 def test_use_puts_the_old_file_back_if_it_is_refused(
@@ -161,6 +176,16 @@ def test_use_puts_the_old_file_back_if_it_is_refused(
     assert said in error
     assert "is as it was before" in error
     assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
+
+
+def test_use_in_observe_only_says_that_nothing_is_scheduled_by_it(
+    rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.Mode": "observe_only", "Schedules": 0})
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert f"the engine proposes by {HDRF}; the mode is observe_only" in said
+    assert "the cluster runs" not in said
 
 
 def test_use_without_a_refresh_says_what_is_left_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+from treadle.cli._scheduling import confirm
 
 if TYPE_CHECKING:
     from treadle.cli._policy_use import Change
@@ -154,6 +155,7 @@ def _take_over_change(change: Change, wanted: str, rm: str, yarn: str | None, *,
         earlier = read_bean(rm, "Treadle")
         _take_over.refresh(command)
         _take_over.wait_until_runs(rm, wanted, earlier)
+        outcome = confirm(rm, wanted)
     except UserError as error:
         if change.before is not None:
             change.undo(kept)
@@ -161,7 +163,7 @@ def _take_over_change(change: Change, wanted: str, rm: str, yarn: str | None, *,
                 _take_over.refresh(command)
             raise UserError(f"{error}\n{change.target} is as it was before") from error
         raise
-    typer.echo(f"the cluster runs {wanted}")
+    typer.echo(outcome)
 
 
 def _parameters(kind: Kind, as_json: bool) -> Any:

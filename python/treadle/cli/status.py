@@ -9,6 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+from treadle.cli._scheduling import why_not
 
 app = typer.Typer()
 
@@ -16,8 +17,11 @@ _TAGS: Final = {
     "tag.Mode": "mode",
     "tag.Policy": "policy",
     "tag.Learned": "known",
+    "tag.WaitsFor": "waits for",
     "tag.Refusal": "refused",
     "tag.LastError": "last error",
+    "tag.LastErrorTime": "time of the last error",
+    "tag.IgnoredSettings": "settings without effect",
 }
 _NUMBERS: Final = {
     "LeaseHeld": "lease held",
@@ -26,6 +30,7 @@ _NUMBERS: Final = {
     "Proposals": "proposals",
     "Committed": "committed",
     "Rejected": "rejected",
+    "IdleRounds": "rounds opened by the idle guard",
     "PlacedNatively": "placed by the stock scheduler",
     "DecideP50Us": "decide p50, µs",
     "DecideP99Us": "decide p99, µs",
@@ -51,8 +56,10 @@ def status(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
 
 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what is shown: tags that say something, numbers, and each reason for which something was rejected."""
-    rows = [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
+    """Return what is shown: whether it schedules, tags that say something, numbers, each reason of a rejection."""
+    reason = why_not(bean)
+    rows = [("schedules now", f"no: {reason}" if reason else "yes")]
+    rows += [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
     reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
     return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]

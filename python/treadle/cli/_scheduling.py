@@ -1,0 +1,53 @@
+"""Whether Treadle schedules a cluster now, by the bean of its ResourceManager; if not, why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from treadle.cli._jmx import read_bean
+from treadle.errors import UserError
+
+WAIT_S: Final = 30.0
+REFUSED_S: Final = 1.0
+"""A refusal that stands for so long is no longer that of the policy before."""
+
+_POLL_S: Final = 0.2
+
+
+def why_not(bean: dict[str, Any]) -> str:
+    """Return why Treadle does not schedule; empty if it does."""
+    if bean.get("Schedules") == 1:
+        return ""
+    if "Schedules" not in bean:
+        return "the ResourceManager does not tell; use the jar of this version"
+    mode = str(bean.get("tag.Mode") or "unknown")
+    if mode != "enforce":
+        return f"the mode is {mode}, so that the CapacityScheduler schedules"
+    if bean.get("tag.Refusal"):
+        return str(bean["tag.Refusal"])
+    return f"no engine holds the lease; {bean.get('tag.LastError') or 'no error is told'}"
+
+
+def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep) -> str:
+    """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence that says so.
+
+    In mode ``observe_only`` nothing is scheduled by any policy; the sentence says that.
+
+    Raises:
+        UserError: the cluster is not scheduled by it; the text says why.
+    """
+    refused, looks, bean = 0, int(WAIT_S / _POLL_S), dict[str, Any]()
+    for _ in range(looks):
+        bean = read_bean(rm, "Treadle")
+        reason = why_not(bean)
+        if not reason:
+            return f"the cluster runs {policy}"
+        if bean.get("tag.Mode") == "observe_only":
+            return f"the engine proposes by {policy}; {reason}"
+        refused = refused + 1 if bean.get("tag.Refusal") else 0
+        if refused * _POLL_S > REFUSED_S or "Schedules" not in bean:
+            break
+        pause(_POLL_S)
+    raise UserError(f"the cluster does not run {policy}: {why_not(bean)}")
