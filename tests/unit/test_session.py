@@ -17,7 +17,7 @@ from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.sidecar.session import FAILURES_MAX, EngineFailedError, Session, Submit, at_once
+from treadle.sidecar.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
 from treadle.sidecar.status import Status
 from treadle.wire.answer import PROPOSAL_HEADER, Answer, decode_answer
 from treadle.wire.encoder import FrameEncoder
@@ -192,6 +192,17 @@ def test_an_engine_that_fails_is_replaced_and_said() -> None:
     assert caller.send(3).resend
     assert len(caller.send(4, SNAPSHOT).proposals) == 3
     assert len(caller.engines[1].applied) == 1
+
+
+def test_a_failure_is_told_until_the_new_engine_has_proved_itself() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    caller.engines[0].fail = ZeroDivisionError("a fault")
+    caller.send(2)
+    assert "a fault" in caller.status(caller.send(3, SNAPSHOT))["error"]
+    answers = [caller.send(4 + at) for at in range(DECISIONS_TO_MEND - 2)]
+    assert [answer.status for answer in answers] == [""] * len(answers)
+    assert caller.status(caller.send(4 + len(answers)))["error"] is None
 
 
 def test_more_indices_than_there_may_be_are_said_until_a_frame_is_taken() -> None:

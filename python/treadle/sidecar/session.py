@@ -26,6 +26,10 @@ FAILURES_MAX: Final = 8
 """An engine that failed so often with no decision in between will not get better: the process ends."""
 
 
+DECISIONS_TO_MEND: Final = 100
+"""A new engine that has decided so often is well: its predecessor's failure is no longer told."""
+
+
 class DecisionEngine(Protocol):
     """What a session needs of an engine; `treadle.engine.Engine` is the one there is."""
 
@@ -191,7 +195,7 @@ class Session:
         self._refusing = False
         """It has been logged."""
         self._configuration: int | None = None
-        self._failures = 0
+        self._failures = self._steady = 0
         self._status = Status("", keys_for=() if teller is None else tuple(teller.keys_for()))
         self._note_policy()
 
@@ -279,6 +283,9 @@ class Session:
             self._renew(error)
             return Proposals.none()
         self._failures = 0
+        self._steady += 1
+        if self._steady >= DECISIONS_TO_MEND:
+            self._status.engine_error = ""
         return proposals
 
     def _tell(self, frame: Frame) -> None:
@@ -305,6 +312,7 @@ class Session:
     def _renew(self, error: Exception) -> None:
         self._lost = True
         self._failures += 1
+        self._steady = 0
         self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
         if self._teller is not None and self._failures > 1:
