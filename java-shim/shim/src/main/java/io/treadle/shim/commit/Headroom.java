@@ -21,10 +21,9 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * and starts too many when it is too high.
  *
  * <p>The stock scheduler takes it as min(user limit - user's use, leaf's limit - leaf's use, free in the partition),
- * where the leaf's limit holds what siblings used when the leaf last placed something natively; an application that no
- * native pass has looked at hears of none. With an engine that moment lies in the past, so it is computed here when the
- * AM asks: the minimum of user limit - user's use and of maximum - used of every queue from the leaf up to root, whose
- * maximum - used is what is free in the partition.
+ * where the leaf's limit holds what siblings used when the leaf last placed something natively. With an engine that
+ * moment lies in the past, so it is computed here when the AM asks: the minimum of user limit - user's use and of
+ * maximum - used of every queue from the leaf up to root, whose maximum - used is what is free in the partition.
  */
 public final class Headroom {
   private final SchedulerPort port;

@@ -114,7 +114,7 @@ class HeadroomTest {
     assertEquals(19 * 1024, toldMb(app));
   }
 
-  /** A native pass would have made what computes its headroom; none looks at an application that an engine serves. */
+  /** No native pass has ever looked at it. */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void applicationThatOnlyAnEngineHasServedHearsOfIts(boolean legacy) throws Exception {
