@@ -69,7 +69,7 @@ def _errors(local: bool, known: bool, seed: int) -> tuple[list[float], list[floa
                     for app, state in zip(event.application.tolist(), event.state.tolist(), strict=True):
                         if state and app not in said:
                             said[app] = (0.0, 0.0)
-                            follower.know(app, made[app][1])
+                            follower.know(app, SplitOrder(made[app][1], follower.places.racks()))
         return told + before + follower.follow([event for event in told if isinstance(event, events.Containers)])
 
     simulation.rm.frame = with_splits  # type: ignore[method-assign]
@@ -128,5 +128,10 @@ def test_a_node_s_own_splits_come_first_then_its_rack_s_then_the_largest() -> No
 def test_containers_of_jobs_whose_splits_are_not_known_say_nothing() -> None:
     follower = SplitFollower()
     assert follower.follow([events.Snapshot(1), events.Names(("",))]) == []
-    follower.know(3, [Split(1)] * 200_001)
-    assert follower.follow([]) == [], "more than are followed"
+    assert follower.follow([]) == []
+
+
+def test_hosts_that_are_not_the_cluster_s_take_no_room() -> None:
+    order = SplitOrder([Split(1, tuple(f"stranger-{split}-{at}" for at in range(10))) for split in range(100)], {})
+    assert order._at == {}
+    assert order.take("a", "/r1") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.teller import LiveTeller
 from treadle.sidecar.told import Told, told_from_bytes
+from treadle.stages import split_meta
 from treadle.stages.splits import Split
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.decoder import Frame
@@ -399,7 +401,10 @@ def _runs(live: Live, app: int, count: int) -> Event:
     return event
 
 
-def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(store: str, tmp_path: Path) -> None:
+def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(split_meta, "uid_of", {"u": os.geteuid()}.get)
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
     live.settings = replace(live.settings, profiles=Profiles(store=store, staging=f"{tmp_path}/{{user}}"))
     live.start(ProfileRecorder())

@@ -83,6 +83,14 @@ class Keeping(Generic[K, V]):
             del self._users[user], self._bytes[user]
         return value
 
+    def things(self) -> list[tuple[K, V]]:
+        """Return all things with their keys, in the order in which they were put."""
+        return [(key, value) for key, (_, _, value) in self._things.items()]
+
+    def users(self) -> set[str]:
+        """Return the users of whom something is kept."""
+        return set(self._users)
+
     def bytes_of(self, user: str) -> int:
         """Return how many bytes a user's things take."""
         return self._bytes.get(user, 0)

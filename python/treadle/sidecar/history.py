@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from treadle import events
@@ -10,6 +11,7 @@ from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
 from treadle.profiles.prediction import predicted
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
+from treadle.profiles.run import Measured
 from treadle.stages.job import JobState
 from treadle.stages.tracker import StageTracker
 from treadle.wire.decoder import Frame
@@ -107,7 +109,7 @@ class HistoryLookup:
         self._keys += 1
         name = job.stage(priority).name
         if application not in self._profiles:
-            self._profiles[application] = self._find(job.key())
+            self._profiles[application] = _measured_as(self._find(job.key()), job.framework.measured)
             found = self._tell_ahead(job, application, name)
         else:
             ahead = self._ahead.get(application, {}).pop(name, None)
@@ -151,3 +153,10 @@ class HistoryLookup:
         self._known.discard(application)
         self._ahead.pop(application, None)
         self._keys -= len(self._told.pop(application, ()))
+
+
+def _measured_as(profile: JobProfile | None, measured: Measured) -> JobProfile | None:
+    """Return a profile with those stages alone of which something can be told, which are few: it is kept by job."""
+    if profile is None:
+        return None
+    return replace(profile, stages=tuple(stage for stage in profile.stages if stage.measured is measured))

@@ -11,14 +11,16 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from threading import Condition, Thread
 from typing import Final
 
 from treadle.config.settings import Profiles, Settings
+from treadle.plans.keeping import Bounds, Keeping
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.pruning import SAMPLES_MAX
 from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.run import JobRun, StageRun
+from treadle.profiles.run import JobRun, StageRun, size_of_run
 from treadle.profiles.samples import Sample
 from treadle.profiles.store import ProfileStore, open_store
 from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
@@ -33,17 +35,19 @@ _log = logging.getLogger(__name__)
 WAITING_BYTES_MAX: Final = 64 << 20
 """Frames that wait; beyond, all are dropped up to the next snapshot."""
 
-WAITING_RUNS_MAX: Final = 1_000
-"""Finished jobs that wait for a store that cannot be used; the oldest go first."""
+WAITING_RUNS: Final = Bounds(16 << 20, 32 << 20, 64 << 20, things=1_000)
+"""Finished jobs that wait for a store that cannot be used: bytes of each, of a user's and of all. The oldest go first
+of a user with too many, and of the user with most."""
 
 SAMPLES_EVERY_MS: Final = 500
 """How often what pilots have said is written."""
 
-TOLD_MAX: Final = 10_000
-"""Request keys of which something is known and that nobody has taken yet; the oldest go first."""
+TOLD: Final = Bounds(1 << 10, 10_000 << 10, 10_000 << 10, things=10_000)
+"""Request keys of which something is known and that nobody has taken yet, a KiB each: 10,000. Of the user with most the
+oldest go first."""
 
-SPLITS_WAITING_MAX: Final = 100
-"""Jobs whose splits nobody has taken yet; the oldest go first."""
+SPLITS: Final = Bounds(1 << 10, 1 << 10, 100 << 10, things=100)
+"""Jobs whose splits nobody has taken yet: one of a user, 100 in all."""
 
 StagesOf = Callable[[str], Sequence[StageRun]]
 """Returns what an application's own driver has told of its stages, by YARN's id, once."""
@@ -58,8 +62,8 @@ class ProfileRecorder:
     def __init__(self, open_: OpenStore = open_store) -> None:
         self._changed = Condition()
         self._waiting: deque[bytes | Profiles] = deque()
-        self._told: deque[tuple[Moment, ToldKey]] = deque(maxlen=TOLD_MAX)
-        self._splits: deque[tuple[Moment, ToldSplits]] = deque(maxlen=SPLITS_WAITING_MAX)
+        self._told: Keeping[int, tuple[Moment, ToldKey]] = Keeping(TOLD)
+        self._splits: Keeping[int, tuple[Moment, ToldSplits]] = Keeping(SPLITS)
         self._samples: dict[str, Sample | None] = {}
         """What pilots have said and has not been written, by application; None: it has ended."""
         self._restored: dict[str, Sample] = {}
@@ -75,7 +79,9 @@ class ProfileRecorder:
         self._store = PatientStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
         self._stages_of: StagesOf = lambda _: ()
-        self._runs: deque[JobRun] = deque(maxlen=WAITING_RUNS_MAX)
+        self._staged = StagedSplits()
+        self._runs: Keeping[int, JobRun] = Keeping(WAITING_RUNS)
+        self._numbers = count()
         self._now_ms = 0
         self._samples_ms: int | None = None
 
@@ -123,21 +129,19 @@ class ProfileRecorder:
 
     def told(self) -> list[tuple[Moment, ToldKey]]:
         """Return what earlier runs say of request keys, and has not been returned before."""
-        if not self._told:
+        if not len(self._told):
             return []
         with self._changed:
-            found = list(self._told)
-            self._told.clear()
-        return found
+            found, self._told = self._told, Keeping(TOLD)
+        return [one for _, one in found.things()]
 
     def splits(self) -> list[tuple[Moment, ToldSplits]]:
         """Return the splits of jobs that have come, and have not been returned before."""
-        if not self._splits:
+        if not len(self._splits):
             return []
         with self._changed:
-            found = list(self._splits)
-            self._splits.clear()
-        return found
+            found, self._splits = self._splits, Keeping(SPLITS)
+        return [one for _, one in found.things()]
 
     def restored(self) -> Mapping[str, Sample]:
         """Return, once, what the sidecar before this one kept of pilots."""
@@ -154,7 +158,7 @@ class ProfileRecorder:
     def remember(self, run: JobRun) -> None:
         """Take a finished job that somebody else saw; it goes into the store with the next frame."""
         if self._enabled:
-            self._runs.append(run)
+            self._wait(run)
 
     def ask_stages(self, stages_of: StagesOf) -> None:
         """Ask from now on for what drivers have told of their stages, when a job is remembered."""
@@ -199,16 +203,17 @@ class ProfileRecorder:
         self._store.follow(settings)
         if not settings.store:
             self._start_over()
-            self._runs.clear()
             with self._changed:
+                self._runs = Keeping(WAITING_RUNS)
                 self._samples.clear()
-                self._told.clear()
+                self._told, self._splits = Keeping(TOLD), Keeping(SPLITS)
             return
         self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
 
     def _start_over(self) -> None:
         self._tracker, self._decoder = StageTracker(), FrameDecoder()
         self._history = HistoryLookup(self._tracker, self._profile)
+        self._staged = StagedSplits()
 
     def _record(self, content: bytes) -> None:
         if not self._settings.store:
@@ -216,8 +221,9 @@ class ProfileRecorder:
         frame = self._decoder.decode(content)
         now_ms = self._now_ms = frame.header.rm_time_ms
         self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
-        self._runs.extend(self._with_stages(run) for run in self._tracker.finished())
-        if self._runs:
+        for run in self._tracker.finished():
+            self._wait(self._with_stages(run))
+        if len(self._runs):
             self._put(now_ms)
         self._tell(frame)
         if self._samples and self._store.may_try(now_ms):
@@ -230,11 +236,26 @@ class ProfileRecorder:
     def _tell(self, frame: Frame) -> None:
         """Look up what earlier runs say of what is asked for the first time."""
         found = self._history.look(frame)
-        splits = StagedSplits(self._settings.staging).look(frame, self._tracker)
+        with self._changed:
+            pending = self._splits.users()
+        splits = self._staged.look(frame, self._tracker, self._settings.staging, pending)
+        moment = self._history.moment
         if found or splits:
             with self._changed:
-                self._told.extend((self._history.moment, key) for key in found)
-                self._splits.extend((self._history.moment, one) for one in splits)
+                for key in found:
+                    self._told.put(next(self._numbers), self._user(key.application), (moment, key), 0)
+                for one in splits:
+                    self._splits.put(next(self._numbers), self._user(one.application), (moment, one), 0)
+
+    def _user(self, application: int) -> str:
+        job = self._tracker.job(application)
+        return job.user if job is not None else ""
+
+    def _wait(self, run: JobRun) -> None:
+        """Let a run wait for the store."""
+        with self._changed:
+            if not self._runs.put(next(self._numbers), run.key.user, run, size_of_run(run)):
+                _log.warning("%s is not remembered: too large, or others wait", run.id)
 
     def _profile(self, key: RecurrenceKey) -> JobProfile | None:
         """Return the profile of a job; None if there is none, or it cannot be read now."""
@@ -257,11 +278,14 @@ class ProfileRecorder:
 
     def _put(self, now_ms: int) -> None:
         """Put the runs that wait into the store, as far as it takes them."""
+        with self._changed:
+            waiting = self._runs.things()
 
         def put_all(store: ProfileStore) -> None:
-            while self._runs:
-                store.put(self._runs[0], now_ms)
-                self._runs.popleft()
+            for number, run in waiting:
+                store.put(run, now_ms)
+                with self._changed:
+                    self._runs.pop(number)
 
         self._store.use(now_ms, put_all)
 

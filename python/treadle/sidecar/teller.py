@@ -79,7 +79,7 @@ class LiveTeller:
         self._follow(frame)
         for moment, told in self._sources.splits():
             if moment == self._moment and told.application in self._live:
-                self._followed.know(told.application, told.splits)
+                self._followed.know(told.application, told.order)
         inputs = self._followed.follow(frame.events)
         if frame.header.more:
             return inputs
