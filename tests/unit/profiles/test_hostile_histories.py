@@ -16,7 +16,7 @@ import pytest
 from tests.unit.profiles.conftest import NOW_MS
 
 from treadle.errors import UserError
-from treadle.profiles.importers.files import RATIO_MAX, UNPACKED_BYTES_MAX
+from treadle.profiles.importers.files import BYTES_MAX, RATIO_MAX, UNPACKED_BYTES_MAX, Files
 from treadle.profiles.importers.history import BrokenHistoryError, RefusedError, Source
 from treadle.profiles.importers.importing import Import
 from treadle.profiles.importers.limits import LIMITS, Limits
@@ -228,3 +228,21 @@ def test_a_pipe_that_is_named_is_not_waited_for(tmp_path: Path) -> None:
         list(find_sources([tmp_path / "pipe"]))
     with HistoryReader() as reader, pytest.raises(BrokenHistoryError, match="no regular file"):
         reader.read(Source("jhist", "x", tmp_path / "pipe"))
+
+
+def test_the_files_of_a_history_may_be_so_large_and_no_larger(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.jhist"
+    huge.touch()
+    os.truncate(huge, BYTES_MAX + 1)  # of holes alone
+    with pytest.raises(BrokenHistoryError, match=f"larger than {BYTES_MAX} bytes"):
+        read(huge)
+    rolled = tmp_path / "eventlog_v2_application_1_1"
+    rolled.mkdir()
+    for part in (1, 2):
+        file = rolled / f"events_{part}_application_1_1"
+        file.touch()
+        os.truncate(file, BYTES_MAX // 2 + 1)
+    files = Files()
+    files.open(rolled / "events_1_application_1_1").close()
+    with pytest.raises(BrokenHistoryError, match="larger than"):
+        files.open(rolled / "events_2_application_1_1")

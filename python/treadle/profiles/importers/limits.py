@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Limits:
     """Bounds of the process that reads histories, by history, by owner and in all."""
 
-    memory_mb: int = 2048
+    memory_mb: int = 1536
     """Address space of the process."""
     cpu_s: int = 300
     """CPU time of one history."""
