@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.engine.fake_rm import RESOURCES, FakeRM, flat
 from tests.engine.parts import containers, settings_with
+from tests.support.told import Remembering, Told, told_from_bytes
 from tests.unit.stages.test_split_meta import content
 
 from treadle.config.settings import Profiles, Settings
@@ -30,7 +31,6 @@ from treadle.sidecar.history import AHEAD_KEY
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.teller import LiveTeller
-from treadle.sidecar.told import Told, told_from_bytes
 from treadle.stages import split_meta
 from treadle.stages.splits import Split
 from treadle.wire.answer import Answer, decode_answer
@@ -72,6 +72,7 @@ class Live:
         self.recorder = recorder
         recorder.follow(self.settings)
         recorder.start()
+        self.teller = Remembering(LiveTeller(recorder))
         self.session = Session(
             Engine,
             lambda: self.settings,
@@ -79,7 +80,7 @@ class Live:
             clock_ns=lambda: 0,
             settings=self.settings,
             observer=recorder,
-            teller=LiveTeller(recorder),
+            teller=self.teller,
         )
         self.encoder = FrameEncoder()
         self.rm.snapshot_next()
@@ -107,7 +108,7 @@ class Live:
         return answer
 
     def told(self) -> list[Event]:
-        return [event for told in self.session.told() for event in told.events]
+        return [event for told in self.teller.told for event in told.events]
 
 
 class Silent:
@@ -179,14 +180,14 @@ def test_reduces_are_told_before_they_are_asked_for(tmp_path: Path) -> None:
     (event,) = live.told()
     assert isinstance(event, TaskEstimates)
     ahead, maps = zip(event.key.tolist(), event.duration_ms.tolist(), event.tasks.tolist(), strict=True)
-    assert ahead == (AHEAD_KEY, 30_000, 7)
+    assert ahead == (AHEAD_KEY - 1, 30_000, 7)
     assert maps == (0, 10_000, -1)
     live.rm.ask(app, 1, 5, (1, 1), priority=REDUCE)
     live.tick()
     live.tick()
     event = live.told()[-1]
     assert isinstance(event, TaskEstimates)
-    assert event.key.tolist() == [AHEAD_KEY, 1]
+    assert event.key.tolist() == [AHEAD_KEY - 1, 1]
     assert (event.duration_ms.tolist(), event.tasks.tolist()) == ([-1, 30_000], [0, -1]), "what is asked for counts now"
 
 
@@ -197,6 +198,18 @@ def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:
     live.tick()
     assert live.told() == []
     assert live.recorder.summary() == "0 of 1 jobs by earlier runs"
+
+
+def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.stages.tracker.JOBS_MAX", 2)
+    live = Live(store, settings_with(estimate="told"))
+    for _ in range(2):
+        live.job(1)
+    live.tick()
+    assert live.recorder.warnings() == ()
+    live.job(1)
+    live.tick()
+    assert live.recorder.warnings() == ("jobs beyond 2 at a time are not remembered",)
 
 
 def test_two_jobs_of_one_key_at_once_are_both_told(store: str) -> None:
@@ -251,7 +264,7 @@ def test_a_repetition_from_frames_and_what_was_told_gives_the_same_bytes(store: 
         live.tick()
     live.rm.snapshot_next()
     live.tick()
-    told = list(live.session.told())
+    told = list(live.teller.told)
     assert {type(event) for one in told for event in one.events} == {TaskEstimates, Samples}
     assert _proposals(_replayed(live, told)) == _proposals(live.answers)
     assert _proposals(_replayed(live, [])) != _proposals(live.answers), "what was told mattered"
@@ -357,7 +370,7 @@ def test_what_is_known_of_an_older_snapshot_is_not_told(store: str) -> None:
     live.tick()
     live.rm.snapshot_next()
     live.tick()
-    (first,) = [told.sequence for told in live.session.told() if isinstance(told.events[-1], TaskEstimates)] or [0]
+    (first,) = [told.sequence for told in live.teller.told if isinstance(told.events[-1], TaskEstimates)] or [0]
     assert first == 0, "it was looked up for the snapshot before"
     live.tick()
     assert [type(event) for event in live.told()][-1] is TaskEstimates

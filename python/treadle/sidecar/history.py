@@ -125,12 +125,12 @@ class HistoryLookup:
         if position is None:
             return []
         found: list[ToldKey] = []
-        for stage in stages[:STAGES_AHEAD_MAX]:
+        for at, stage in enumerate(stages[:STAGES_AHEAD_MAX]):
             if stage.position <= position or stage.measured is not job.framework.measured:
                 continue
             estimate = predicted(stage, stage.demand)
             if estimate is not None:
-                key = AHEAD_KEY - len(found)
+                key = AHEAD_KEY - at  # the same after the next snapshot, whatever is asked for by then
                 self._ahead.setdefault(application, {})[stage.name] = key
                 found.append(ToldKey(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
         return found

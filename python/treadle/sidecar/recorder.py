@@ -167,7 +167,10 @@ class ProfileRecorder:
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: why nothing is remembered now."""
         problem = self._store.problem
-        return (f"jobs are not remembered: {problem}",) if problem else ()
+        found: tuple[str, ...] = (f"jobs are not remembered: {problem}",) if problem else ()
+        if self._enabled and self._tracker.is_full:
+            found += (f"jobs beyond {self._tracker.jobs} at a time are not remembered",)
+        return found
 
     def wait_idle(self) -> None:
         """Wait until all that was taken has been worked on."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
@@ -14,7 +13,6 @@ from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.status import Status
-from treadle.sidecar.told import TOLD_KEPT, Told
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, encode_answer
 from treadle.wire.decoder import Frame, FrameDecoder, without_keys
 from treadle.wire.errors import TooManyError, WireError
@@ -181,7 +179,6 @@ class Session:
         self._submit = submit
         self._observer = observer
         self._teller = teller
-        self._told: deque[Told] = deque(maxlen=TOLD_KEPT)
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._engine = make_engine(self._settings)
@@ -202,10 +199,6 @@ class Session:
     def say(self, policy_error: str) -> None:
         """Say with each status, until other settings are taken over, why the policy of the file does not run."""
         self._status.policy_error = policy_error
-
-    def told(self) -> Sequence[Told]:
-        """Return what the engine was told beside the frames, the latest `TOLD_KEPT` times, oldest first."""
-        return list(self._told)
 
     def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
         """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
@@ -289,12 +282,9 @@ class Session:
         return proposals
 
     def _tell(self, frame: Frame) -> None:
-        """Let the engine have what is known beside the frame, and remember it: a run can be repeated with it."""
-        if self._teller is None:
-            return
-        events = tuple(self._teller.tell(frame))
+        """Let the engine have what is known beside the frame: a run can be repeated with both."""
+        events = () if self._teller is None else tuple(self._teller.tell(frame))
         if events:
-            self._told.append(Told(frame.header.epoch, frame.header.sequence, events))
             self._engine.apply(events)
 
     def _hear(self) -> None:

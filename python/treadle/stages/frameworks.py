@@ -42,44 +42,19 @@ class StageId(NamedTuple):
     name: str
 
 
-class TezVertex(NamedTuple):
-    """What a request priority of Tez says of the vertex it is for."""
-
-    depth: int
-    """The longest distance from a root vertex."""
-    id: int
-    rescheduled: bool
-    """It is for an attempt that is asked for again."""
-
-
-def tez_vertex(priority: int, vertices: int) -> TezVertex | None:
-    """Return the vertex of a priority in a DAG of so many vertices; None if the priority is none of that DAG.
-
-    With N vertices, p = 3 ((depth + 1) N + id) - 1, or - 2 if rescheduled (DAGScheduler and TaskAttemptImpl, 0.10.5).
-    """
-    if vertices < 1 or priority < 1:
-        return None
-    place = -(-priority // 3)
-    depth, at = place // vertices - 1, place % vertices
-    # the deepest vertex of a chain of N lies at depth N - 1
-    if priority % 3 == 0 or not 0 <= depth < vertices:
-        return None
-    return TezVertex(depth, at, priority % 3 == 1)
-
-
-def stage_of(framework: Framework, priority: int, vertices: int = 0) -> StageId:
+def stage_of(framework: Framework, priority: int) -> StageId:
     """Return the stage that containers of a priority belong to.
 
-    ``vertices`` is how many a Tez DAG has; if 0 or wrong, its vertices are told apart and ordered all the same, by the
-    priority of their first asks.
+    Tez's vertices are told apart and ordered by the priority of their first asks. With N vertices that of vertex ``id``
+    is p = 3 ((depth + 1) N + id) - 1, and p - 1 for attempts that are asked for again (DAGScheduler and
+    TaskAttemptImpl, 0.10.5); N is not known here, since a session may run DAGs of several sizes.
     """
     if framework is Framework.MAPREDUCE and priority in _MAPREDUCE:
         name, position = _MAPREDUCE[priority]
         return StageId(position, name)
     if framework is Framework.TEZ:
-        vertex = tez_vertex(priority, vertices)
         first = 3 * -(-priority // 3) - 1
-        return StageId(first, f"priority {first}" if vertex is None else f"vertex {vertex.id}")
+        return StageId(first, f"priority {first}")
     if framework is Framework.SPARK:
         return StageId(0, "executors")
     return StageId(priority, f"priority {priority}")

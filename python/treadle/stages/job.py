@@ -42,7 +42,6 @@ class JobState:
         self._whole = whole
         """Was it seen from its start, without a gap?"""
         self._tags: list[str] = []
-        self._vertices = 0
         self._told_ms: dict[str, int] = {}
         """How long the engine was told that a task takes, by stage."""
         self._states: dict[int, StageState] = {}
@@ -57,10 +56,6 @@ class JobState:
         """Take a tag."""
         if tag not in self._tags and len(self._tags) < TAGS_MAX:
             self._tags.append(tag)
-
-    def tell_vertices(self, vertices: int) -> None:
-        """Take how many vertices its DAG has."""
-        self._vertices = vertices
 
     def tell_duration(self, stage: str, duration_ms: int) -> None:
         """Take that the engine was told, from earlier runs, how long a task of a stage takes."""
@@ -88,7 +83,7 @@ class JobState:
 
     def stage(self, priority: int) -> StageId:
         """Return the stage that containers of a priority belong to."""
-        return stage_of(self.framework, priority, self._vertices)
+        return stage_of(self.framework, priority)
 
     def demand(self, priority: int) -> Mapping[str, int]:
         """Return what containers of the stage of a priority ask for; empty if none was asked for."""
@@ -208,7 +203,6 @@ class JobState:
         """Return the stage of a priority, a new one at the first sight of it; None beyond `STAGES_MAX`."""
         first = self._groups.get(priority)
         if first is None:
-            # The position and name without a vertex count tell stages apart, whatever is learned of it later.
             group = stage_of(self.framework, priority)
             first = next((known for known in self._states if stage_of(self.framework, known) == group), priority)
             if first not in self._states and len(self._states) >= STAGES_MAX:

@@ -44,7 +44,7 @@ class StageTracker:
         self._resuming = False
         self._now_ms = 0
         self.untracked = 0
-        """Applications that were too many to follow."""
+        """How often one more application was told of than there is room for, since all were followed."""
 
     def apply(self, frame: Iterable[events.Event], now_ms: int, *, complete: bool = True) -> None:
         """Take the events of a frame; ``complete`` is False while further parts of it follow."""
@@ -82,16 +82,16 @@ class StageTracker:
         """Return an application, by the shim's index; None if it is not known."""
         return self._by_index.get(application)
 
-    def tell_vertices(self, application: int, vertices: int) -> None:
-        """Say how many vertices a Tez application's DAG has, which makes its priorities readable."""
-        if (job := self._by_index.get(application)) is not None:
-            job.tell_vertices(vertices)
-
     def finished(self) -> list[JobRun]:
         """Return the jobs that have finished since the last call and were seen from start to end, in order."""
         runs = list(self._finished)
         self._finished.clear()
         return runs
+
+    @property
+    def is_full(self) -> bool:
+        """Are there more applications than are followed?"""
+        return self.untracked > 0 and len(self._jobs) >= JOBS_MAX
 
     @property
     def jobs(self) -> int:

@@ -9,7 +9,7 @@ from tests.unit.stages.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
 
 from treadle.profiles.run import Measured
 from treadle.stages.attempts import Outcome, outcome_of
-from treadle.stages.frameworks import Framework, stage_of, tez_vertex
+from treadle.stages.frameworks import Framework, stage_of
 from treadle.stages.stage import RECENT_MAX, SETTLE_MS, Stage
 from treadle.stages.tracker import LINGER_MS, StageTracker
 
@@ -356,33 +356,22 @@ def test_of_a_killed_job_no_run_is_made() -> None:
 
 
 @pytest.mark.parametrize(("depth", "at"), [(0, 0), (0, 2), (1, 1), (6, 6)])
-@pytest.mark.parametrize("rescheduled", [False, True])
-def test_tez_priorities_are_decoded(depth: int, at: int, rescheduled: bool) -> None:
-    vertices = 7
-    priority = 3 * ((depth + 1) * vertices + at) - (2 if rescheduled else 1)
-    assert tez_vertex(priority, vertices) == (depth, at, rescheduled)
-    assert stage_of(Framework.TEZ, priority, vertices).name == f"vertex {at}"
-    # without the number of vertices the same ones are told apart, in the same order
-    assert stage_of(Framework.TEZ, priority) == stage_of(Framework.TEZ, 3 * ((depth + 1) * vertices + at) - 1)
-    assert stage_of(Framework.TEZ, priority) < stage_of(Framework.TEZ, priority + 3)
+@pytest.mark.parametrize("again", [False, True])
+def test_tez_vertices_are_told_apart_by_their_priorities(depth: int, at: int, again: bool) -> None:
+    first = 3 * ((depth + 1) * 7 + at) - 1
+    assert stage_of(Framework.TEZ, first - again) == (first, f"priority {first}")
+    assert stage_of(Framework.TEZ, first) < stage_of(Framework.TEZ, first + 3)
 
 
-@pytest.mark.parametrize(("priority", "vertices"), [(0, 3), (3, 3), (2, 3), (-5, 3), (10**6, 3), (5, 0)])
-def test_a_priority_that_is_none_of_the_dag(priority: int, vertices: int) -> None:
-    assert tez_vertex(priority, vertices) is None
-
-
-def test_tez_vertices_get_their_numbers_when_the_dag_is_known() -> None:
+def test_attempts_that_tez_asks_for_again_are_of_the_same_vertex() -> None:
     shown = Shown()
     shown.application(type_="TEZ")
     shown.ask(8, 4)
     shown.ask(20, 2)
-    stages = shown.frame()
-    assert [stage.id.name for stage in stages] == ["priority 8", "priority 20"]
-    shown.tracker.tell_vertices(0, 3)
+    shown.frame()
     shown.allocate(2, priority=19)
     stages = shown.frame()
-    assert [(stage.id.name, stage.width) for stage in stages] == [("vertex 0", 4), ("vertex 1", 3)]
+    assert [(stage.id.name, stage.width) for stage in stages] == [("priority 8", 4), ("priority 20", 3)]
 
 
 @pytest.mark.parametrize(

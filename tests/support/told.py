@@ -10,9 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
-
-TOLD_KEPT: Final = 1_000
-"""The latest times when something was told that a session remembers."""
+from treadle.sidecar.session import Teller
+from treadle.wire.decoder import Frame
 
 _KINDS: Final = (TaskEstimates, TaskClaims, PlanRanks, StageInputs, TaskInputs, Samples)
 _TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}
@@ -34,6 +33,37 @@ class Told:
             for event in self.events
         ]
         return json.dumps([self.epoch, self.sequence, told], separators=(",", ":")).encode() + b"\n"
+
+
+class Remembering:
+    """A teller, and what it told."""
+
+    def __init__(self, teller: Teller) -> None:
+        self._teller = teller
+        self.told: list[Told] = []
+
+    def tell(self, frame: Frame) -> Sequence[Event]:
+        """Return what the teller tells."""
+        events = tuple(self._teller.tell(frame))
+        if events:
+            self.told.append(Told(frame.header.epoch, frame.header.sequence, events))
+        return events
+
+    def learn(self, samples: Samples) -> None:
+        """Let the teller learn."""
+        self._teller.learn(samples)
+
+    def forget(self) -> None:
+        """Let the teller forget."""
+        self._teller.forget()
+
+    def summary(self) -> str:
+        """Return what the teller says of itself."""
+        return self._teller.summary()
+
+    def keys_for(self) -> Sequence[str]:
+        """Return what the teller wants keys for."""
+        return self._teller.keys_for()
 
 
 def told_from_bytes(line: bytes) -> Told:
