@@ -43,16 +43,18 @@ def write_measurements(**changes: Any) -> str:
     return f"pathlib.Path('measurements.json').write_text({json.dumps({**SEEN, **changes})!r})"
 
 
-WAIT_FOR_EVER = "open('pid', 'w').write(str(os.getpid()))\nwhile True:\n    time.sleep(60)"
+WRITE_PID = "pathlib.Path('pid').write_text(str(os.getpid()))"
+WAIT_FOR_EVER = "while True:\n    time.sleep(60)"
 
 
 def test_a_finished_simulation_is_ended(tmp_path: Path) -> None:
-    run, shown = run_with(tmp_path, write_measurements(state="finished") + "\n" + WAIT_FOR_EVER)
+    script = "\n".join([WRITE_PID, write_measurements(state="finished"), WAIT_FOR_EVER])
+    run, shown = run_with(tmp_path, script)
     assert run.failure is None
     assert run.measurements["commits"]["total"] == 7
     assert shown[-1]["state"] == "finished"
     pid_file = tmp_path / "run" / "pid"
-    assert not pid_file.exists() or not psutil.pid_exists(int(pid_file.read_text()))
+    assert not psutil.pid_exists(int(pid_file.read_text()))
 
 
 def test_a_simulation_that_ends_by_itself_says_why(tmp_path: Path) -> None:
