@@ -10,7 +10,19 @@ import numpy as np
 
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Settings, default_settings
-from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Samples, Snapshot
+from treadle.events import (
+    Event,
+    Names,
+    PlanRanks,
+    PolicySwitch,
+    ResourceTypes,
+    Samples,
+    Snapshot,
+    StageInputs,
+    TaskEstimates,
+    TaskInputs,
+)
+from treadle.model.carry import carry
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ModelError
 from treadle.model.samples import SampleLog
@@ -25,6 +37,9 @@ register_parts()  # who has an engine can read what it is to follow
 SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
 
+
+BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
+"""Told when a frame has come as a whole."""
 
 WARM_UP: Final = (
     ({"order": "srpt", "estimate": "told"}, ""),
@@ -55,6 +70,9 @@ class Engine:
         self._policy = self._new_policy()
         self._names: list[Names] | None = None
         self._cluster: Cluster | None = None
+        self._epoch = 0
+        self._before: tuple[int, Cluster] | None = None
+        """Epoch and model before a snapshot, until all of that has come."""
         self._samples = SampleLog()
         self._decides = 0
 
@@ -75,13 +93,15 @@ class Engine:
     def _apply(self, event: Event) -> None:
         match event:
             case Snapshot():
+                if self._before is None and self._cluster is not None:
+                    self._before = self._epoch, self._cluster
+                self._epoch = event.epoch
                 self._names, self._cluster, self._samples = [], None, SampleLog()
             case Names() if self._cluster is None and self._names is not None:
                 self._names.append(event)
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
-                self._policy = self._new_policy()
             case Samples() if self._running.policy.gate.kind.name == "all":
                 pass  # nobody would let through what they say is held back
             case PolicySwitch():
@@ -89,7 +109,19 @@ class Engine:
             case _:
                 if self._cluster is None:
                     raise ModelError(f"{type(event).__name__} before a snapshot's resource types")
+                if self._before is not None and isinstance(event, BESIDE_FRAMES):
+                    self._carry(self._cluster)
                 self._cluster.apply(event)
+
+    def _carry(self, cluster: Cluster) -> None:
+        """Take what was learned over into the model of a snapshot that is complete."""
+        if self._before is None:
+            return
+        (epoch, before), self._before = self._before, None
+        carried = carry(before, cluster)
+        if epoch == self._epoch:
+            cluster.ended = carried.ended
+        self._policy.follow(cluster, carried.nodes)
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Proposals:
         """Return at most ``limit`` proposals, fewer if the settings say so.
@@ -107,6 +139,7 @@ class Engine:
         if cluster is None:
             return Proposals.none()
         cluster.decide = self._decides
+        self._carry(cluster)
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
@@ -147,6 +180,8 @@ class Engine:
             for sequence, told in enumerate(small_events(), 1):
                 placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
                 engine.apply(told)
+            engine.apply(small_cluster())
+            placed += len(engine.decide(10_000, 16, sequence=10))
         return placed
 
     @classmethod

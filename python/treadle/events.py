@@ -30,7 +30,12 @@ whatever is below.
 """
 
 KEYS_AHEAD: Final = 128
-"""So many of the highest request keys are never on the wire: they stand for stages that are not asked for yet."""
+"""So many of the highest request keys stand for stages that are not asked for yet. They outlive a snapshot."""
+
+KEYS_RESERVED: Final = 1024
+"""So many of the highest request keys are never on the wire: those for stages ahead, and below them those under which
+an engine keeps what it was told of tasks that run while nothing of their kind is asked for any more.
+"""
 
 
 class NodeState(IntEnum):
@@ -303,8 +308,9 @@ class TaskEstimates:
     """What somebody knows of the tasks behind request keys, absolute; -1 where a number is not known.
 
     Not on the wire: the sidecar, a profile store or a simulator's oracle adds it to a frame's events, before or after
-    the keys' `Requests`, at any time. It holds until the next one for the same key, until the application is gone, or
-    until a `Snapshot`, after which it must be told again.
+    the keys' `Requests`, at any time. It holds until the next one for the same key or until the application is gone. A
+    `Snapshot` gives out other keys; what was told of asks is found again (`treadle.model.carry`), of those that there
+    are no more only the duration.
 
     ``duration_ms`` is how long a task of the key is expected to run, ``deviation_ms`` the standard deviation of that.
     ``tasks`` is the width left: how many tasks of the key have not ended, those that run and those not asked for yet

@@ -182,6 +182,18 @@ def test_what_a_key_meant_in_the_dag_before_is_taken_back() -> None:
     assert cluster.ask(report(1, {0: 9}), Kind.REPORT) is Status.UNKNOWN
 
 
+def test_what_was_told_before_a_snapshot_is_taken_back_under_the_keys_after_it() -> None:
+    """The engine keeps what it was told over the snapshot, so it must hear that the DAG ended meanwhile."""
+    cluster = Cluster()
+    cluster.ask(DAG)
+    cluster.ask(report(1, {0: 6, 1: 9}), Kind.REPORT)
+    assert set(cluster.tell(asks(k0=5, k1=8))) == {0, 1}
+    cluster.ask(report(1, {}, state=1), Kind.REPORT)
+    told = cluster.tell(events.Snapshot(1), events.Names(TEXTS), application(), asks(k7=8, k9=2))
+    assert told == {7: (-1.0, -1, -1)}
+    assert cluster.tell() == {}
+
+
 def test_a_dag_that_succeeded_is_remembered_and_its_durations_plan_the_next_one() -> None:
     cluster = Cluster()
     cluster.ask(DAG)

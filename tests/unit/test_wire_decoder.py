@@ -115,7 +115,7 @@ def asked(application: int, key: int) -> bytes:
     ("application", "key", "field", "last"),
     [
         (events.INDEX_MAX, 0, "application", 4_194_303),
-        (0, events.INDEX_MAX - events.KEYS_AHEAD, "key", 4_194_175),
+        (0, events.INDEX_MAX - events.KEYS_RESERVED, "key", 4_193_279),
     ],
 )
 def test_the_wire_refuses_what_the_model_has_no_room_for(application: int, key: int, field: str, last: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState, Event, Replaces
-from treadle.model.applications import ApplicationTable
+from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.assumed import Assumed
 from treadle.model.columns import ModelError, own
 from treadle.model.names import Names
@@ -20,7 +20,7 @@ from treadle.model.requests import RequestTable
 from treadle.model.samples import restore_samples
 from treadle.model.tasks import TaskTable
 from treadle.model.told import ToldTable
-from treadle.model.types import U8
+from treadle.model.types import U8, Records
 from treadle.model.users import UserTable
 from treadle.model.view import View
 
@@ -47,6 +47,8 @@ class Cluster:
         self.settings: dict[str, str] = {}
         self.decide = 1
         """The number of the next decide; events are stamped with it."""
+        self.ended: Records = np.zeros(0, APPLICATION)
+        """The last records of applications that had ended when a snapshot came, until the next decide."""
         self.charged_ms = -1
         """Up to when the service of applications has been added up; -1: not yet."""
         self.changed = True

@@ -71,6 +71,20 @@ class Rejections:
             else:
                 rows["cool_until"][row] = until
 
+    def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, decide: int) -> None:
+        """Take over the cool-downs of a model before a snapshot that have not ended by ``decide``.
+
+        ``new_row`` and ``new_node`` have the new index of each old one, -1 for none; ``rows`` are the new rows.
+        """
+        self.last_cool = before.last_cool
+        pairs = before.excluded.pairs[before.excluded.pairs["key"] >= 0]
+        pairs = pairs[pairs["value"] > (decide & 0x7FFFFFFF)]
+        row, node = new_row[pairs["key"] >> 32], new_node[pairs["key"] & 0xFFFFFFFF]
+        stayed = (row >= 0) & (node >= 0)
+        order = np.argsort(pairs["key"][stayed])
+        for at in order.tolist():
+            self._exclude(rows, int(row[stayed][at]), int(node[stayed][at]), int(pairs["value"][stayed][at]))
+
     def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
         """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends cool-downs early."""
         if self._pairs >= MAX_PAIRS:

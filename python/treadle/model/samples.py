@@ -71,7 +71,7 @@ def samples_of(apps: ApplicationTable, found: events.I32) -> events.Samples:
 
 
 def restore_samples(event: events.Samples, apps: ApplicationTable, requests: RequestTable, tasks: TaskTable) -> None:
-    """Take back what was told; applications that are gone are left out.
+    """Take back what was told; applications that are gone, or that the model has followed as long, are left out.
 
     Raises:
         ModelError: a number that is not possible.
@@ -84,7 +84,7 @@ def restore_samples(event: events.Samples, apps: ApplicationTable, requests: Req
     if not bool((phases & counts & times & shares).all()):
         raise ModelError("Samples has a number that is not possible")
     for at, app in enumerate(event.application.tolist()):
-        if apps.at["state"][app] == ApplicationState.GONE:
+        if apps.at["state"][app] == ApplicationState.GONE or _knows_more(apps, app, int(event.since_ms[at])):
             continue
         for name, column in _COLUMNS.items():
             apps.at[column][app] = getattr(event, name)[at]
@@ -96,6 +96,11 @@ def restore_samples(event: events.Samples, apps: ApplicationTable, requests: Req
         ended = int(event.width[at]) - len(running) - _pending_of(apps, requests, app, stage)
         if ended > 0:
             _add_ended(event, at, apps, tasks, ended)
+
+
+def _knows_more(apps: ApplicationTable, app: int, since_ms: int) -> bool:
+    """Say whether the model has followed an application for as long as whoever tells of its samples."""
+    return bool(apps.at["sampling"][app] != Sampling.UNKNOWN and apps.at["sampled_since_ms"][app] <= since_ms)
 
 
 def _is_of_stage(stage: int, priority: int) -> bool:

@@ -57,11 +57,17 @@ class TaskTable(Table):
         super().__init__(GROUP, (resources,), {"application": -1})
         self.index = PairMap()
         self.tasks = Table(TASK)
-        self._task_index = PairMap()
-        self._free: I32 = np.zeros(16, np.int32)
+        self.task_index = PairMap()
+        self.free: I32 = np.zeros(16, np.int32)
         self._free_tasks: I32 = np.zeros(16, np.int32)
-        self._next = np.zeros(1, np.int64)
+        self.next_unused = np.zeros(1, np.int64)
         self._next_task = np.zeros(1, np.int64)
+
+    def make_room(self, groups: int) -> None:
+        """Make room for so many further groups."""
+        self.reserve(int(self.next_unused[0]) + groups)
+        self.free = grown(self.free, len(self.at) + 1, 0)
+        self.index.reserve(groups)
 
     def apply(self, event: events.Containers, apps: ApplicationTable, mapreduce: int) -> None:
         """Take steps in the lives of containers, in order. Steps of applications that are gone mean nothing.
@@ -73,21 +79,19 @@ class TaskTable(Table):
         groups = more
         if more > MANY:
             groups = len(np.unique((event.application.astype(np.int64) << 32) | (event.priority & 0x7FFFFFFF)))
-        self.reserve(int(self._next[0]) + groups)
-        self._free = grown(self._free, len(self.at) + 1, 0)
-        self.index.reserve(groups)
+        self.make_room(groups)
         self.tasks.reserve(int(self._next_task[0]) + more)
         self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
-        self._task_index.reserve(more)
+        self.task_index.reserve(more)
         kernel.apply_containers(
             apps.at,
             self.at,
             self.amounts,
             self.index.pairs,
-            self._free,
-            self._next,
+            self.free,
+            self.next_unused,
             self.tasks.at,
-            self._task_index.pairs,
+            self.task_index.pairs,
             self._free_tasks,
             self._next_task,
             own(event.container),
@@ -101,7 +105,7 @@ class TaskTable(Table):
             own(event.capability),
             mapreduce,
         )
-        self.size = int(self._next[0])
+        self.size = int(self.next_unused[0])
 
     def apply_inputs(self, event: events.TaskInputs) -> None:
         """Take how much the tasks in containers read; containers that do not run mean nothing.
@@ -114,7 +118,7 @@ class TaskTable(Table):
             raise ModelError("TaskInputs.bytes must not be negative")
         rows = zip(event.application.tolist(), event.container.tolist(), event.bytes.tolist(), strict=True)
         for application, container, size in rows:
-            task = int(kernel.find_task(self._task_index.pairs, application, container))
+            task = int(kernel.find_task(self.task_index.pairs, application, container))
             if task >= 0:
                 self.tasks.at["input_bytes"][task] = size
 
@@ -125,8 +129,8 @@ class TaskTable(Table):
             application,
             self.at,
             self.index.pairs,
-            self._free,
+            self.free,
             self.tasks.at,
-            self._task_index.pairs,
+            self.task_index.pairs,
             self._free_tasks,
         )

@@ -44,8 +44,14 @@ class ToldTable(Table):
         self.index = PairMap()
         self.has_claims = False
         """Has an application said anything of its own tasks?"""
-        self._free: I32 = np.zeros(16, np.int32)
-        self._next = np.zeros(1, np.int64)
+        self.free: I32 = np.zeros(16, np.int32)
+        self.next_unused = np.zeros(1, np.int64)
+
+    def make_room(self, more: int) -> None:
+        """Make room for so many further keys."""
+        self.reserve(int(self.next_unused[0]) + more)
+        self.free = grown(self.free, len(self.at) + 1, 0)
+        self.index.reserve(more)
 
     def apply(
         self,
@@ -63,9 +69,7 @@ class ToldTable(Table):
         apps.cover(event.application, "application")
         largest(event.key, "request key")
         more = len(event.application)
-        self.reserve(int(self._next[0]) + more)
-        self._free = grown(self._free, len(self.at) + 1, 0)
-        self.index.reserve(more)
+        self.make_room(more)
         if isinstance(event, events.TaskEstimates):
             for name in ("duration_ms", "deviation_ms", "tasks"):
                 if more and int(getattr(event, name).min()) < -1:
@@ -86,8 +90,8 @@ class ToldTable(Table):
             self.at,
             self.amounts,
             self.index.pairs,
-            self._free,
-            self._next,
+            self.free,
+            self.next_unused,
             rows,
             capability,
             row_index,
@@ -97,8 +101,8 @@ class ToldTable(Table):
         )
         for name, column in said.items():
             self.at[name][found] = column  # of a key that comes twice the last counts
-        self.size = int(self._next[0])
+        self.size = int(self.next_unused[0])
 
     def drop(self, application: int, apps: ApplicationTable, rows: Records) -> None:
         """Forget an application."""
-        kernel.drop_told(apps.at, application, self.at, self.index.pairs, self._free, rows)
+        kernel.drop_told(apps.at, application, self.at, self.index.pairs, self.free, rows)

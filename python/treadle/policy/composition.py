@@ -93,7 +93,10 @@ class Composition:
         Raises:
             PartFailure: one failed.
         """
-        charge(view.apps, cluster.apps.size, max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0)
+        elapsed_ms = max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0
+        charge(view.apps, cluster.apps.size, elapsed_ms)
+        if len(cluster.ended):
+            charge(cluster.ended, len(cluster.ended), elapsed_ms)
         cluster.charged_ms = now_ms
         if cluster.told.has_claims:
             floor_claims(view, cluster.told.size, now_ms, float(self._estimate.default_ms), self._claims_part)
@@ -110,6 +113,8 @@ class Composition:
             self._gate.fill(self._moment(cluster, now_ms, 0), rows["may"])
         else:
             self._gate.open(cluster, view, now_ms, rows)
+        if len(cluster.ended):
+            cluster.ended = cluster.ended[:0]
         key = np.zeros(len(view.apps))
         self.order.orders(cluster, scratch.queues[:-1])
         self.order.keys(self._jobs, key)

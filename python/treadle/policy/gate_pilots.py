@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from treadle.config.parts import Parameters
+from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.types import F64, Records
 from treadle.model.view import View
@@ -114,7 +115,10 @@ class PilotsGate:
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back what is to wait for pilots, and let everything else through."""
         chosen, size = self._parameters, cluster.apps.size
-        self._learn(view, size, now_ms)
+        self._learn(view.apps, size, now_ms)
+        if len(cluster.ended):
+            cluster.ended["state"] = int(ApplicationState.GONE)
+            self._learn(cluster.ended, len(cluster.ended), now_ms)
         mapreduce = cluster.names.index_of("MAPREDUCE")
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
@@ -151,10 +155,10 @@ class PilotsGate:
         held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, room, nowhere)
         return late_ms if held else NEVER
 
-    def _learn(self, view: View, size: int, now_ms: int) -> None:
+    def _learn(self, apps: Records, size: int, now_ms: int) -> None:
         """Tell the ratio of the jobs that have ended."""
         percents, normalised = np.empty(size), np.empty(size)
-        count = kernel.take_ended(view.apps, size, now_ms, percents, normalised)
+        count = kernel.take_ended(apps, size, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
             self._ratio.ended(percent, score)
 

@@ -17,7 +17,7 @@ from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
 from treadle.model.columns import ASSUMED, FREE, TOTAL
 from treadle.model.names import MAX_PARTITIONS
-from treadle.model.types import I64
+from treadle.model.types import I32, I64
 from treadle.model.view import View
 from treadle.policy.kernel.hold import best_hold, missing_share
 from treadle.policy.kernel.scratch import BIG_COUNT, Knobs, Scratch
@@ -33,6 +33,12 @@ class Holds:
 
     def __len__(self) -> int:
         return len(self._missing)
+
+    def follow(self, cluster: Cluster, nodes: I32) -> None:
+        """Go on with the holds that a snapshot's model has taken over; ``nodes`` has the new index of each old node."""
+        now = {int(nodes[node]): missing for node, missing in self._missing.items()}
+        held = cluster.nodes.at["hold_row"]
+        self._missing = {node: missing for node, missing in now.items() if node >= 0 and held[node] >= 0}
 
     def forget_ended(self, cluster: Cluster, view: View, now_ms: int) -> bool:
         """Release nodes whose time is over, whose row has no ask any more, or that may not be used; True if any was."""

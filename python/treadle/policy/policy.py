@@ -9,13 +9,13 @@ import numpy as np
 from treadle.config.settings import Settings
 from treadle.model.assumed import PROPOSAL, Batch
 from treadle.model.cluster import Cluster
-from treadle.model.types import I64, Records
+from treadle.model.types import I32, I64, Records
 from treadle.model.view import View
 from treadle.policy.composition import Composition
 from treadle.policy.file_parts import Calls, PartFailure, Watch, unwatched
 from treadle.policy.holds import Holds
 from treadle.policy.kernel.place import place
-from treadle.policy.kernel.scratch import CLUSTER, DELAYED, PLACED, Knobs, Scratch
+from treadle.policy.kernel.scratch import BUNDLE, CLUSTER, CURSOR, DELAYED, PLACED, Knobs, Scratch
 from treadle.policy.kernel.work import add_up_nodes, note_use
 from treadle.policy.uncommitted import Uncommitted
 
@@ -43,7 +43,7 @@ def no_fallback(failure: PartFailure) -> Settings:
 
 
 class Policy:
-    """Answers who gets what where, for one cluster model."""
+    """Answers who gets what where. Outlives the models that snapshots make."""
 
     def __init__(self, settings: Settings, fallback: Fallback = no_fallback, watch: Watch = unwatched) -> None:
         self._scratch: Scratch | None = None
@@ -72,6 +72,14 @@ class Policy:
     def waits_for(self) -> str:
         """Return for what asks are held back on purpose, in a few words; empty if none is."""
         return ", ".join([*self._parts.waits_for(), *(["a held node"] if len(self.holds) else [])])
+
+    def follow(self, cluster: Cluster, nodes: I32) -> None:
+        """Go on after a snapshot, with the model that it has made; ``nodes`` has the new index of each old node."""
+        self.holds.follow(cluster, nodes)
+        if self._scratch is not None:
+            counters = self._scratch.counters
+            counters[BUNDLE] = _new_index(nodes, int(counters[BUNDLE]))
+            counters[CURSOR] = _new_index(nodes, int(counters[CURSOR]) - 1) + 1  # it is one after the node chosen last
 
     def waits(self, now_ms: int) -> bool:
         """Say whether time alone may change the next answer: a row waits for a nearer node, or the gate is due."""
@@ -173,6 +181,10 @@ class Policy:
             seed=self._settings.seed,
             lends=False,
         )
+
+
+def _new_index(nodes: I32, node: int) -> int:
+    return int(nodes[node]) if 0 <= node < len(nodes) else -1
 
 
 def _lend(cluster: Cluster, view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64) -> None:

@@ -9,7 +9,7 @@ Given trees are written as `treadle share` reads them, with queues for leaves::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -86,6 +86,10 @@ class ShareTree:
         self._kappa = kappa
         self._slots = slots
         self._children: I32 | None = None
+        self._paths: tuple[str, ...] = ()
+        """Of the queue of each node of the tree; empty for a group that is no queue."""
+        self._partitions: tuple[str, ...] = ()
+        """Their names, by number."""
         self._shares: Shares | None = None
         self.warnings: tuple[str, ...] = ()
 
@@ -99,17 +103,26 @@ class ShareTree:
             self.warnings = tuple(layout.warnings)
             nodes, leaf_node = layout.records()
             made = shares_for(nodes, leaf_node, len(cluster.counted), partitions, self._kappa or 0.0, int(self._slots))
+            texts = cluster.names.texts
+            queues = nodes["queue"].tolist()
+            paths = tuple(texts[cluster.queues.at["path"][queue]] if queue >= 0 else "" for queue in queues)
+            names = tuple(texts[name] for name in cluster.names.partitions)
             if known is not None:
-                _carry_deficits(known, made)
-            self._shares = known = made
+                self._carry_deficits(known, made, paths, names)
+            self._shares, self._paths, self._partitions = made, paths, names
+            known = made
         return known
 
-
-def _carry_deficits(old: Shares, new: Shares) -> None:
-    """Let queues that stay keep their deficits."""
-    was, now = np.flatnonzero(old.nodes["leaf"]), np.flatnonzero(new.nodes["leaf"])
-    _, at_old, at_new = np.intersect1d(old.nodes["queue"][was], new.nodes["queue"][now], return_indices=True)
-    new.deficits[: len(old.deficits), now[at_new]] = old.deficits[:, was[at_old]]
+    def _carry_deficits(self, old: Shares, new: Shares, paths: Sequence[str], partitions: Sequence[str]) -> None:
+        """Let queues that stay keep their deficits, whatever their indices are after a snapshot."""
+        before = {path: at for at, path in enumerate(self._paths) if path}
+        stayed = [(before[path], at) for at, path in enumerate(paths) if path in before]
+        if not stayed or not len(new.deficits):
+            return
+        was, now = np.array(stayed).T
+        for number, name in enumerate(partitions):
+            if name in self._partitions:
+                new.deficits[number, now] = old.deficits[self._partitions.index(name), was]
 
 
 @dataclass

@@ -47,11 +47,19 @@ class _Application:
     """What the engine was told of each request key; what it was told of those after the last one is nothing."""
     said: Any = field(default_factory=lambda: np.zeros(0, bool))
     """Was it told anything?"""
+    told_before: frozenset[int] = frozenset()
+    """Priorities of request keys that it was told of before a snapshot, which gave them other keys."""
+
+    def priorities_told(self) -> frozenset[int]:
+        """Return the priorities of request keys that the engine was told of."""
+        priorities = zip(self.priorities.values(), self.said.tolist(), strict=False)
+        return self.told_before.union(priority for priority, said in priorities if said)
 
     def forget(self) -> None:
         """Take that the engine knows nothing, and that request keys are told anew."""
         self.priorities.clear()
         self.told, self.said = self.told[:0], self.said[:0]
+        self.told_before = frozenset()
 
     def changes(self, claims: Claims | None, most: int) -> tuple[Any, Any, bool]:
         """Take what is to be told, of at most so many request keys.
@@ -73,7 +81,8 @@ class _Application:
         differs = np.zeros(many, bool)
         for name in _SAID:
             differs |= now[name] != self.told[name]
-        changed = np.flatnonzero((there & ~self.said) | (self.said & differs))
+        unsure = np.isin(priorities, list(self.told_before))
+        changed = np.flatnonzero(((there | unsure) & ~self.said) | (self.said & differs))
         rows, more = changed[:most], len(changed) > most
         self.told[rows], self.said[rows] = now[rows], True
         return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
@@ -94,8 +103,8 @@ class PlanTeller:
         """Applications to be looked at."""
         self._planned: set[int] = set()
         """Those of which something was told."""
-        self._before: set[Attempt] = set()
-        """Attempts that ran before a snapshot of which not all has come yet."""
+        self._before: dict[Attempt, frozenset[int]] = {}
+        """Attempts that ran before a snapshot of which not all has come yet, and the priorities told of."""
         self._broken = False
         """Something went wrong; until the next snapshot nothing is told."""
 
@@ -116,7 +125,7 @@ class PlanTeller:
             self._follow(event)
         if frame.header.more:
             return ()
-        for attempt in self._before.difference(self._index):
+        for attempt in self._before.keys() - self._index.keys():
             self._side.part(attempt)
         self._before.clear()
         return self._look()
@@ -143,7 +152,7 @@ class PlanTeller:
         match event:
             case events.Snapshot():
                 self._names, self._queues, self._nodes = [], {}, {}
-                self._before |= set(self._index)
+                self._before |= {known.attempt: known.priorities_told() for known in self._applications.values()}
                 self._applications, self._index, self._planned = {}, {}, set()
                 self._waiting.clear()
             case events.Names():
@@ -190,6 +199,7 @@ class PlanTeller:
             known = self._applications.get(index)
             if known is None:
                 self._applications[index], self._index[attempt] = _Application(attempt, user), index
+                self._applications[index].told_before = self._before.get(attempt, frozenset())
             elif event.replaces[row] & Replaces.REQUESTS:
                 known.forget()
             self._side.meet(attempt, user, queue, type_)

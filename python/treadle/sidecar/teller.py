@@ -72,6 +72,8 @@ class LiveTeller:
         self._due: list[str] = []
         """Whose samples the engine is to be told."""
         self._followed = SplitFollower()
+        self._inputs: list[Event] = []
+        """What jobs read, until a frame has come as a whole."""
         self._waiting: list[tuple[Moment, ToldKey]] = []
 
     def tell(self, frame: Frame) -> list[Event]:
@@ -80,9 +82,10 @@ class LiveTeller:
         for moment, told in self._sources.splits():
             if moment == self._moment and told.application in self._live:
                 self._followed.know(told.application, told.order)
-        inputs = self._followed.follow(frame.events)
+        self._inputs += self._followed.follow(frame.events)
         if frame.header.more:
-            return inputs
+            return []
+        inputs, self._inputs = self._inputs, []
         samples = self._tell_samples(frame.header.rm_time_ms)
         self._drop_absent(frame.header.rm_time_ms)
         return [*inputs, *samples, *self._tell_history()]
@@ -119,6 +122,7 @@ class LiveTeller:
             self._moment = Moment(frame.header.epoch, frame.header.sequence)
             self._live.clear()
             self._index.clear()
+            self._inputs.clear()
             self._due = list(self._samples)
         for event in frame.events:
             if isinstance(event, Applications):

@@ -20,7 +20,7 @@ NAMES: Final = -1
 
 _INDICES: Final = {
     **dict.fromkeys(("application", "node", "queue"), events.INDEX_MAX),
-    "key": events.INDEX_MAX - events.KEYS_AHEAD,
+    "key": events.INDEX_MAX - events.KEYS_RESERVED,
 }
 """What indices of each kind are below."""
 _MAY_BE_ABSENT: Final = frozenset({("QUEUES", "parent"), ("CONTAINERS", "application"), ("CONTAINERS", "node")})
