@@ -15,7 +15,7 @@ from treadle.engine import Engine
 from treadle.events import ContainerEvent
 
 DEFAULT_MS = 30_000
-PART = 0.125
+PART = 1.0
 
 
 def shared(engine: Engine, claim: Any) -> list[int]:

@@ -26,6 +26,7 @@ from treadle.bench.table import results_table
 from treadle.bench.workload import Workload
 from treadle.cli._bench_claims import claims_command
 from treadle.cli._bench_engine import engine_command
+from treadle.cli._bench_liars import liars_command
 from treadle.cli._bench_simulator import simulator_command
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder
@@ -39,6 +40,7 @@ def bench() -> None:
 
 
 app.command("claims")(claims_command)
+app.command("liars")(liars_command)
 app.command("engine")(engine_command)
 app.command("simulator")(simulator_command)
 

@@ -129,11 +129,11 @@ class Plans(Parameters):
     )
     remembered: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
     claims_part: float = Field(
-        default=0.125,
+        default=1.0,
         ge=0.0,
         le=1.0,
         description="How long a task runs by its own application counts no less than this part of how long its "
-        "containers live, as the RM sees it: one that is used again has several tasks. 1: none is; 0: applications are "
+        "containers live, as the RM sees it. Less than 1: one that is used again has several tasks; 0: applications are "
         "believed.",
     )
 

@@ -47,7 +47,7 @@ policy:
   order: {{kind: srpt}}
   fit: {{kind: tetris}}
   estimate: {{kind: told}}
-plans: {{schedules: 400}}
+plans: {{schedules: 400, claims_part: 0}}
 listener: {{address: {address}, port: {port}}}
 profiles: {{store: {store}}}
 """

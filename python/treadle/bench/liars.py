@@ -1,0 +1,145 @@
+"""What applications gain that lie about their tasks: every policy simulated with their claims true and false.
+
+Ten jobs of a liar among forty of others, in one queue or in one of two. Everybody tells the engine of his own tasks, as
+application masters with the plug-in do; the liar says that none is left and that one takes a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from treadle import events
+from treadle.config.settings import Settings
+from treadle.engine import Engine
+from treadle.events import Event
+from treadle.simulator.frames import Told
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.results import completion_s
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import Simulation
+
+SLOT: Final = {"memory-mb": 1024, "vcores": 1}
+NODES: Final = 10
+SLOTS: Final = 4
+LIARS: Final = 10
+OTHERS: Final = 40
+TASKS: Final = (10, 120)
+"""The fewest and the most of a job; the liar's have most."""
+
+DURATION_S: Final = 20.0
+EVERY_S: Final = 20.0
+"""Jobs come so often in the mean: somewhat more than the cluster can serve."""
+
+LIE_MS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Liar:
+    """What lying was worth under a policy."""
+
+    policy: str
+    queues: int
+    """1: all are in one queue; 2: the liar has one of two alike."""
+    true_s: float
+    """Mean completion time of the liar's jobs when he tells the truth."""
+    false_s: float
+    """And when he lies."""
+    gain: float
+    """How many times as fast he is with lies."""
+    others: float
+    """How many times as long the others' jobs take, in the mean."""
+
+
+class _Claiming(Engine):
+    """An engine that hears of tasks from their own applications, of which some lie."""
+
+    def __init__(self, settings: Settings, liars: frozenset[int]) -> None:
+        super().__init__(settings)
+        self._liars = np.array(sorted(liars), np.int32)
+
+    def apply(self, found: Sequence[Event]) -> None:
+        """Take a frame; what it says of tasks is what their applications claim."""
+        super().apply([self._claim(event) if type(event) is events.TaskEstimates else event for event in found])
+
+    def _claim(self, event: events.TaskEstimates) -> events.TaskClaims:
+        lies = np.isin(event.application, self._liars)
+        return events.TaskClaims(
+            event.application,
+            event.key,
+            np.where(lies, LIE_MS, event.duration_ms),
+            np.where(lies, -1, event.deviation_ms),
+            np.where(lies, 0, event.tasks).astype(np.int32),
+        )
+
+
+def scenario(queues: int, seed: int) -> tuple[Scenario, frozenset[int]]:
+    """Return a cluster with jobs, and which of them are the liar's, in the order of their coming."""
+    random = np.random.default_rng(seed)
+    many = LIARS + OTHERS
+    liars = frozenset(int(at) for at in random.choice(many, LIARS, replace=False))
+    comes_s = np.cumsum(random.exponential(EVERY_S, many))
+    jobs = []
+    for at in range(many):
+        tasks = TASKS[1] if at in liars else int(random.integers(*TASKS))
+        stage = {"tasks": tasks, "duration_s": DURATION_S, "demand": SLOT}
+        queue = "b" if queues > 1 and at in liars else "a"
+        user = "liar" if at in liars else "other"
+        jobs.append({"arrival_s": float(comes_s[at]), "user": user, "queue": queue, "stages": [stage]})
+    part = 100 / queues
+    document = {
+        "cluster": {"nodes": [{"count": NODES, "resources": {name: n * SLOTS for name, n in SLOT.items()}}]},
+        "queues": {name: {"capacity": part, "maximum_am_resource_percent": 100} for name in "ab"[:queues]},
+        "workload": {"jobs": jobs},
+        "decision": {"tick_ms": 1_000},
+    }
+    return Scenario.model_validate(document), liars
+
+
+def run_liars(
+    policies: Mapping[str, Settings], seeds: Sequence[int], believed: bool, progress: Callable[[str], None]
+) -> list[Liar]:
+    """Simulate every policy within one queue and across two.
+
+    Args:
+        policies: settings by name
+        seeds: of the draws of jobs
+        believed: whether claims are taken at their word
+        progress: is told what is done now
+    """
+    found = []
+    for name, settings in policies.items():
+        # Whatever history a policy would have, applications speak of themselves here.
+        chosen = replace(settings, plans=settings.plans.model_copy(update={"schedules": 0}))
+        for queues in (1, 2):
+            progress(f"{name}, {queues} queue{'s' * (queues > 1)}")
+            times = np.array([[_run(chosen, queues, seed, lies, believed) for lies in (False, True)] for seed in seeds])
+            (true_s, others_s), (false_s, slowed_s) = times.mean(axis=0)
+            gain, others = true_s / false_s, slowed_s / others_s
+            found.append(
+                Liar(name, queues, round(true_s, 1), round(false_s, 1), round(float(gain), 2), round(float(others), 2))
+            )
+    return found
+
+
+def report(found: Sequence[Liar]) -> list[dict[str, Any]]:
+    """Return the results for JSON."""
+    return [asdict(one) for one in found]
+
+
+def _run(settings: Settings, queues: int, seed: int, lies: bool, believed: bool) -> tuple[float, float]:
+    """Return the mean completion times of the liar's jobs and of all others, seconds."""
+    read, liars = scenario(queues, seed)
+    if believed:
+        settings = replace(settings, plans=settings.plans.model_copy(update={"claims_part": 0.0}))
+    duration_ms = np.full(LIARS + OTHERS, round(1000 * DURATION_S))
+    known = Told(duration_ms, np.full(LIARS + OTHERS, -1))
+    simulation = Simulation(read, jobs_of(read, Path(), seed), settings, seed, check=False, told=known)
+    simulation.engine = _Claiming(settings, liars if lies else frozenset())
+    took_s = completion_s(simulation.run())
+    his = np.isin(np.arange(len(took_s)), sorted(liars))
+    return float(took_s[his].mean()), float(took_s[~his].mean())

@@ -1,0 +1,17 @@
+"""What a liar gains, simulated: nothing where claims are floored, much where they are believed."""
+
+from __future__ import annotations
+
+from treadle.bench.liars import run_liars
+from treadle.config.reader import parse_settings
+
+TOLD = "policy: {share: {kind: none}, order: {kind: srpt}, fit: {kind: packing}, estimate: {kind: told}}\n"
+
+
+def test_floors_leave_a_liar_nothing_to_gain() -> None:
+    policies = {"told": parse_settings("x.yaml", TOLD)}
+    floored = run_liars(policies, [1], believed=False, progress=lambda _: None)
+    believed = run_liars(policies, [1], believed=True, progress=lambda _: None)
+    assert [(one.policy, one.queues) for one in floored] == [("told", 1), ("told", 2)]
+    assert all(one.gain <= 1.0 for one in floored)
+    assert all(one.gain > 2.0 for one in believed), "the simulation would show it"
