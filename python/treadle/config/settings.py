@@ -133,8 +133,8 @@ class Plans(Parameters):
         ge=0.0,
         le=1.0,
         description="How long a task runs by its own application counts no less than this part of how long its "
-        "containers live, as the RM sees it. Less than 1: one that is used again has several tasks; 0: applications are "
-        "believed.",
+        "containers live, as the RM sees it. Less than 1: one that is used again has several tasks; 0: applications "
+        "are believed.",
     )
 
 
