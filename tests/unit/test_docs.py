@@ -15,3 +15,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_tests_that_the_page_on_security_names_exist() -> None:
+    named = re.findall(r"`(\w+(?:\.py|Test))(?:::(\w+))?`", (ROOT / "docs" / "security.md").read_text())
+    assert len(named) > 30
+    files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
+    files |= {path.stem: path for path in (ROOT / "java-shim").rglob("src/test/**/*Test.java")}
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if file not in files or (test and not re.search(rf"\b(def|void) {test}\(", files[file].read_text()))
+    ]
+    assert missing == []
