@@ -61,3 +61,39 @@ def test_the_wheels_are_for_the_image_s_python() -> None:
     assert version is not None
     assert version[1] == "3.11"
     assert project["requires-python"] == ">=3.11"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions, each with its arguments on one line."""
+    text = re.sub(r"^#.*\n", "", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in text.splitlines() if line.strip()]
+
+
+def test_no_role_runs_as_root(compose: dict[str, Any]) -> None:
+    found = instructions()
+    users = [argument for name, argument in found if name == "USER"]
+    assert users == ["hadoop"]
+    last = max(at for at, (name, _) in enumerate(found) if name in {"RUN", "COPY"})
+    assert found.index(("USER", "hadoop")) > last, "what is installed belongs to root"
+    assert all("user" not in service for service in compose["services"].values())
+
+
+def test_the_user_of_the_image_owns_what_the_roles_write_to(compose: dict[str, Any]) -> None:
+    runs = " ".join(" ".join(argument.split()) for name, argument in instructions() if name == "RUN")
+    home = re.search(r"useradd .*?--home-dir (\S+) --create-home \S+ \S+ hadoop\b", runs)
+    assert home is not None
+    made = re.findall(r"install -d (?:-m (\d+) )?-o hadoop -g hadoop (\S+)", runs)
+    mounted = {volume.partition(":")[2] for each in compose["services"].values() for volume in each["volumes"]}
+    assert mounted == {folder for _, folder in made}
+    assert {folder: mode for mode, folder in made}["/run/treadle"] == "0700"
+    keys = (
+        "hadoop.tmp.dir",
+        "yarn.nodemanager.local-dirs",
+        "yarn.nodemanager.log-dirs",
+        "yarn.app.mapreduce.am.staging-dir",
+    )
+    sites = {}
+    for name in ("core-site.xml", "mapred-site.xml", "yarn-site.xml"):
+        sites.update(read_site(DOCKER / "conf" / name))
+    for key in keys:
+        assert any(sites[key].startswith(f"{folder}/") for folder in (home[1], *mounted)), key
