@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from treadle.errors import printable as printable
 
 
+class _PrintableConsole(Console):
+    """Shows of texts, in cells of tables too, only what is printable: users name their jobs as they like."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(_lines(text), **options)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def console_for_tables(width: int = 120) -> Console:
     """Return a console. A log has no width of its own: there no cell of a table is cut that has room in ``width``."""
-    console = Console()
+    console = _PrintableConsole()
     if not console.is_terminal:
         console.width = max(console.width, width)
     return console

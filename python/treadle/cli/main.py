@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle import __version__
-from treadle.errors import UserError
+from treadle.errors import UserError, printable
 
 EXIT_MISTAKE: Final = 2
 
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(args=list(arguments), prog_name="treadle")
     except UserError as error:
-        typer.echo(str(error), err=True)
+        typer.echo("\n".join(map(printable, str(error).split("\n"))), err=True)  # it may quote what others wrote
         return EXIT_MISTAKE
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else int(done.code is not None)

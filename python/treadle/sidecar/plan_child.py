@@ -20,11 +20,12 @@ from typing import Any, Final
 import psutil
 
 from treadle.config.settings import Listener, Plans, Profiles
-from treadle.errors import UserError, printable
+from treadle.errors import UserError
 from treadle.plans.keys import Attempt
 from treadle.plans.rates import Rate
 from treadle.plans.service import PlanService
 from treadle.profiles.run import JobRun
+from treadle.sidecar.log_lines import log_to_stderr
 from treadle.sidecar.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.sidecar.stored_profiles import StoredProfiles
 
@@ -161,19 +162,9 @@ class Child:
                 whole = whole[os.write(self._out, whole) :]
 
 
-class _Printable(logging.Formatter):
-    """Lines in which nobody's names begin another line or command a terminal."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own
-        record.message = printable(record.message)
-        return super().formatMessage(record)
-
-
 def main() -> None:
     """Run until standard input ends."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Printable("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    log_to_stderr()
     logging.getLogger("numba").setLevel(logging.WARNING)
     with suppress(OSError, ValueError):
         os.nice(NICE)

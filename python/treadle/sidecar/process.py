@@ -21,6 +21,7 @@ from treadle import __version__
 from treadle.config.errors import ConfigError
 from treadle.sidecar.handshake import ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
 from treadle.sidecar.kernel_cache import KernelCache
+from treadle.sidecar.log_lines import log_to_stderr
 from treadle.sidecar.proof import LIMIT_MIN
 
 _log = logging.getLogger(__name__)
@@ -163,8 +164,6 @@ def _end_with(stdin: int, cache: KernelCache) -> None:
 
 
 def _log_to_stderr() -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    log_to_stderr()
     for noisy in ("py4j", "numba"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
