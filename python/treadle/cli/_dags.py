@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from treadle.cli._console import say
 from treadle.dag.dag import Dag, DagError
 from treadle.dag.instance import Instance
 from treadle.dag.tez_plan import read_tez_plan
@@ -102,7 +103,7 @@ class Importing:
     def _wrong(self, name: str, why: str) -> None:
         self.wrong += 1
         text = why if why.startswith(name) else f"{name}: {why}"
-        self._console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+        say(self._console, text, "red")
 
     def _of_source(self, reader: HistoryReader, source: Source) -> Iterator[Callable[[], Dag]]:
         found = reader.read(source)

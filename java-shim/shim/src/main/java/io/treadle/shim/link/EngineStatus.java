@@ -2,6 +2,7 @@ package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.shim.Printable;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -26,7 +27,7 @@ final class EngineStatus {
   private final Set<String> keysFor;
 
   private EngineStatus(JsonNode root, List<String> warnings, Set<String> keysFor) {
-    this.policy = root.path("policy").asText("");
+    this.policy = cut(root.path("policy").asText(""));
     this.overridesGuarantees = root.path("overrides_guarantees").asBoolean(false);
     this.overridesOrder = root.path("overrides_order").asBoolean(false);
     this.error = root.path("error").isTextual() ? cut(root.path("error").asText()) : "";
@@ -63,9 +64,9 @@ final class EngineStatus {
     return new EngineStatus(root, warnings, keysFor);
   }
 
-  /** These texts go to the RM's log. */
+  /** These texts go to the RM's log, and users name what some of them are about. */
   private static String cut(String text) {
-    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...";
+    return Printable.line(text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...");
   }
 
   /** The policy's name. */

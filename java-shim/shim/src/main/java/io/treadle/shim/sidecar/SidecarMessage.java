@@ -2,6 +2,7 @@ package io.treadle.shim.sidecar;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.shim.Printable;
 import java.io.IOException;
 
 /** A line that a managed sidecar wrote to its standard output. Immutable. */
@@ -17,7 +18,7 @@ final class SidecarMessage {
 
   private SidecarMessage(Kind kind, String text, int port) {
     this.kind = kind;
-    this.text = text;
+    this.text = Printable.line(text);
     this.port = port;
   }
 
@@ -53,7 +54,7 @@ final class SidecarMessage {
     return kind;
   }
 
-  /** The progress, the error, the version of a ready sidecar, or the line itself. */
+  /** The progress, the error, the version of a ready sidecar, or the line itself; fit for a log. */
   String text() {
     return text;
   }

@@ -62,4 +62,16 @@ class EngineStatusTest {
     byte[] golden = Files.readAllBytes(Paths.get("../../tests/golden/proposals.bin"));
     assertEquals("pilots", EngineStatus.parse(ProposalFrame.parse(golden, 4).status()).waitsFor());
   }
+
+  @Test
+  void whatAnEngineSaysStaysOnOneLine() throws IOException {
+    String text = "\"x\\n2026-11-22 ERROR forged \\u001b[2Jy\"";
+    EngineStatus status = EngineStatus.parse("{\"policy\": " + text + ", \"error\": " + text + ", \"learned\": " + text
+        + ", \"warnings\": [" + text + "]}");
+    String line = "x 2026-11-22 ERROR forged  [2Jy";
+    assertEquals(line, status.policy());
+    assertEquals(line, status.error());
+    assertEquals(line, status.learned());
+    assertEquals(Collections.singletonList(line), status.warnings());
+  }
 }
