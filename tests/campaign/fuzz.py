@@ -81,5 +81,5 @@ def run(work: Slice) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         work.add(f"cpu_seconds_{target}", round(cpu_s))
-        work.add("cpu_minutes", round(cpu_s / 60))
+        work.add("cpu_seconds", round(cpu_s))
         work.say(f"{work.elapsed_s:5.0f} s  {target}: {cpu_s:.0f} s of CPU time")

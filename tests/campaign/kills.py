@@ -53,7 +53,10 @@ class Hurt:
         self.jobs.keep_coming()
         faults, weights = zip(*self.faults, strict=True)
         fault = self.numbers.choices(faults, weights)[0]
-        fault()
+        try:
+            fault()
+        except ClusterError as error:
+            self.work.find(f"{fault.__name__}: {error}; {self.cluster.rm.treadle().get('LastError')}")
         check(self.cluster, self.work)
         done = dict(self.work.counts)
         self.work.say(f"{self.work.elapsed_s:5.0f} s  {fault.__name__:18} {done}")
