@@ -33,6 +33,7 @@ class Jobs:
     numbers: random.Random
     work: Slice
     only: tuple[str, ...] = ("MapReduce", "Tez", "Spark")
+    queues: tuple[str, ...] = ("default", "batch")
     at_once: int = 2
     running: list[Job] = field(default_factory=list)
     _count: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -67,7 +68,7 @@ class Jobs:
 
     def _start(self, framework: str) -> Job:
         number = next(self._count)
-        queue = self.numbers.choice(("default", "batch"))
+        queue = self.numbers.choice(self.queues)
         name = f"{framework.lower()}-{self.work.seed}-{number}"
         self.work.add(f"jobs_{framework.lower()}")
         if framework == "MapReduce":

@@ -29,7 +29,8 @@ class KilledPair(PairOfResourceManagers):
         killed = self.active
         self._finish(killed, signal.SIGKILL)
         self.active = "rm2" if killed == "rm1" else "rm1"
-        self.admin("-transitionToActive", self.active)
+        # without force it asks the other first whether it is active, and gives up when nobody answers
+        self.admin("-transitionToActive", "--forceactive", self.active)
         self._start(killed)
         self.wait_ready()
         self.wait_for(f"standby {killed}", lambda: self._state(killed) == "standby", 120, poll_s=1.0)
@@ -38,7 +39,7 @@ class KilledPair(PairOfResourceManagers):
 def run(work: Slice) -> None:
     """Kill the active RM until the slice is over."""
     with KilledPair(folder(work.part, work.seed) / "cluster", lease_ms=LEASE_MS) as cluster:
-        jobs = Jobs(cluster, random.Random(work.seed), work, only=("MapReduce",))
+        jobs = Jobs(cluster, random.Random(work.seed), work, only=("MapReduce",), queues=("default",), at_once=1)
         while work.left_s > min(BEFORE_THE_END_S, 30 * work.minutes) or not work.counts["failovers"]:
             jobs.keep_coming()
             jobs.running[-1].wait_containers(2)

@@ -25,7 +25,7 @@ EXCLUDED = MODULE / "excluded.txt"
 PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity"
 STUBBED = f"{PACKAGE}.StubbedScheduler"
 REVIEWED_SHARE_MAX = 0.10
-BATCH = 8
+BATCH = 4
 """Classes of one run of Maven."""
 
 HADOOP = "3.4.2"
@@ -41,6 +41,8 @@ class Ran:
 
     name: str
     failed: bool
+    timed_out: bool = False
+    """Did JUnit give it up? The first test of a JVM pays for what is loaded and checked once."""
 
 
 def all_classes(jar: Path = JAR) -> list[str]:
@@ -94,24 +96,24 @@ def run_tests(selection: str, stubbed: bool, tally: Path | None = None, agent: s
 
 def _read(report: Path) -> list[Ran]:
     cases = ElementTree.parse(report).getroot().iter("testcase")
-    return [
-        Ran(
-            f"{case.attrib['classname'].rpartition('.')[2]}#{case.attrib['name']}",
-            case.find("failure") is not None or case.find("error") is not None,
-        )
-        for case in cases
-        if case.find("skipped") is None
-    ]
+    found = []
+    for case in cases:
+        wrong = next((each for each in case if each.tag in ("failure", "error")), None)
+        if case.find("skipped") is None:
+            name = f"{case.attrib['classname'].rpartition('.')[2]}#{case.attrib['name']}"
+            kind = "" if wrong is None else wrong.attrib.get("type", "")
+            found.append(Ran(name, wrong is not None, "TimedOut" in kind))
+    return found
 
 
-def failing_on_stock(names: list[str]) -> set[str]:
-    """Return those of some tests that fail on the stock scheduler as well."""
+def failing_again(names: list[str], stubbed: bool) -> set[str]:
+    """Return those of some tests that fail once more, with us enforcing or on the stock scheduler."""
     by_class: dict[str, list[str]] = {}
     for name in names:
         owner, _, method = name.partition("#")
         by_class.setdefault(owner, []).append(method.partition("[")[0])
     selection = ",".join(f"{owner}#{'+'.join(sorted(set(methods)))}*" for owner, methods in by_class.items())
-    return {ran.name for ran in run_tests(selection, stubbed=False) if ran.failed}
+    return {ran.name for ran in run_tests(selection, stubbed) if ran.failed}
 
 
 def _tallied(tally: Path, work: Slice) -> None:
@@ -144,8 +146,13 @@ def run(work: Slice) -> None:
         tally.unlink(missing_ok=True)
         ran = [each for each in run_tests(",".join(batch), True, tally) if not is_listed(each.name, excluded)]
         _tallied(tally, work)
+        late = [each.name for each in ran if each.timed_out]
+        if late:
+            again = failing_again(late, stubbed=True)
+            work.add("repeated_after_time_out", len(late))
+            ran = [each if each.name not in late else Ran(each.name, each.name in again) for each in ran]
         failed = [each.name for each in ran if each.failed]
-        on_stock = failing_on_stock(failed) if failed else set()
+        on_stock = failing_again(failed, stubbed=False) if failed else set()
         for name in failed:
             if name not in on_stock and not is_listed(name, reviewed):
                 work.find(f"{name} fails with us enforcing and passes on the stock scheduler")
