@@ -198,6 +198,16 @@ def test_a_version_that_is_wrong_by_now_is_not_put_back(target: Path, capsys: py
     assert target.read_text() == now
 
 
+def test_every_version_within_the_bound_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "VERSIONS_MAX", 6)
+    target = tmp_path / "treadle.yaml"
+    target.write_text("")
+    for number in range(1, 9):
+        History(target).keep("", "", "", f"seed: {number}\n", target.stat())
+        kept = [version.number for version in History(target).versions()]
+        assert kept == list(range(max(1, number - 5), number + 1))
+
+
 def test_the_history_is_bounded_and_numbers_are_not_used_again(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "VERSIONS_MAX", 3)
     for number in range(5):

@@ -85,7 +85,7 @@ class History:
             json.dump(asdict(version), stream, indent=1)
         _own_as(Path(name), like)
         Path(name).replace(self.folder / f"{number:06}.json")
-        for file in files[: len(files) + 1 - VERSIONS_MAX]:
+        for file in files[: max(len(files) + 1 - VERSIONS_MAX, 0)]:
             file.unlink(missing_ok=True)
         return version
 
