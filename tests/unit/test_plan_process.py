@@ -16,19 +16,21 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, heard, read, report
+from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, heard, read, report, text
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.errors import UserError
 from treadle.plans.claims import CLAIM, Claims, read_claims
+from treadle.plans.claims import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.plans.keys import Attempt
-from treadle.plans.protocol import CHALLENGE_BYTES, NONCE_BYTES, Kind, Status, request
+from treadle.plans.protocol import CHALLENGE_BYTES, NONCE_BYTES, Header, Kind, Status, request
+from treadle.plans.service import PlanService
 from treadle.plans.stages import application_of
 from treadle.profiles.recurrence import recurrence_key
-from treadle.profiles.run import JobRun, StageRun
-from treadle.profiles.sketch import DurationSketch
+from treadle.profiles.run import NUMBER_MAX, JobRun, StageRun
+from treadle.profiles.sketch import DURATION_MAX_MS, DurationSketch
 from treadle.sidecar import plan_link
 from treadle.sidecar.plan_child import RUNS, RUNS_OF_USER, Runs
 from treadle.sidecar.plan_link import PlanLink
@@ -225,6 +227,43 @@ def test_a_run_is_read_as_it_was_written_and_tells_parents_by_their_places() -> 
         ("v1", ("v0",), ("v0",), 2),
     ]
     assert len(run_to_bytes(run(100, "x" * 1_000))) < 200_000
+
+
+def demanding(name: str, amount: int, *parents: int) -> bytes:
+    edges = b"".join(pack(">iB", parent, 0) for parent in parents)
+    demand = pack(">i", 1) + text("memory-mb") + pack(">q", amount)
+    return pack(">i", int(name[1:])) + text(name) + pack(">i", 2) + demand + pack(">i", len(parents)) + edges
+
+
+def succeeded(number: int, took_ms: int) -> bytes:
+    return pack(">iBBii", number, 1, 1, 0, 1) + pack(">iiiBqqqq", 0, 0, 0, 0, took_ms, took_ms, -1, -1)
+
+
+def test_whatever_an_attempt_says_the_sidecar_can_read_what_its_listener_makes_of_it() -> None:
+    runs: list[JobRun] = []
+    service = PlanService(Plans(), remember=runs.append)
+    service.meet(ONE, "mallory", "root.default", "TEZ")
+    asks, reports = (Header(kind, 0, ONE, 5, b"") for kind in (Kind.PLAN, Kind.REPORT))
+    vertices = demanding("v0", 2**63 - 1), demanding("v1", 0, 0)
+    for number, took_ms in enumerate((1, DURATION_MAX_MS), 1):
+        assert service.serve(asks, dag(*vertices, number=number))[0] is Status.NO_PLAN
+        assert service.serve(reports, succeeded(number, took_ms))[0] is Status.OK
+        assert len(runs) == number
+        stages = run_from_bytes(run_to_bytes(runs[-1])).stages
+        assert stages[0].demand["memory-mb"] == NUMBER_MAX
+    service.serve(asks, dag(*vertices, number=3))
+    service.serve(reports, report(3, {0: 6}))
+    news = eventually(service.news)
+    assert read_claims(news[2].tobytes())["deviation_ms"].max() == CLAIM_DURATION_MAX_MS
+
+
+def test_a_dag_with_an_edge_from_nowhere_that_succeeds_is_answered() -> None:
+    runs: list[JobRun] = []
+    service = PlanService(Plans(), remember=runs.append)
+    service.meet(ONE, "ann", "root.default", "TEZ")
+    service.serve(Header(Kind.PLAN, 0, ONE, 5, b""), dag(demanding("v0", 1, 77)))
+    assert service.serve(Header(Kind.REPORT, 0, ONE, 5, b""), succeeded(1, 5))[0] is Status.OK
+    assert [stage.parents for stage in runs[0].stages] == [()]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[[1],2,3,4,[]]", b"[" * 100_000, run_to_bytes(run(300))])

@@ -97,8 +97,8 @@ def run_of(
             max(widths.get(vertex.id, vertex.tasks), 0),
             durations[vertex.id],
             vertex.demand,
-            tuple(names[parent] for parent in vertex.parents),
-            one_to_one=tuple(names[parent] for parent, single in vertex.parents.items() if single),
+            tuple(names[parent] for parent in vertex.parents if parent in names),
+            one_to_one=tuple(names[parent] for parent, single in vertex.parents.items() if single and parent in names),
         )
         for vertex in request.vertices
     )

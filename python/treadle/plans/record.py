@@ -101,7 +101,7 @@ class Record:
                 duration_ms = round(seen.mean_ms)
                 deviation_ms = round(seen.deviation_ms) if ended > 1 else -1
             elif vertex.id in self.predictions:
-                duration_ms, deviation_ms = self.predictions[vertex.id][:2]
+                duration_ms, deviation_ms = (min(each, DURATION_MAX_MS) for each in self.predictions[vertex.id][:2])
             score = scores.get(vertex.id, NO_PLAN)
             views.append(VertexView(self.low[vertex.id], score, duration_ms, deviation_ms, left))
         return DagView(self.version, tuple(views))

@@ -145,7 +145,11 @@ class Child:
                 logging.shutdown()
                 os._exit(EXIT_MEMORY)
             for _ in range(TOLD_AT_ONCE):
-                news = self._service.news()
+                try:
+                    news = self._service.news()
+                except Exception:  # one attempt's DAG is no concern of the others
+                    _log.exception("the engine is told nothing of a DAG")
+                    continue
                 if news is None:
                     break
                 _, attempt, claims = news

@@ -111,7 +111,7 @@ def run_to_bytes(run: JobRun) -> bytes:
             stage.name,
             stage.width,
             stage.durations.to_json(),
-            dict(stage.demand),
+            {name: min(amount, NUMBER_MAX) for name, amount in stage.demand.items()},
             [place[parent] for parent in stage.parents],
             [place[parent] for parent in stage.one_to_one],
         ]

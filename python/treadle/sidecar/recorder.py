@@ -17,6 +17,7 @@ from typing import Final
 
 from treadle.config.settings import Profiles, Settings
 from treadle.plans.keeping import Bounds, Keeping
+from treadle.plans.service import SPARK
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.pruning import SAMPLES_MAX
 from treadle.profiles.recurrence import RecurrenceKey
@@ -233,7 +234,8 @@ class ProfileRecorder:
             self._put_samples(now_ms)
 
     def _with_stages(self, run: JobRun) -> JobRun:
-        told = self._stages_of(run.id)
+        # Nobody else reports stages, and to ask may take as long as the listener's process is busy.
+        told = self._stages_of(run.id) if run.key.type == SPARK else ()
         return replace(run, stages=(*run.stages, *told)) if told else run
 
     def _tell(self, frame: Frame) -> None:
