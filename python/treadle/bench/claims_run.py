@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -22,6 +22,7 @@ from treadle.bench.engine_load import Load, SteadyState
 from treadle.bench.hostile import attack
 from treadle.config.settings import Listener, Settings
 from treadle.engine import Engine
+from treadle.errors import UserError
 from treadle.events import Event
 from treadle.plans.keys import Attempt
 from treadle.sidecar.plan_link import PlanLink
@@ -185,6 +186,7 @@ def run_claims(
             memory_mb = process.memory_info().rss / 2**20
     finally:
         link.close()
+    check_answered(requests)
     of_pairs = [_p99(there) / _p99(before) for before, there in zip(quiet, hostile, strict=True)]
     one, other = _side(quiet), _side(hostile)
     return ClaimsResult(
@@ -202,6 +204,16 @@ def run_claims(
         round(memory_mb, 1),
         round(cpu_s / (pairs * (seconds + SETTLE_S)), 2),
     )
+
+
+def check_answered(requests: Mapping[str, int]) -> None:
+    """Check that hostile masters were there at all.
+
+    Raises:
+        UserError: nothing that they said was answered.
+    """
+    if not any(count for name, count in requests.items() if name != "no answer"):
+        raise UserError("nothing was measured: the plan listener has answered no hostile master; see its log")
 
 
 def report(result: ClaimsResult) -> dict[str, Any]:

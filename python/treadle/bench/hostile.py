@@ -16,6 +16,7 @@ from treadle.plans.protocol import (
     ANSWER,
     CHALLENGE_BYTES,
     ENDED_MAX,
+    NONCE_BYTES,
     VERTICES_MAX,
     Kind,
     Status,
@@ -58,7 +59,7 @@ def ask(address: tuple[str, int], kind: Kind, attempt: Attempt, key: bytes, body
     try:
         with socket.create_connection(address, timeout=CONNECT_S) as connected:
             said = _read(connected, CHALLENGE_BYTES)
-            connected.sendall(request(key, said, kind, attempt, 1, body))
+            connected.sendall(request(key, said, kind, attempt, 1, body, secrets.token_bytes(NONCE_BYTES)))
             return Status(_read(connected, ANSWER.size)[5])
     except (OSError, ValueError, IndexError):
         return None
