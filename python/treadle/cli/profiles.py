@@ -21,6 +21,7 @@ from treadle.errors import UserError
 if TYPE_CHECKING:
     from treadle.profiles.importers.importing import Summary
     from treadle.profiles.profile import JobProfile, StageProfile
+    from treadle.profiles.retention import Retention
     from treadle.profiles.store import ProfileStore, Selection
 
 app = typer.Typer(help="What is known of recurring jobs, by user, queue, type and name.", no_args_is_help=True)
@@ -127,6 +128,13 @@ def export(
 def import_(
     paths: Annotated[list[Path] | None, typer.Argument(help="Histories, exports, or folders of them.")] = None,
     store: StoreOption = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="The treadle.yaml that says how much the store keeps, and which it is without --store. Without it "
+            "nothing is removed from the store."
+        ),
+    ] = None,
     history_server: Annotated[
         str | None, typer.Option(help="A MapReduce JobHistoryServer to ask, http://HOST:19888.")
     ] = None,
@@ -156,7 +164,15 @@ def import_(
     from treadle.profiles.importers.importing import Import
     from treadle.profiles.importers.reader import HistoryReader
     from treadle.profiles.importers.sources import find_sources
+    from treadle.profiles.retention import KEEP_ALL
 
+    retention = KEEP_ALL
+    if config is not None:
+        from treadle.config.reader import read_profiles
+        from treadle.sidecar.stored_profiles import retention_of
+
+        settings = read_profiles(config)
+        store, retention = store or settings.store, retention_of(settings)
     console = Console(stderr=True)
 
     def tell(text: str) -> None:
@@ -164,7 +180,7 @@ def import_(
 
     now_ms = int(time.time() * 1000)
     server = None if history_server is None else HistoryServer(history_server)
-    with _opened(store) as opened, HistoryReader() as reader, _progress(console) as track:
+    with _opened(store, retention) as opened, HistoryReader() as reader, _progress(console) as track:
         importing = Import(opened, now_ms, tell, reader=reader, server=server, trust_names=trust_names)
         importing.take(track(list(find_sources(paths or []))))
         if server is not None:
@@ -218,12 +234,14 @@ def _write(file: Path, content: str) -> None:
 
 
 @contextmanager
-def _opened(location: str | None, *, read_only: bool = False) -> Iterator[ProfileStore]:
+def _opened(
+    location: str | None, retention: Retention | None = None, *, read_only: bool = False
+) -> Iterator[ProfileStore]:
     if not location:
         raise UserError("which store? --store FILE, or TREADLE_PROFILES in the environment")
     from treadle.profiles.store import open_store
 
-    with open_store(location, read_only=read_only) as store:
+    with open_store(location, retention, read_only=read_only) as store:
         yield store
 
 

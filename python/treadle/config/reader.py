@@ -42,17 +42,29 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
     Raises:
         ConfigError: the file cannot be read, or something in it is wrong; all that is wrong is told at once.
     """
+    return parse_settings(str(file), _text_of(file), parts)
+
+
+def read_profiles(file: FilePath) -> Profiles:
+    """Read the section ``profiles`` of a treadle.yaml; the other sections are not looked at, and no code is run.
+
+    Raises:
+        ConfigError: the file cannot be read, or something in the section is wrong.
+    """
+    return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).profiles()
+
+
+def _text_of(file: FilePath) -> str:
     try:
         with file.open("rb") as stream:
             content = stream.read(BYTES_MAX + 1)
-        text = content.decode("utf-8")
+        return content.decode("utf-8")
     except OSError as error:
         problem = f"cannot be read: {error.strerror}; check the path and its permissions"
         raise ConfigError(str(file), [Problem(0, "", problem)]) from error
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(str(file), [Problem(line, "", "not UTF-8; save the file in that encoding")]) from error
-    return parse_settings(str(file), text, parts)
 
 
 def parse_settings(
@@ -112,6 +124,12 @@ class _Reader:
             raise ConfigError(self._document.file, self._problems)
         source = Source(self._document.file, text, self._part_files)
         return Settings(Policy(**policy), hold, assumed, limits, seed, source, profiles, plans, listener)
+
+    def profiles(self) -> Profiles:
+        found = self._section("profiles", Profiles, self._mapping(self._document.value, ()))
+        if self._problems:
+            raise ConfigError(self._document.file, self._problems)
+        return found
 
     def _section(self, name: str, model: type[P], root: dict[str, Any]) -> P:
         """Return a section; its defaults if something in it is wrong, which is then noted."""

@@ -30,3 +30,7 @@ class Retention:
     """Of the profiles of one user, in MiB."""
     application_mb: int = 8
     """Of the profiles that one application was the last to change, in MiB: a session may run many DAGs."""
+
+
+KEEP_ALL: Final = Retention(1_000_000, 1 << 40, 1 << 40, 1 << 40, 1 << 40)
+"""For whoever writes and does not know what the administrator allows: whoever writes next and does know removes."""

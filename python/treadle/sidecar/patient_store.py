@@ -10,6 +10,7 @@ from treadle.config.settings import Profiles
 from treadle.profiles.errors import StoreError
 from treadle.profiles.retention import Retention
 from treadle.profiles.store import ProfileStore, open_store
+from treadle.sidecar.stored_profiles import retention_of
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +63,7 @@ class PatientStore:
 
     def _ready(self) -> ProfileStore:
         if self._store is None:
-            kept = self._settings
-            retention = Retention(kept.age_days, kept.rows_per_user, kept.size_mb, kept.user_mb, kept.application_mb)
-            self._store = self._open(kept.store, retention)
+            self._store = self._open(self._settings.store, retention_of(self._settings))
             self._opened(self._store)
             self.problem = ""
             _log.info("jobs are remembered in %s", self._store.name)

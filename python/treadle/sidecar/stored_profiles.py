@@ -9,9 +9,17 @@ from treadle.config.settings import Profiles
 from treadle.profiles.errors import StoreError
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.recurrence import RecurrenceKey
+from treadle.profiles.retention import Retention
 from treadle.profiles.store import ProfileStore, open_store
 
 _log = logging.getLogger(__name__)
+
+
+def retention_of(settings: Profiles) -> Retention:
+    """Return how much a store keeps by the settings."""
+    return Retention(
+        settings.age_days, settings.rows_per_user, settings.size_mb, settings.user_mb, settings.application_mb
+    )
 
 
 class StoredProfiles:

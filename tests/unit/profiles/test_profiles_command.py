@@ -12,6 +12,7 @@ import pytest
 from tests.unit.profiles.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
+from treadle.profiles.retention import Retention
 from treadle.profiles.store import open_store
 
 DATA = Path(__file__).parents[2] / "data" / "histories"
@@ -75,6 +76,40 @@ def test_an_export_goes_to_what_is_no_file_too(capfd: pytest.CaptureFixture[str]
     assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
     assert run(["profiles", "export", "/dev/stdout"]) == 0
     assert '"name":"sleep job"' in capfd.readouterr().out
+
+
+def profiles_in(file: Path) -> int:
+    with open_store(str(file), read_only=True) as store:
+        return len(store.profiles())
+
+
+def test_an_import_removes_what_treadle_yaml_does_not_allow_and_nothing_else(
+    tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(str(store_file), Retention(rows_per_user=100_000, age_days=36_500)) as store:
+        for number in range(60):
+            store.put(make_run(number, name=f"job {chr(97 + number % 26) * (1 + number // 26)}", stages=100), NOW_MS)
+        store.put(make_run(99, name="of long ago", ended_ms=1_000_000_000_000), NOW_MS)
+    config = tmp_path / "treadle.yaml"
+    config.write_text(
+        f"policy: {{order: {{kind: of_nobody}}}}\nprofiles: {{store: {store_file}, rows_per_user: 6000}}\n"
+    )
+    history = ["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]
+    assert run(history) == 0
+    assert profiles_in(store_file) == 62, "nobody has said how much may be kept"
+    monkeypatch.delenv("TREADLE_PROFILES")
+    assert run([*history, "--config", str(config)]) == 0
+    assert profiles_in(store_file) == 61, "6,000 rows may be, of the last 180 days"
+
+
+def test_a_treadle_yaml_that_is_wrong_imports_nothing(
+    tmp_path: Path, store_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "treadle.yaml"
+    config.write_text("profiles:\n  rows_per_user: many\n")
+    assert run(["profiles", "import", str(DATA / "as-json.jhist"), "--config", str(config)]) == 2
+    assert f"{config}:2: profiles.rows_per_user" in "".join(capsys.readouterr().err.splitlines())
+    assert not store_file.exists()
 
 
 def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
