@@ -1,8 +1,10 @@
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.wire.Fate;
+import java.util.Arrays;
 import net.bytebuddy.ByteBuddy;
 import net.bytebuddy.agent.ByteBuddyAgent;
 import net.bytebuddy.asm.Advice;
@@ -10,8 +12,8 @@ import net.bytebuddy.dynamic.loading.ClassReloadingStrategy;
 import net.bytebuddy.matcher.ElementMatchers;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractCSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractLeafQueue;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractParentQueue;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -24,7 +26,7 @@ class HostileMutantsTest {
   /** A defect: a method of a class, and what is woven into it while the siege runs. */
   private enum Mutant {
     LIMITS_OF_A_USER_AND_A_LEAF_ARE_NOT_CHECKED(AbstractLeafQueue.class, "accept", Yes.class),
-    THE_MAXIMUM_OF_A_PARENT_IS_NOT_CHECKED(AbstractParentQueue.class, "accept", Yes.class),
+    THE_MAXIMUM_OF_A_PARENT_IS_NOT_CHECKED(AbstractCSQueue.class, "accept", Yes.class),
     WHO_WAITS_FOR_THE_AM_LIMIT_IS_SERVED(Checks.class, "isActive", Yes.class),
     A_BLACKLIST_IS_OVERLOOKED(SchedulerApplicationAttempt.class, "isPlaceBlacklisted", No.class),
     A_PARTITION_IS_OVERLOOKED(Checks.class, "checkPartition", NoReason.class),
@@ -105,6 +107,8 @@ class HostileMutantsTest {
   @ParameterizedTest
   @EnumSource(Mutant.class)
   void theSiegeFindsIt(Mutant mutant) throws Exception {
+    assertTrue(Arrays.stream(mutant.type.getDeclaredMethods()).anyMatch(each -> each.getName().equals(mutant.method)),
+        () -> mutant.type + " declares no " + mutant.method + ": nothing would be planted");
     ClassReloadingStrategy loading = ClassReloadingStrategy.fromInstalledAgent();
     new ByteBuddy().redefine(mutant.type).visit(Advice.to(mutant.advice).on(ElementMatchers.named(mutant.method)))
         .make().load(mutant.type.getClassLoader(), loading);
