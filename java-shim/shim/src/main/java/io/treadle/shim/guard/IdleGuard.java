@@ -39,6 +39,8 @@ public final class IdleGuard {
   private final AskSearch search;
   private final LongSupplier clockMs;
   private final LongAdder rounds = new LongAdder();
+  /** Held where {@link #suspension} changes: a round that is over, or a configuration before, suspends nobody. */
+  private final Object suspending = new Object();
   private volatile long guardMs;
   private volatile long roundMs;
   private volatile boolean configured;
@@ -78,10 +80,12 @@ public final class IdleGuard {
    * @param heartbeatMs from one heartbeat of a node to the next
    */
   public void configure(long idleGuardMs, long heartbeatMs) {
-    guardMs = idleGuardMs;
-    suspension = null;
-    roundMs = Math.min(Math.max(2 * heartbeatMs, LEAST_ROUND_MS), LONGEST_ROUND_MS);
-    configured = true;
+    synchronized (suspending) {
+      guardMs = idleGuardMs;
+      roundMs = Math.min(Math.max(2 * heartbeatMs, LEAST_ROUND_MS), LONGEST_ROUND_MS);
+      suspension = null;
+      configured = true;
+    }
   }
 
   /** What the engine says that it waits for on purpose, empty for nothing. */
@@ -175,7 +179,8 @@ public final class IdleGuard {
       resume();
       entered();
     }
-    if (suspension == null) {
+    String why = suspension;
+    if (why == null) {
       return null;
     }
     long nowMs = clockMs.getAsLong();
@@ -189,13 +194,15 @@ public final class IdleGuard {
       resume();
       return null;
     }
-    return suspension + ". Correct the policy and run 'yarn rmadmin -refreshQueues'; it gets another chance then, or "
+    return why + ". Correct the policy and run 'yarn rmadmin -refreshQueues'; it gets another chance then, or "
         + TimeUnit.MILLISECONDS.toSeconds(pauseMs) + " s after it lost the lease (" + ShimConfig.IDLE_GUARD_MS + ")";
   }
 
   private void resume() {
-    round = null;
-    suspension = null;
+    synchronized (suspending) {
+      round = null;
+      suspension = null;
+    }
     noted = false;
   }
 
@@ -239,8 +246,13 @@ public final class IdleGuard {
       return;
     }
     FiCaSchedulerApp app = placement.getAllocatedOrReservedContainer().getSchedulerApplicationAttempt();
-    suspension = "the engine answers but places nothing: for " + TimeUnit.MILLISECONDS.toSeconds(guardMs)
+    String why = "the engine answers but places nothing: for " + TimeUnit.MILLISECONDS.toSeconds(guardMs)
         + " s nothing was committed, then the CapacityScheduler found room that had been free for "
         + app.getApplicationId();
+    synchronized (suspending) {
+      if (round == current && !configured) {
+        suspension = why;
+      }
+    }
   }
 }

@@ -3,8 +3,10 @@ package io.treadle.shim.guard;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.commit.Ask;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -97,18 +99,37 @@ final class IdleRound {
     FiCaSchedulerNode node = placed.getSchedulerNode();
     CSQueue leaf = (CSQueue) app.getQueue();
     String partition = node.getPartition();
-    Map<Object, Resource> back;
-    synchronized (given) {
-      if (unclear) {
-        return false;
-      }
-      back = new HashMap<>(given);
-      back.replaceAll((holder, resource) -> Resources.clone(resource));
+    Map<Object, Resource> back = givenBack(node, leaf, app.getUser());
+    if (back == null) {
+      return false;
     }
     ResourceCalculator calculator = port.scheduler().getResourceCalculator();
     return Resources.fitsIn(calculator, of(back, node.getNodeID()), node.getUnallocatedResource())
         && belowMaxima(leaf, partition, placement.getSchedulingMode(), back)
         && belowUserLimit(leaf, app.getUser(), partition, placement, back);
+  }
+
+  /** What was given back where a placement takes from: a few entries, however many there are; null if it is unclear. */
+  private Map<Object, Resource> givenBack(FiCaSchedulerNode node, CSQueue leaf, String user) {
+    List<Object> holders = new ArrayList<>();
+    holders.add(node.getNodeID());
+    holders.add(userKey(leaf, user, node.getPartition()));
+    for (CSQueue queue = leaf; queue != null; queue = queue.getParent()) {
+      holders.add(queueKey(queue, node.getPartition()));
+    }
+    Map<Object, Resource> back = new HashMap<>();
+    synchronized (given) {
+      if (unclear) {
+        return null;
+      }
+      for (Object holder : holders) {
+        Resource resource = given.get(holder);
+        if (resource != null) {
+          back.put(holder, Resources.clone(resource));
+        }
+      }
+    }
+    return back;
   }
 
   /** Whether the queues would be below their maxima had nothing been given back. */

@@ -48,6 +48,8 @@ class IdleGuardTest {
   private ClusterFixture cluster;
   private MockNM node;
   private long nowMs = 1_000_000;
+  /** What another thread does when the clock is looked at next. */
+  private Runnable atNextLook = () -> { };
 
   @AfterEach
   void stop() {
@@ -113,8 +115,15 @@ class IdleGuardTest {
         .with(conf -> conf.setClass(YarnConfiguration.RM_SCHEDULER, WatchedScheduler.class, ResourceScheduler.class))
         .start();
     node = cluster.node("one", nodeMb, 64);
-    guard = new IdleGuard(cluster.scheduler(), search, () -> nowMs);
+    guard = new IdleGuard(cluster.scheduler(), search, this::now);
     configure();
+  }
+
+  private long now() {
+    Runnable due = atNextLook;
+    atNextLook = () -> { };
+    due.run();
+    return nowMs;
   }
 
   private void configure() {
@@ -317,5 +326,32 @@ class IdleGuardTest {
     assertNull(guard.suspension());
     idle(1000);
     assertEquals(0, search.begun);
+  }
+
+  @Test
+  void aRefreshThatComesBetweenIsNoSuspension() throws Exception {
+    start(ClusterFixture.cluster(), 8 * 1024);
+    job(2);
+    idleUntilRound();
+    heartbeat();
+    assertNotNull(guard.suspension());
+    atNextLook = () -> guard.configure(GUARD_MS, 1000);
+    assertFalse(guard.suspension().contains("null"));
+    assertNull(guard.suspension());
+  }
+
+  @Test
+  void aRoundThatIsOverSuspendsNobody() throws Exception {
+    start(ClusterFixture.cluster(), 8 * 1024);
+    job(2);
+    idleUntilRound();
+    atNextLook = this::configure;
+    assertTrue(heartbeat() > 0);
+    assertFalse(guard.suspended(), "it was configured anew");
+    job(2);
+    idleUntilRound();
+    atNextLook = () -> guard.answered(1);
+    assertTrue(heartbeat() > 0);
+    assertFalse(guard.suspended(), "the engine has committed meanwhile");
   }
 }
