@@ -34,6 +34,7 @@ public final class PlaceableAsks implements AskSearch {
   private static final int STEPS_BEFORE_HEARTBEAT = 32;
   private static final int LOCKS_PER_CALL = 16;
   private static final int STEPS_PER_SEARCH = 1 << 18;
+  private static final int NODES_PASSED_OVER_A_STEP = 32;
   /** So many asks are proof enough. */
   private static final int MOST_FOUND = 256;
   private static final int MOST_CAPABILITIES = 64;
@@ -49,7 +50,7 @@ public final class PlaceableAsks implements AskSearch {
   private final List<FiCaSchedulerNode> roomy = new ArrayList<>();
   /** Those of them on which an ask of that size fits. */
   private final Map<Resource, List<FiCaSchedulerNode>> fitting = new HashMap<>();
-  /** Partitions in which the ask that is looked at exceeds a limit. */
+  /** Partitions that the ask that is looked at may not use, or in which it exceeds a limit. */
   private final Set<String> limited = new HashSet<>();
   private final List<SchedulerRequestKey> keys = new ArrayList<>();
   private int app;
@@ -206,13 +207,20 @@ public final class PlaceableAsks implements AskSearch {
     }
     List<FiCaSchedulerNode> nodes =
         nodesFor(placement.asks.getPendingAsk(ResourceRequest.ANY).getPerAllocationResource());
+    passOverLimited(nodes);
     if (node >= nodes.size()) {
       return true;
     }
     placement.node = nodes.get(node);
     String partition = placement.node.getPartition();
-    if (limited.contains(partition) || checks.checkCondition(placement.node) != null
-        || checks.checkPlace(placement) != null) {
+    if (checks.checkCondition(placement.node) != null) {
+      return false;
+    }
+    Fate misplaced = checks.checkPlace(placement);
+    if (misplaced != null) {
+      if (misplaced == Fate.WRONG_PARTITION) {
+        limited.add(partition);
+      }
       return false;
     }
     Fate reason = diagnosis.reasonAgainst(placement, cluster, Assumptions.NONE);
@@ -224,6 +232,15 @@ public final class PlaceableAsks implements AskSearch {
       limited.add(partition);
     }
     return reason == Fate.NO_PENDING_ASK || reason == Fate.STOPPED_ATTEMPT;
+  }
+
+  /** Goes on to a node whose partition is not out of the question: a step would be too much for each of the others. */
+  private void passOverLimited(List<FiCaSchedulerNode> nodes) {
+    int from = node;
+    while (!limited.isEmpty() && node < nodes.size() && limited.contains(nodes.get(node).getPartition())) {
+      node++;
+    }
+    steps += (node - from) / NODES_PASSED_OVER_A_STEP;
   }
 
   private List<FiCaSchedulerNode> nodesFor(Resource capability) {

@@ -6,8 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
 import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
@@ -115,5 +118,25 @@ class PlaceableAsksTest {
     cluster.scheduler().heartbeatWaits(() -> true);
     assertEquals(256, found());
     assertFalse(search.complete());
+  }
+
+  @Test
+  void asksForAnotherPartitionDoNotHideTheRest() throws Exception {
+    start(ClusterFixture.cluster().label("gpu", true, "none")
+        .set("root.accessible-node-labels", "*").set("root.accessible-node-labels.gpu.capacity", "100")
+        .set("root.a.accessible-node-labels", "gpu").set("root.a.accessible-node-labels.gpu.capacity", "100"));
+    for (int i = 0; i < 100; i++) {
+      cluster.node("node" + i, 1024, 1);
+    }
+    MockAM am = job("*", 1024, 0);
+    List<ResourceRequest> asks = new ArrayList<>();
+    for (int priority = 2; priority < 3000; priority++) {
+      asks.add(am.createResourceReq("*", 1024, priority, 1, "gpu"));
+    }
+    asks.add(am.createResourceReq("*", 1024, 3000, 1));
+    am.allocate(asks, Collections.emptyList());
+    cluster.rm().drainEvents();
+    assertEquals(1, found());
+    assertTrue(search.complete());
   }
 }
