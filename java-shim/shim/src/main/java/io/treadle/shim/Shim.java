@@ -142,6 +142,8 @@ public class Shim {
     ShimConfig config = settings.config();
     if (!started || config.mode() == Mode.OFF) {
       enforcing = false;
+      // of a mode in which we did not fit
+      metrics.refusal(null);
       return;
     }
     // looked at once: after that the files on disk may be those of another release

@@ -45,7 +45,13 @@ final class EngineStatus {
    * @throws IOException if it is no JSON object
    */
   static EngineStatus parse(String text) throws IOException {
-    JsonNode root = JSON.readTree(text);
+    JsonNode root;
+    try {
+      root = JSON.readTree(text);
+    } catch (StackOverflowError e) {
+      // for brackets within brackets, in Jackson before 2.13
+      throw new IOException("an answer whose status is nested too deeply");
+    }
     if (root == null || !root.isObject()) {
       throw new IOException("an answer whose status is no JSON object");
     }

@@ -1,5 +1,6 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.Printable;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
@@ -192,6 +193,10 @@ public final class Link implements Runnable {
       hangUp("mode or lease-ms changed");
     }
     if (now.off()) {
+      // nobody is asked any more, so that nobody would say that it is mended
+      refused(null);
+      metrics.troubles().note(Troubles.Kind.LINK, "");
+      metrics.troubles().note(Troubles.Kind.ENGINE, "");
       source.stop();
     }
   }
@@ -249,7 +254,7 @@ public final class Link implements Runnable {
 
   private void refused(String reason) {
     metrics.refusal(reason);
-    metrics.troubles().note(Troubles.Kind.STARVING, reason != null && stage.starving() ? reason : "");
+    metrics.troubles().goesOn(Troubles.Kind.STARVING, reason != null && stage.starving() ? reason : "");
     states.refusal(reason);
   }
 
@@ -325,8 +330,7 @@ public final class Link implements Runnable {
       // after that, so that whoever sees the policy's name sees Schedules for this policy
       metrics.policy(status.policy());
       states.policy(status.policy());
-      stage.waitsFor(status.waitsFor());
-      metrics.waitsFor(status.waitsFor());
+      waitsFor(status.waitsFor());
       metrics.troubles().note(Troubles.Kind.ENGINE, status.error());
       if (!status.error().isEmpty() && isNews(status.error())) {
         LOG.error("Treadle's engine: {}", status.error());
@@ -334,6 +338,11 @@ public final class Link implements Runnable {
       status.warnings().stream().filter(this::isNews)
           .forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
     }
+  }
+
+  private void waitsFor(String what) {
+    stage.waitsFor(what);
+    metrics.waitsFor(what);
   }
 
   /** An engine may say the same, or something new, in every answer: neither may fill the RM's log. */
@@ -349,7 +358,8 @@ public final class Link implements Runnable {
     boolean talked = conversation != null;
     boolean engines = t instanceof IOException || t instanceof MalformedReplyException;
     boolean expected = engines || t instanceof OwnFailureException || t instanceof FrameTooSmallException;
-    String text = expected && t.getMessage() != null ? t.getMessage() : t.toString();
+    // an engine's exceptions, and a sidecar's last words, may hold what users have written
+    String text = Printable.line(expected && t.getMessage() != null ? t.getMessage() : t.toString());
     String reason = engines ? text : "in the ResourceManager, not in the engine: " + text;
     hangUp(reason);
     metrics.linkFailed(reason);
@@ -373,6 +383,8 @@ public final class Link implements Runnable {
       conversation = null;
       // nobody drains the journal now: marks cost nothing until the next conversation's snapshot
       mirror.hungUp();
+      // the next engine holds back only if it says so itself
+      waitsFor("");
       over.close();
     }
   }

@@ -34,9 +34,20 @@ public final class Troubles {
     if (text.isEmpty()) {
       troubles.remove(kind);
     } else {
-      String kept = text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS);
-      troubles.put(kind, new Trouble(kept, clockMs.getAsLong()));
+      troubles.put(kind, new Trouble(kept(text), clockMs.getAsLong()));
     }
+  }
+
+  /** The same of something that goes on: a text that is there already keeps its time. */
+  public synchronized void goesOn(Kind kind, String text) {
+    Trouble known = troubles.get(kind);
+    if (known == null || !known.text.equals(kept(text))) {
+      note(kind, text);
+    }
+  }
+
+  private static String kept(String text) {
+    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS);
   }
 
   /** The latest of what is not mended, empty if all is well. */

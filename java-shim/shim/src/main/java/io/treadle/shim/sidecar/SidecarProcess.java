@@ -110,7 +110,7 @@ final class SidecarProcess {
         }
         break;
       default:
-        LOG.debug("Treadle's sidecar wrote to its standard output: {}", line);
+        LOG.debug("Treadle's sidecar wrote to its standard output: {}", message.text());
     }
   }
 

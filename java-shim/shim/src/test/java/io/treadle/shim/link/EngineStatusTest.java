@@ -74,4 +74,10 @@ class EngineStatusTest {
     assertEquals(line, status.learned());
     assertEquals(Collections.singletonList(line), status.warnings());
   }
+
+  @Test
+  void bracketsWithinBracketsAreTheEnginesFault() {
+    String deep = String.join("", Collections.nCopies(1_000_000, "["));
+    assertThrows(IOException.class, () -> EngineStatus.parse("{\"policy\": " + deep));
+  }
 }

@@ -31,6 +31,7 @@ class WhoseFailureTest {
   private final AtomicInteger connected = new AtomicInteger();
   private final AtomicInteger blamed = new AtomicInteger();
   private final Lease lease = new Lease(System::nanoTime, 2000);
+  private String text = "an engine that fails";
   private final ShimMetrics metrics = new ShimMetrics(lease::held, lease::flips, () -> 0, () -> 0);
 
   /** Runs a link until it has failed some times, with a scheduler that cannot be read. */
@@ -78,6 +79,16 @@ class WhoseFailureTest {
     assertTrue(metrics.texts().get("LastError").contains("an engine that fails"), metrics.texts().get("LastError"));
   }
 
+  @Test
+  void whatAFailureSaysStaysOnOneLine() throws Exception {
+    text = "x\n2026-11-22 ERROR forged \u001b[2Jy";
+    try (ClusterFixture cluster = ClusterFixture.cluster().start()) {
+      failing(cluster.scheduler());
+    }
+    String said = metrics.texts().get("LastError");
+    assertTrue(said.endsWith("x 2026-11-22 ERROR forged  [2Jy"), said);
+  }
+
   private final class CountingSource implements EngineSource {
     @Override
     public Engine connect(int timeoutMs) {
@@ -85,7 +96,7 @@ class WhoseFailureTest {
       return new Engine() {
         @Override
         public byte[] decide(byte[] frame) throws IOException {
-          throw new IllegalStateException("an engine that fails");
+          throw new IllegalStateException(text);
         }
 
         @Override

@@ -33,4 +33,17 @@ class TroublesTest {
     troubles.note(Kind.LINK, "no answer");
     assertEquals("no answer", troubles.text());
   }
+
+  @Test
+  void whatGoesOnKeepsItsTime() {
+    troubles.goesOn(Kind.STARVING, "it places nothing");
+    troubles.note(Kind.SETTINGS, "no such mode");
+    troubles.goesOn(Kind.STARVING, "it places nothing");
+    assertEquals("no such mode", troubles.text());
+    troubles.note(Kind.SETTINGS, "");
+    assertEquals("it places nothing", troubles.text());
+    assertEquals("2023-11-14T22:13:21Z", troubles.time());
+    troubles.goesOn(Kind.STARVING, "");
+    assertEquals("", troubles.text());
+  }
 }

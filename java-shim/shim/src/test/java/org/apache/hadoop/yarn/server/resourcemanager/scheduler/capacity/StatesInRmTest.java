@@ -131,6 +131,23 @@ class StatesInRmTest {
   }
 
   @Test
+  void whatIsOffHasNoTrouble() throws Exception {
+    conf.setBoolean(MULTI_NODE, true);
+    start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0,
+        "{\"policy\": \"p\", \"error\": \"line 3: no\", \"waits_for\": \"pilots\"}"));
+    Await.until("it says why", () -> text("Refusal").contains(MULTI_NODE) && text("LastError").equals("line 3: no")
+        && text("WaitsFor").equals("pilots"));
+    ScriptedEngine.script(frame -> {
+      throw new IOException("gone");
+    });
+    Await.until("the error is shown", () -> text("LastError").equals("gone"));
+    conf.set(ShimConfig.MODE, "off");
+    TestRms.refresh(rm, conf);
+    Await.until("nothing is wrong", () -> text("LastError").isEmpty() && text("Refusal").isEmpty()
+        && text("WaitsFor").isEmpty());
+  }
+
+  @Test
   void eachChangeIsALineInTheLog() throws Exception {
     start(frame -> named(frame, "first"));
     awaitLine(shimLog, "Treadle's mode is enforce");
