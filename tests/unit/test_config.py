@@ -8,10 +8,11 @@ import pytest
 from pydantic import Field
 
 from treadle.config.errors import ConfigError
-from treadle.config.parts import DEFAULTS, QUESTIONS, Parameters, PartRegistry
+from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, PartRegistry
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.writer import default_yaml
+from treadle.policy.catalogue import register_parts
 from treadle.sidecar.live import live_defaults
 
 
@@ -98,6 +99,15 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
 )
 def test_an_error_says_line_field_and_what_is_allowed(text: str, line: str, parts: PartRegistry) -> None:
     assert problems(text, parts) == [line]
+
+
+def test_a_misspelt_key_of_a_tree_is_told_with_the_keys_of_its_node() -> None:
+    register_parts()
+    known = "is not one of children, queue, weight; did you mean weight?"
+    for node, path in (("{wieght: 2}", "a"), ("{children: {b: {wieght: 2}}}", "a.children.b")):
+        text = f"policy:\n  share: {{kind: hdrf, tree: {{a: {node}}}}}\n"
+        expected = f"conf/t.yaml:2: policy.share.tree.{path}.wieght: 'wieght' {known}"
+        assert problems(text, PARTS) == [expected]
 
 
 def test_everything_wrong_is_told_at_once(parts: PartRegistry) -> None:

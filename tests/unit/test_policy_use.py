@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from treadle.cli import _policy_use
 from treadle.cli.main import run
 from treadle.config import history
 from treadle.config.history import History
@@ -65,6 +66,24 @@ def test_all_but_the_policy_stays_as_it_was_written(target: Path) -> None:
     settings = section_values(target.read_text())
     assert settings["profiles"] == {"store": "/var/lib/treadle/profiles.db"}
     assert settings["policy"] == section_values(ready_made()["slearn-history"].read_text())["policy"]
+
+
+def test_a_ready_made_policy_is_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "hdrf.yaml"
+    file.write_text(HDRF)
+    monkeypatch.setattr(_policy_use, "ready_made", lambda: {"hdrf": file})
+    link = tmp_path / "treadle.yaml"
+    link.symlink_to(file)
+
+    assert use(link, "drf") == 2
+
+    said = capsys.readouterr().err
+    assert f"{file} is the ready-made policy hdrf" in said
+    assert "copy it" in said
+    assert file.read_text() == HDRF
+    assert not History(file).versions()
 
 
 @pytest.mark.parametrize("name", sorted(ready_made()))

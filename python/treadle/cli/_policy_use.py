@@ -13,7 +13,7 @@ import yaml
 
 from treadle.config.errors import unknown
 from treadle.config.history import History, Version
-from treadle.config.installing import replace_file, with_absolute_paths
+from treadle.config.installing import ready_made, replace_file, with_absolute_paths
 from treadle.config.needs import missing
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.sections import section_values, with_sections, without_section
@@ -145,6 +145,7 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
         if name not in SECTIONS:
             raise UserError(f"--also {unknown(name, SECTIONS)}")
     target = target.resolve()
+    _refuse_ready_made(target)
     text = _read(found)
     taken = with_absolute_paths(text, found.parent)
     source = str(found.absolute())
@@ -164,6 +165,16 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
         )
     _refuse_missing(found, target, after)
     return Change(target, before, _marked("use", source, after), source)
+
+
+def _refuse_ready_made(target: Path) -> None:
+    """Refuse to write over what a name of `treadle policy list` stands for."""
+    for name, file in ready_made().items():
+        if target == file.resolve():
+            raise UserError(
+                f"{target} is the ready-made policy {name}, which stays as it is; copy it, and name the copy in "
+                "yarn.scheduler.treadle.config.file (an external sidecar: --config)"
+            )
 
 
 def change_back(target: Path, number: int | None) -> Change:

@@ -185,7 +185,7 @@ def _show(rows: list[dict[str, Any]], as_json: bool, columns: tuple[str, ...]) -
         return
     from rich.table import Table
 
-    table = Table(*columns)
+    table = Table(*(column.replace("_", " ") for column in columns))
     for row in rows:
         table.add_row(*(str(row[column]) for column in columns))
     console_for_tables().print(table, markup=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -212,8 +212,20 @@ def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, 
     name = str(detail["loc"][0]) if detail["loc"] else ""
     field = model.keys().get(name)
     if detail["type"] == "extra_forbidden":
-        return unknown(name, [*model.keys(), *besides])
+        word, holder = str(detail["loc"][-1]), _model_at(model, detail["loc"][:-1])
+        return unknown(word, [*holder.keys(), *(besides if holder is model else ())])
     if detail["type"] == "missing" and field is not None:
         return f"is missing; write `{name}: ...`: {field.description}"
     text = f"{detail['input']!r}: " + detail["msg"].replace("Input should be", "it must be")
     return text if field is None or field.is_required() else f"{text} (default {field.default!r})"
+
+
+def _model_at(model: type[Parameters], path: Sequence[str | int]) -> type[Parameters]:
+    """Return the model of what is at a path within a model's values; in a mapping a name leads to its values' model."""
+    found: Any = model
+    for name in path:
+        if isinstance(found, type) and issubclass(found, Parameters):
+            found = found.keys()[str(name)].annotation
+        else:
+            found = get_args(found)[-1]
+    return found if isinstance(found, type) and issubclass(found, Parameters) else model

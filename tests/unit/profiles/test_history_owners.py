@@ -132,7 +132,7 @@ def test_what_begins_as_an_export_is_read_only_if_it_is_named(
     importing.take(find_sources([logs]))
     assert [profile.runs for profile in store.profiles()] == [1]
     (refused,) = importing.summary.refused
-    assert "read only if it is named itself" in refused
+    assert "taken in only if the file itself is named" in refused
     # named, but of another user, or open to all: as a pattern of the shell would name it
     export.chmod(0o646)
     importing.take(find_sources([export]))

@@ -157,7 +157,7 @@ def _in_folder(path: Path, name: Path) -> Iterator[Source]:
         yield Source(REFUSED, str(name), path, why=str(error))
         return
     if kind == EXPORT:
-        why = "an export of profiles, which replaces what is known, is read only if it is named itself"
+        why = "an export of profiles, which replaces what is known, is taken in only if the file itself is named"
         yield Source(REFUSED, str(name), path, owner, why)
     elif kind:
         yield Source(kind, str(name), path, owner)
