@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from struct import pack
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_a_process_that_dies_is_said_and_started_anew_and_told_who_runs(
     assert eventually(lambda: "ended with code -9" in link.summary())
     assert eventually(lambda: link.news() == ONE and len(known(link)) == 0), "nobody stands for it any more"
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
-    assert link.summary() == ""
+    assert eventually(lambda: link.summary() == ""), "it says that it listens a moment after it does"
 
 
 def listeners() -> list[psutil.Process]:
@@ -156,14 +157,59 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [b"x" * 40, pack(">4sBxxxIqii", b"TRDP", 3, CONTENT_MAX + 1, 0, 0, 0), frame(Said.RUN, b"[[]]")],
-    ids=["no frame", "too long", "no run"],
+    [
+        b"x" * 40,
+        pack(">4sBxxxIqii", b"TRDP", 3, CONTENT_MAX + 1, 0, 0, 0),
+        frame(Said.RUN, b"[[]]"),
+        frame(Said.REFUSED, b"[]"),
+        frame(Said.REFUSED, b"Infinity"),
+        frame(Said.READY, b"[" * 100_000),
+    ],
+    ids=["no frame", "too long", "no run", "no number", "no end", "too deep"],
 )
 def test_a_process_that_speaks_nonsense_is_ended(said: bytes) -> None:
     command = (sys.executable, "-c", f"import os, time; os.write(1, {said!r}); time.sleep(600)")
     made = PlanLink(SETTINGS, lambda _: None, command)
     with pytest.raises(UserError, match="the plan listener: "):
         made.start()
+
+
+def saying(once: bytes, *more: bytes, folder: Path) -> tuple[str, ...]:
+    """Return a command that says something, and something else when it is started again."""
+    code = (
+        f"import os, pathlib, time; again = pathlib.Path({str(folder / 'again')!r})\n"
+        "was = again.exists(); again.touch()\n"
+        f"os.write(1, {b''.join(more)!r} if was else {once!r}); time.sleep(0 if was else 600)"
+    )
+    return sys.executable, "-c", code
+
+
+def test_what_a_process_said_that_then_speaks_nonsense_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_link, "PAUSE_S", 60.0)
+    first = frame(Said.READY, b"7") + frame(Said.CLAIMS, claim(), ONE)
+    made = PlanLink(SETTINGS, lambda _: None, saying(first + b"x" * 40, folder=tmp_path))
+    made.meet(ONE, "ann", "root.default", "TEZ")
+    made.start()
+    assert eventually(lambda: "no frame" in made.summary())
+    assert len(known(made)) == 0
+    made.close()
+
+
+def test_why_a_process_that_was_started_again_cannot_listen_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
+    problem = frame(Said.PROBLEM, b"the port is taken")
+    made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), problem, folder=tmp_path))
+    made.start()
+    assert made._child is not None
+    made._child.kill()
+    ended = made._child
+    assert eventually(lambda: made._child is not ended and made._child is not None and made._child.poll() is not None)
+    assert eventually(lambda: made.summary() == "the port is taken")
+    made.close()
 
 
 def test_a_process_that_uses_too_much_memory_ends_and_that_is_said() -> None:

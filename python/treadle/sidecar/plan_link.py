@@ -110,6 +110,8 @@ class PlanLink:
         self._stages: dict[str, list[bytes] | None] = {}
         self._answered = Condition()
         self._problem = ""
+        self._cannot = False
+        """The process has said why it ends."""
         self._refused = 0
         self._thread = Thread(target=self._run, name="plan listener", daemon=True)
         self.port = 0
@@ -219,8 +221,8 @@ class PlanLink:
             began_s = time.monotonic()
             try:
                 self._live()
-            except (OSError, ValueError) as error:
-                self._fail(f"the plan listener: {error}")
+            except Exception as error:  # whatever the process said: another one is started
+                self._fail(f"the plan listener: {printable(str(error)) or type(error).__name__}")
             if time.monotonic() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_S
             if not self._closed.wait(pause_s):
@@ -229,6 +231,7 @@ class PlanLink:
 
     def _live(self) -> None:
         """Start a process and hear what it says until it ends."""
+        self._cannot = False
         with subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         ) as child:
@@ -248,8 +251,8 @@ class PlanLink:
                     over.set()
                     self._changed.notify_all()
                 writer.join()
-        self._forget()
-        if not self._closed.is_set():
+                self._forget()
+        if not self._closed.is_set() and not self._cannot:
             self._fail(f"the plan listener's process ended with code {child.returncode}")
 
     def _write(self, child: subprocess.Popen[bytes], over: Event) -> None:
@@ -308,6 +311,7 @@ class PlanLink:
                 self.port, self._problem = int(json.loads(content)), ""
                 self._settled.set()
             case Said.PROBLEM:
+                self._cannot = True
                 self._fail(printable(content.decode("utf-8", "replace")))
 
     def _take_claims(self, attempt: Attempt, claims: Claims) -> None:
