@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,12 @@ def test_a_part_that_sleeps_for_ever_in_c_is_refused_and_its_process_ended(tmp_p
     file = policy(tmp_path, f"import time; time.sleep(100_000)\n{GOOD}")
     with pytest.raises(ConfigError, match="takes longer than 4 s to load and to be tried out"):
         check_apart(file, 4.0)
+
+
+def test_a_process_whose_parent_was_killed_ends_all_the_same(tmp_path: Path) -> None:
+    file = policy(tmp_path, f"import time\nwhile True: time.sleep(100_000)\n{GOOD}")
+    alone = subprocess.run([sys.executable, "-m", "treadle.sidecar.trial", str(file), "4"], timeout=300)
+    assert alone.returncode == -signal.SIGALRM
 
 
 def test_a_sidecar_refuses_a_changed_part_that_would_end_it(tmp_path: Path) -> None:

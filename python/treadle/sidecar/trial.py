@@ -1,13 +1,14 @@
 """Trying out a treadle.yaml whose parts come from files, in a process of its own.
 
 Code of a user's may hang where no exception reaches it, or end the process that runs it. Here it does so alone, before
-a sidecar or a command runs it: ``python -m treadle.sidecar.trial FILE`` reads the settings, tries the parts out on
-small invented clusters, and says in one line of JSON what came of it.
+a sidecar or a command runs it: ``python -m treadle.sidecar.trial FILE SECONDS`` reads the settings, tries the parts
+out on small invented clusters, and says in one line of JSON what came of it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -22,13 +23,17 @@ CHECK_LIMIT_S: Final = 60.0
 """Reading and trying out may take so long, the start of a Python with the engine's compiled code included."""
 
 
+GRACE_S: Final = 10
+"""So much later the process ends by itself, whoever had it try something out: that one may have been killed."""
+
+
 def check_apart(config: Path, limit_s: float = CHECK_LIMIT_S) -> str:
     """Read a treadle.yaml and try its parts out in another process; return the policy's name.
 
     Raises:
         ConfigError: the file or a part is wrong, takes too long, or ends the process.
     """
-    command = [sys.executable, "-m", "treadle.sidecar.trial", str(config)]
+    command = [sys.executable, "-m", "treadle.sidecar.trial", str(config), str(math.ceil(limit_s) + GRACE_S)]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as child:
@@ -67,6 +72,7 @@ def _try_here(config: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Try out the file that the command line names."""
+    signal.alarm(int(sys.argv[2]))  # its default action ends the process, whatever that is doing
     # What parts print must not be taken for the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
