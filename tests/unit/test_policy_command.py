@@ -175,6 +175,7 @@ def test_use_puts_the_old_file_back_if_it_is_refused(
     error = capsys.readouterr().err
     assert said in error
     assert "is as it was before" in error
+    assert ("the engine may not have read it again" in " ".join(error.split())) == (code != 0)
     assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
 
 

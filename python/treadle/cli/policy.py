@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -159,9 +158,12 @@ def _take_over_change(change: Change, wanted: str, rm: str, yarn: str | None, *,
     except UserError as error:
         if change.before is not None:
             change.undo(kept)
-            with suppress(UserError):  # so that the engine and the file agree again
+            again = ""
+            try:  # so that the engine and the file agree again
                 _take_over.refresh(command)
-            raise UserError(f"{error}\n{change.target} is as it was before") from error
+            except UserError:
+                again = "; the engine may not have read it again: run `yarn rmadmin -refreshQueues`"
+            raise UserError(f"{error}\n{change.target} is as it was before{again}") from error
         raise
     typer.echo(outcome)
 
