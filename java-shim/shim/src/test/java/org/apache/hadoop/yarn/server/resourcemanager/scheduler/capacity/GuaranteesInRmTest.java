@@ -61,9 +61,11 @@ class GuaranteesInRmTest {
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
     assertEquals(1, number("PlacedNatively"));
     assertEquals(0, number("Committed"));
-    List<Frame> frames = ScriptedEngine.frames();
-    assertFalse(frames.get(0).observe(), "nothing was known of the policy");
-    assertTrue(frames.get(frames.size() - 1).observe());
+    assertFalse(ScriptedEngine.frames().get(0).observe(), "nothing was known of the policy");
+    Await.until("frames are to be observed", () -> {
+      List<Frame> frames = ScriptedEngine.frames();
+      return frames.get(frames.size() - 1).observe();
+    });
     ScriptedEngine.script(frame -> answer(frame, false));
     Await.until("it may enforce", () -> {
       node.nodeHeartbeat(true);
