@@ -109,7 +109,9 @@ class ReservationSystemInRmTest {
       node.nodeHeartbeat(true);
       return scheduler().getNode(node.getNodeId()).getNumContainers() == 3;
     });
-    assertEquals(3072, scheduler().getQueue(reservation.toString()).getQueueResourceUsage().getUsed().getMemorySize());
+    // a commit changes the node first, and the queue a moment later
+    Await.until("the queue has them too", () ->
+        scheduler().getQueue(reservation.toString()).getQueueResourceUsage().getUsed().getMemorySize() == 3072);
     assertEquals(0, scheduler().shim().metrics().numbers().get("PlacedNatively"));
     assertEquals("", scheduler().shim().metrics().texts().get("Refusal"));
   }
