@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from tests.campaign.kills import FAULTS
 from tests.campaign.ledger import Ledger, write_figures
 from tests.campaign.page import write_page
 from tests.campaign.slices import Slice
@@ -23,6 +24,7 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0, help="length of each part's slice, 60 at most (10)")
     parser.add_argument("--seed", type=int, help="instead of the next one: to see a finding again")
     parser.add_argument("--frameworks", nargs="+", choices=FRAMEWORKS, default=list(FRAMEWORKS), help="jobs of kills")
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=list(FAULTS), help="of kills")
     parser.add_argument("--only", help="of stock, fuzz and mutants: those whose name has this text")
     parser.add_argument("--applications", type=int, default=2000, help="of a slice of soak (2000)")
     chosen = parser.parse_args(texts)
@@ -40,7 +42,12 @@ def main(texts: Sequence[str] | None = None) -> int:
     done: list[Slice] = []
     for part in chosen.parts or PARTS:
         ledger = Ledger()
-        options = {"frameworks": chosen.frameworks, "only": chosen.only, "applications": chosen.applications}
+        options = {
+            "frameworks": chosen.frameworks,
+            "faults": chosen.faults,
+            "only": chosen.only,
+            "applications": chosen.applications,
+        }
         seed = chosen.seed if chosen.seed is not None else ledger.next_seed(part)
         work = Slice(part, seed, chosen.minutes, dict(ledger.entry(part)["state"]), options)
         print(f"{part}: seed {seed}, {chosen.minutes:g} minutes", flush=True)

@@ -10,13 +10,10 @@ import random
 import signal
 import time
 
-from tests.campaign.clusters import Jobs, check, folder
+from tests.campaign.clusters import Jobs, check, check_idle, folder, one_sidecar
 from tests.campaign.slices import Slice
-from tests.support.accounts import wait_idle
 from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
-
-from treadle.minicluster.errors import ClusterError
 
 BEFORE_THE_END_S = 90.0
 
@@ -42,22 +39,14 @@ def run(work: Slice) -> None:
         jobs = Jobs(cluster, random.Random(work.seed), work, only=("MapReduce",), queues=("default",), at_once=1)
         while work.left_s > min(BEFORE_THE_END_S, 30 * work.minutes) or not work.counts["failovers"]:
             jobs.keep_coming()
-            jobs.running[-1].wait_containers(2)
+            jobs.wait_containers(2)
             orphans = cluster.sidecar_pids()
             begin = time.monotonic()
             cluster.kill_active()
             work.sample("active_again_s", time.monotonic() - begin)
             work.add("failovers")
-            try:
-                cluster.wait_for("one sidecar", lambda: len(cluster.sidecar_pids()) == 1, 60)
-            except ClusterError as error:
-                work.find(f"{error}: {cluster.sidecar_pids()}")
-            if set(orphans) & set(cluster.sidecar_pids()):
-                work.find(f"a sidecar of {orphans} outlived its RM")
+            one_sidecar(cluster, work, orphans)
             check(cluster, work)
             work.say(f"{work.elapsed_s:5.0f} s  {dict(work.counts)}")
         jobs.finish()
-        try:
-            wait_idle(cluster)
-        except ClusterError as error:
-            work.find(str(error))
+        check_idle(cluster, work)

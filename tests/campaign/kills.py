@@ -10,21 +10,45 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from typing import Final
 
-from tests.campaign.clusters import LEASE_BACK_S, Jobs, check, folder, lease_back
+from tests.campaign.clusters import (
+    LEASE_BACK_S,
+    Jobs,
+    check,
+    check_idle,
+    folder,
+    last_error,
+    lease_back,
+    lease_lost,
+    one_sidecar,
+)
 from tests.campaign.slices import Slice
-from tests.support.accounts import wait_idle
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.faulty_sidecar import Fault
 from tests.support.sites import MODE, change
 
+from treadle.minicluster.cluster import ADMIN_MAIN
 from treadle.minicluster.errors import ClusterError
 
-KILLS_TO_A_REFRESH = 5
+FAULTS: Final = {
+    "kill_sidecar": 74,
+    "stop_and_continue": 6,
+    "lie": 6,
+    "kill_rm": 5,
+    "lose_node": 3,
+    "refresh_wrongly": 6,
+}
+"""What is done to a cluster, and how often of a hundred times."""
+
+ENDS_TO_A_REFRESH = 3
 """Below what the shim takes for a crash loop: an administrator's refresh ends its pauses, which the test need not wait
 for."""
+
+REFUSED = 100
+"""So many made-up proposals are turned down before a sidecar that makes them up is healed."""
 
 SETTLE_S = 120.0
 """What is kept of a slice for its last jobs."""
@@ -38,34 +62,41 @@ class Hurt:
         self.work = work
         self.numbers = random.Random(work.seed)
         self.jobs = Jobs(cluster, self.numbers, work, only=tuple(work.options["frameworks"]))
-        self.since_refresh = 0
-        self.faults: list[tuple[Callable[[], None], int]] = [
-            (self.kill_sidecar, 74),
-            (self.stop_and_continue, 6),
-            (self.lie, 6),
-            (self.kill_rm, 5),
-            (self.lose_node, 3),
-            (self.refresh_wrongly, 6),
-        ]
+        self.ends = 0
+        self.refresh: subprocess.Popen[bytes] | None = None
 
     def one(self) -> None:
         """Hurt once, and look at everything."""
         self.jobs.keep_coming()
-        faults, weights = zip(*self.faults, strict=True)
-        fault = self.numbers.choices(faults, weights)[0]
+        faults = list(self.work.options["faults"])
+        fault = self.numbers.choices(faults, [FAULTS[name] for name in faults])[0]
+        begin = time.monotonic()
         try:
-            fault()
+            getattr(self, fault)()
         except ClusterError as error:
-            self.work.find(f"{fault.__name__}: {error}; {self.cluster.rm.treadle().get('LastError')}")
+            self.work.find(f"{fault}: {error}; {last_error(self.cluster)}")
+        over = time.monotonic()
         check(self.cluster, self.work)
-        done = dict(self.work.counts)
-        self.work.say(f"{self.work.elapsed_s:5.0f} s  {fault.__name__:18} {done}")
+        took = f"{fault} {over - begin:.1f} s, looking {time.monotonic() - over:.1f} s"
+        self.work.say(f"{self.work.elapsed_s:5.0f} s  {took:48} {dict(self.work.counts)}")
 
-    def _may_go_on(self) -> None:
-        self.since_refresh += 1
-        if self.since_refresh >= KILLS_TO_A_REFRESH:
-            self.cluster.admin("-refreshQueues")
-            self.since_refresh = 0
+    def ended(self, sidecars: int = 1) -> None:
+        """Note that sidecars ended; after some an administrator refreshes the queues, beside the faults that follow."""
+        self.ends += sidecars
+        if self.ends >= ENDS_TO_A_REFRESH:
+            self.refreshed()
+            command = self.cluster.java(ADMIN_MAIN, "-refreshQueues")
+            self.refresh = self.cluster.submit(command, self.cluster.layout.logs / "refreshes.log")
+            self.ends = 0
+
+    def refreshed(self) -> None:
+        """Wait for the refresh that is under way."""
+        if self.refresh is None:
+            return
+        code = self.refresh.wait(timeout=120)
+        self.refresh = None
+        if code:
+            self.work.find(f"a refresh ended with {code}: see refreshes.log in {self.cluster.layout.logs}")
 
     def sidecar(self) -> int:
         """Wait until there is exactly one sidecar; return its process id."""
@@ -77,40 +108,48 @@ class Hurt:
         first = self.sidecar()
         begin = time.monotonic()
         os.kill(first, signal.SIGKILL)
+        lease_lost(self.cluster)
         if lease_back(self.cluster, self.work, begin):
-            pids = self.cluster.sidecar_pids()
-            if len(pids) != 1 or first in pids:
-                self.work.find(f"after the end of sidecar {first} there are {pids}")
+            one_sidecar(self.cluster, self.work, [first])
         self.work.add("sidecar_kills")
-        self._may_go_on()
+        self.ended()
 
     def stop_and_continue(self) -> None:
         """SIGSTOP until the lease is lost, then SIGCONT."""
         stopped = self.sidecar()
         os.kill(stopped, signal.SIGSTOP)
         try:
-            self.cluster.wait_for("lost lease", lambda: self.cluster.rm.treadle()["LeaseHeld"] == 0, 60)
+            lease_lost(self.cluster)
         finally:
             if stopped in self.cluster.sidecar_pids():
                 os.kill(stopped, signal.SIGCONT)
-        lease_back(self.cluster, self.work, time.monotonic(), lost=False)
+        lease_back(self.cluster, self.work, time.monotonic(), "lease_back_after_stop_s")
         self.work.add("sidecar_stops")
-        self._may_go_on()
+        self.ended()
 
     def lie(self) -> None:
         """Let the sidecar answer wrongly for a while."""
-        fault = self.numbers.choice([fault for fault in Fault if fault.interrupts])
+        fault = self.numbers.choice([fault for fault in Fault if fault])
+        before = self._rejected()
         self.cluster.show_fault(fault)
         try:
-            self.cluster.wait_for("lost lease", lambda: self.cluster.rm.treadle()["LeaseHeld"] == 0, 60)
+            if fault.interrupts:
+                lease_lost(self.cluster)
+            else:
+                self.cluster.wait_for("refused proposals", lambda: self._rejected() >= before + REFUSED, 60)
         finally:
             self.cluster.heal()
-        lease_back(self.cluster, self.work, time.monotonic(), lost=False)
+        lease_back(self.cluster, self.work, time.monotonic(), "lease_back_after_lie_s")
         self.work.add("lies")
-        self._may_go_on()
+        self.work.add(f"lies_{fault.name.lower()}")
+        self.ended(2)
+
+    def _rejected(self) -> int:
+        return int(self.cluster.rm.treadle()["Rejected"])
 
     def kill_rm(self) -> None:
         """SIGKILL to the RM, which recovers."""
+        self.refreshed()
         orphan = self.sidecar()
         begin = time.monotonic()
         self.cluster.kill_rm()
@@ -121,8 +160,9 @@ class Hurt:
         self.cluster.start_rm()
         self.cluster.wait_ready()
         self.work.sample("rm_back_s", time.monotonic() - begin)
+        one_sidecar(self.cluster, self.work, [orphan])
         self.work.add("rm_kills")
-        self.since_refresh = 0
+        self.ends = 0
 
     def lose_node(self) -> None:
         """A NodeManager falls silent until it counts as lost, and comes back."""
@@ -145,13 +185,14 @@ class Hurt:
         seen = self.cluster.rm.treadle()
         return str(seen.get("Mode", seen.get("tag.Mode")))
 
-    def refresh_wrongly(self) -> None:
+    def refresh_wrongly(self, wrong: str = "") -> None:
         """A refresh with a value that cannot be used is refused and changes nothing."""
+        self.refreshed()
         site = self.cluster.layout.conf / "yarn-site.xml"
         before, mode = site.read_text(), self.mode()
+        wrong = wrong or self.numbers.choice(("enforced", "on", "1"))
+        change(site, {MODE: wrong})
         try:
-            wrong = self.numbers.choice(("enforced", "on", "1"))
-            change(site, {MODE: wrong})
             self.cluster.admin("-refreshQueues")
             self.work.find(f"a refresh took the mode {wrong!r} without a word")
         except ClusterError as error:
@@ -170,9 +211,6 @@ def run(work: Slice) -> None:
         hurt = Hurt(cluster, work)
         while work.left_s > min(SETTLE_S, 30 * work.minutes) or not work.counts:
             hurt.one()
+        hurt.refreshed()
         hurt.jobs.finish()
-        try:
-            wait_idle(cluster)
-        except ClusterError as error:
-            work.find(str(error))
-        work.add("idle_clusters_looked_at")
+        check_idle(cluster, work)

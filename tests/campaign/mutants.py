@@ -7,27 +7,33 @@ a defect that is not found is a finding.
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 from xml.etree import ElementTree
 
-from tests.campaign.clusters import check, folder
+from tests.campaign.clusters import Jobs, check, check_idle, folder, lease_back, lease_lost, one_sidecar
 from tests.campaign.fuzz import fuzz
+from tests.campaign.kills import FAULTS, Hurt
 from tests.campaign.ledger import ROOT
 from tests.campaign.slices import Slice
 from tests.campaign.soak import judge
 from tests.campaign.stock import MODULE, REVIEWED, is_listed, listed, run_tests
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
+from tests.support.faulty_sidecar import Fault
 from tests.support.jobs import sleep_job
 
 from treadle.minicluster.cluster import RM
 from treadle.minicluster.errors import ClusterError
-from treadle.minicluster.processes import JavaProgram
+from treadle.minicluster.processes import MARK, JavaProgram
 
 AGENT = MODULE / "target" / "agent-agent.jar"
 BYTE_BUDDY = Path.home() / ".m2/repository/net/bytebuddy/byte-buddy/1.14.19/byte-buddy-1.14.19.jar"
@@ -53,8 +59,11 @@ class MutantCluster(FaultyCluster):
 
 
 def _verdict(work: Slice, name: str, found: bool) -> None:
-    work.add("planted")
-    work.add("found", int(found))
+    known = work.state.setdefault("found", {})
+    # however often one is planted, it counts once
+    work.add("planted", int(name not in known))
+    work.add("found", int(found and not known.get(name)))
+    known[name] = found
     work.say(f"{work.elapsed_s:5.0f} s  {name}: {'found' if found else 'NOT FOUND'}")
     if not found:
         work.find(f"nobody found the planted defect {name}")
@@ -100,9 +109,25 @@ def of_stock(work: Slice) -> None:
     _verdict(work, "stock LEAKED_CONTAINER", any(each.failed and not is_listed(each.name, reviewed) for each in ran))
 
 
+def agent_jar() -> Path:
+    """Return the Java agent that plants defects in an RM, built if it is not there.
+
+    Raises:
+        RuntimeError: Maven came to nothing.
+    """
+    if not AGENT.is_file():
+        command = ["mvn", "-B", "-ntp", "-q", "-f", str(ROOT / "java-shim" / "pom.xml"), "-Pstock-tests"]
+        command += ["-pl", "shim,stock-tests", "-am", "process-classes"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+        if not AGENT.is_file():
+            raise RuntimeError(f"mvn ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+    return AGENT
+
+
 def of_clusters(work: Slice) -> None:
     """A mini cluster with three defects in its RM: what parts kills and failover look at finds each of them."""
-    looked = Slice("kills", work.seed, 10, say=work.say)
+    looked = _look(work)
+    agent_jar()
     place = folder(work.part, work.seed)
     with MutantCluster(faulty_cluster(place).settings, place / "cluster") as cluster:
         assert sleep_job(cluster, "mutant", maps=12, map_ms=200).wait() == "SUCCEEDED"
@@ -111,13 +136,56 @@ def of_clusters(work: Slice) -> None:
         except ClusterError as error:
             looked.find(str(error))
         check(cluster, looked)
-    texts = [str(each["what"]) for each in looked.findings]
-    for name, words in PLANTED_IN_RM.items():
-        _verdict(work, f"kills {name}", any(words in text for text in texts))
+        for name, words in PLANTED_IN_RM.items():
+            _verdict(work, f"kills {name}", _found(looked, words))
+        looked = _look(work)
+        check_idle(cluster, looked)
+        _verdict(work, "kills LEAKED_CONTAINER in the idle cluster", _found(looked, "cluster that uses nothing"))
+
+
+def of_kills(work: Slice) -> None:
+    """What only parts kills and failover look at: jobs, sidecars, the lease, refreshes."""
+    place = folder("kills-mutants", work.seed)
+    with faulty_cluster(place) as cluster:
+        looked = _look(work)
+        jobs = Jobs(cluster, random.Random(work.seed), looked, only=("MapReduce",))
+        planted = {"mapreduce.map.java.opts": "-XX:+NoSuchOption", "mapreduce.map.maxattempts": "1"}
+        jobs.running.append(sleep_job(cluster, "fails", maps=1, settings=planted))
+        jobs.finish()
+        _verdict(work, "kills a job that fails", _found(looked, "ended as FAILED"))
+
+        looked = _look(work)
+        env = {**os.environ, MARK: str(cluster.folder)}
+        with subprocess.Popen([sys.executable, "-c", "input()", "sidecar", "--managed"], env=env, stdin=PIPE) as second:
+            one_sidecar(cluster, looked, [second.pid], timeout_s=5)
+            second.kill()
+        _verdict(work, "kills a second sidecar", _found(looked, "there are"))
+        _verdict(work, "kills a sidecar that outlives its end", _found(looked, "outlived"))
+
+        looked = _look(work)
+        cluster.show_fault(Fault.GARBAGE)
+        lease_lost(cluster)
+        lease_back(cluster, looked, time.monotonic(), timeout_s=5)
+        cluster.heal()
+        _verdict(work, "kills a lease that does not come back", _found(looked, "no lease within"))
+
+        looked = _look(work)
+        Hurt(cluster, looked).refresh_wrongly("observe_only")
+        _verdict(work, "kills a wrong value that is taken", _found(looked, "took the mode"))
+        _verdict(work, "kills a refresh that changes the mode", _found(looked, "changed the mode"))
+
+
+def _look(work: Slice) -> Slice:
+    options = {"frameworks": ["MapReduce"], "faults": list(FAULTS)}
+    return Slice("kills", work.seed, 10, options=options, say=work.say)
+
+
+def _found(looked: Slice, words: str) -> bool:
+    return any(words in str(each["what"]) for each in looked.findings)
 
 
 KINDS: dict[str, Callable[[Slice], Any]] = {
-    each.__name__.removeprefix("of_"): each for each in (of_hostile, of_fuzz, of_soak, of_stock, of_clusters)
+    each.__name__.removeprefix("of_"): each for each in (of_hostile, of_fuzz, of_soak, of_stock, of_clusters, of_kills)
 }
 
 
