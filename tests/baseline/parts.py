@@ -1,0 +1,144 @@
+"""The parts of a baseline: what is run for each, and into which files it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tests.baseline.outputs import printed_by, results_of
+from tests.baseline.recording import proposals, record
+from tests.support.google_extract import write_extract
+
+from treadle.fairness.algorithms import ALGORITHMS
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SCENARIOS: Final = Path(__file__).parent / "scenarios"
+RECORDED: Final = SCENARIOS / "map-reduce.yaml"
+PLANNED: Final = SCENARIOS / "tez-narrow.yaml"
+"""What `graphene` is recorded on: a DAG without plans would not show what it does."""
+
+GENERATED: Final = ("dags", "generate", "--seed", "1..3", "--stages", "8..16", "--tasks", "80..200")
+MEASURED: Final = ("capacity", "hdrf", "slearn")
+"""The policies whose speed is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One file of a baseline.
+
+    Attributes:
+        name: its path in the baseline's folder.
+        make: returns its text; is given a folder for what is needed meanwhile.
+        compared: False: it is shown beside the kept one and need not be equal.
+        given: True: the kept file is an input of others and is not made again.
+    """
+
+    name: str
+    make: Callable[[Path], str]
+    compared: bool = True
+    given: bool = False
+
+
+def policies() -> dict[str, Path]:
+    """Return the ready-made policies by name."""
+    return {file.stem: file for file in sorted((ROOT / "conf" / "policies").glob("*.yaml"))}
+
+
+def _printed(command: tuple[str, ...], _: Path) -> str:
+    return printed_by(command)
+
+
+def _results(name: str, *command: str) -> Output:
+    return Output(name, partial(results_of, command))
+
+
+def _share(_: Path) -> Iterator[Output]:
+    for tree in sorted((ROOT / "docs" / "examples" / "share").glob("*.yaml")):
+        for algorithm in ALGORITHMS:
+            command = ("share", str(tree), "--algorithm", algorithm)
+            yield Output(f"share/{tree.stem}-{algorithm}.txt", partial(_printed, command))
+            yield Output(f"share/{tree.stem}-{algorithm}.json", partial(_printed, (*command, "--json")))
+
+
+def _simulate(_: Path) -> Iterator[Output]:
+    for scenario in sorted(SCENARIOS.glob("*.yaml")):
+        for name, policy in policies().items():
+            yield _results(f"simulate/{scenario.stem}-{name}.json", "simulate", str(scenario), "--policy", str(policy))
+
+
+def _plan(_: Path) -> Iterator[Output]:
+    dags = ROOT / "tests" / "data" / "dags"
+    yield Output("plan/generated.jsonl", partial(_printed, GENERATED))
+    yield Output("plan/generated.json", _planned)
+    budget = ("--budget-schedules", "200")
+    for file in sorted(dags.glob("*.jsonl")):
+        for seed in ("1", "7"):
+            options = ("--algorithm", "all", *budget, "--seed", seed)
+            yield _results(f"plan/{file.stem}-{seed}.json", "plan", str(file), *options)
+    exact = ("--algorithm", "cpsat", "--budget-ms", "60000")
+    yield _results("plan/cpsat.json", "plan", str(dags / "motivating.jsonl"), *exact)
+    projects = str(ROOT / "tests" / "data" / "rcpsp" / "small.jsonl")
+    yield _results("plan/projects.json", "plan", projects, "--format", "psplib", "--algorithm", "all", *budget)
+
+
+def _planned(scratch: Path) -> str:
+    """Return the plans of the DAGs that `GENERATED` makes."""
+    file = scratch / "generated.jsonl"
+    made = printed_by((*GENERATED, "--output", str(file)))
+    planned = results_of(("plan", str(file), "--budget-schedules", "100", "--algorithm", "all"), scratch)
+    return made.partition("\n")[0] + "\n" + planned
+
+
+def _reproduce(_: Path) -> Iterator[Output]:
+    parts = ("--part", "online", "--part", "batch", "--part", "offline")
+    yield _results("reproduce/graphene.json", "reproduce", "graphene", "--quick", "--jobs", "6", *parts)
+    for name, options in {"": (), "-model": ("--model",), "-dags": ("--dags", "--model")}.items():
+        yield Output(f"reproduce/slearn{name}.json", partial(_slearn, options))
+
+
+def _slearn(options: tuple[str, ...], scratch: Path) -> str:
+    sizes = ("--jobs", "40", "--nodes", "10")
+    extract = write_extract(scratch)
+    return results_of(("reproduce", "slearn", "--quick", "--trace", str(extract), *sizes, *options), scratch)
+
+
+def _engine(kept: Path) -> Iterator[Output]:
+    for name, policy in policies().items():
+        recording = f"engine/{name}.events.jsonl"
+        scenario = PLANNED if name == "graphene" else RECORDED
+        yield Output(recording, partial(_recorded, scenario, policy), given=True)
+        yield Output(f"engine/{name}.proposals.jsonl", partial(_proposed, kept / recording, policy))
+
+
+def _recorded(scenario: Path, policy: Path, _: Path) -> str:
+    return record(scenario, policy)
+
+
+def _proposed(recording: Path, policy: Path, _: Path) -> str:
+    return proposals(recording.read_text("utf-8"), policy)
+
+
+def _speed(_: Path) -> Iterator[Output]:
+    measured = [word for name in MEASURED for word in ("--policy", str(policies()[name]))]
+    for name, options in {"engine": measured, "simulator": []}.items():
+        yield Output(f"speed/{name}.json", partial(_measured, ("bench", name, "--quick", *options)), compared=False)
+
+
+def _measured(command: tuple[str, ...], scratch: Path) -> str:
+    file = scratch / "speed.json"
+    printed = printed_by((*command, "--json", str(file)))
+    return file.read_text("utf-8") if file.exists() else printed
+
+
+PARTS: Final[Mapping[str, Callable[[Path], Iterator[Output]]]] = {
+    "share": _share,
+    "plan": _plan,
+    "engine": _engine,
+    "simulate": _simulate,
+    "reproduce": _reproduce,
+    "speed": _speed,
+}
+"""By name, the fast ones first. Each is given the folder of the baseline."""
