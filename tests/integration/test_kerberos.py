@@ -67,9 +67,21 @@ def test_commands_read_the_resource_managers_pages_with_the_users_tickets(secure
     assert observe.returncode == 0, observe.stderr
 
 
-@pytest.mark.parametrize("command", ["status", "observe", "policy use hdrf"])
+IMPORT = "profiles import --store {folder}/profiles.db --history-server {rm}"
+"""From the ResourceManager, which lets in whom a JobHistoryServer lets in, and knows no such page."""
+
+
+def test_histories_are_asked_for_with_the_users_tickets(secure: MiniCluster, tmp_path: Path) -> None:
+    let_in = treadle(secure, *IMPORT.format(folder=tmp_path, rm=secure.rm.url).split())
+
+    assert let_in.returncode != 0
+    assert "HTTP 404" in let_in.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "observe", "policy use hdrf", IMPORT])
 def test_commands_without_tickets_say_what_is_missing(secure: MiniCluster, command: str, tmp_path: Path) -> None:
-    refused = treadle(secure, *command.split(), KRB5CCNAME=f"FILE:{tmp_path / 'none'}")
+    words = command.format(folder=tmp_path, rm=secure.rm.url).split()
+    refused = treadle(secure, *words, KRB5CCNAME=f"FILE:{tmp_path / 'none'}")
 
     assert refused.returncode != 0
     assert "the server wants Kerberos" in refused.stderr

@@ -37,7 +37,7 @@ ALLOWED = {
     "workload": BASE | {"dag"},
     "estimate": BASE | {"dag", "workload"},
     "planner": MODEL | {"dag", "model"},
-    "profiles": MODEL | {"dag"},
+    "profiles": MODEL | YARN | {"dag"},
     "plans": MODEL | {"dag", "model", "planner", "profiles"},
     "stages": MODEL | {"model", "profiles"},
     "simulator": JOBS | {"estimate", "planner"} | SIDECAR,

@@ -28,6 +28,7 @@ from treadle.profiles.importers.mapreduce import MAP, REDUCE, STAGES, applicatio
 from treadle.profiles.recurrence import recurrence_key
 from treadle.profiles.run import JobRun, StageRun
 from treadle.profiles.sketch import DurationSketch
+from treadle.yarn.web import open_session, why_refused
 
 TASKS_MAX: Final = 100
 """Tasks of a stage whose attempts are asked for."""
@@ -47,7 +48,7 @@ _INPUTS = {
 
 
 class HistoryServer:
-    """A JobHistoryServer's REST API; without authentication other than the user's own network place."""
+    """A JobHistoryServer's REST API, asked with the tickets of the user who imports where it wants Kerberos."""
 
     def __init__(self, address: str, session: requests.Session | None = None) -> None:
         """Take the address of its web pages, ``http://HOST:19888``.
@@ -62,7 +63,7 @@ class HistoryServer:
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise UserError(f"--history-server {address}: write it as http://HOST:19888")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        self._session = session or requests.Session()
+        self._session = session or open_session()
         self._job_ends_s = float("inf")
 
     def jobs(self, since_ms: int = 0, most: int = 1000) -> list[str]:
@@ -132,9 +133,12 @@ class HistoryServer:
                 answer.raise_for_status()
                 return mapping(json.loads(_content(answer)))
         except requests.RequestException as error:
-            status = error.response.status_code if error.response is not None else 0
-            remedy = "; import the .jhist files instead" if status in {401, 403} else ""
-            raise BrokenHistoryError(f"{f'HTTP {status}' if status else 'no answer'} to {path}{remedy}") from error
+            reason, _, kerberos = why_refused(error.response).partition(": ")
+            told = f"{reason} to {path}" + (f": {kerberos}, or" if kerberos else ";")
+            closed = error.response is not None and error.response.status_code in {401, 403}
+            raise BrokenHistoryError(
+                f"{told} import the .jhist files instead" if closed else f"{reason} to {path}"
+            ) from error
         except (ValueError, RecursionError) as error:
             raise BrokenHistoryError(f"the answer to {path} is no JSON") from error
 
