@@ -17,8 +17,10 @@ def test_there_are_some() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_each_is_right_and_begins_with_what_it_is_for(file: Path) -> None:
-    result = CliRunner().invoke(app, ["check", str(file)])
+def test_each_is_right_beside_a_store_and_begins_with_what_it_is_for(file: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "treadle.yaml"
+    whole.write_text(f"{file.read_text('utf-8')}profiles: {{store: {tmp_path}/profiles.db}}\n", "utf-8")
+    result = CliRunner().invoke(app, ["check", str(whole)])
     assert result.exit_code == 0, result.output
     assert ": right: " in result.output
     assert file.read_text("utf-8").startswith("# ")

@@ -13,8 +13,10 @@ import pytest
 
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry
+from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
+from treadle.policy.catalogue import register_parts
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
@@ -246,6 +248,19 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
     assert caller.send(4).status == ""
     assert caller.status(caller.send(5, SNAPSHOT))["warnings"] == ["odd"]
+
+
+def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
+    register_parts()
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    caller.settings = lambda: parse_settings("t.yaml", "policy: {estimate: {kind: told}}\n")
+    caller.engines[0].said = ("odd",)
+    needs = "policy.estimate (told) goes by what is known of earlier runs: set profiles.store or listener.address"
+    assert caller.status(caller.send(2, configuration=1))["warnings"] == [needs, "odd"]
+    text = "policy: {estimate: {kind: told}}\nlistener: {address: 127.0.0.1}\n"
+    caller.settings = lambda: parse_settings("t.yaml", text)
+    assert caller.status(caller.send(3, configuration=2))["warnings"] == ["odd"]
 
 
 def test_what_the_engine_waits_for_is_told_when_it_changes() -> None:

@@ -75,6 +75,16 @@ def checked(file: Path) -> str:
     return read_live_settings(file).policy.name()
 
 
+def refuse_missing(file: Path) -> None:
+    """Refuse a treadle.yaml, right in itself, whose policy goes by what the file has not got.
+
+    Raises:
+        UserError: it does.
+    """
+    register_parts()
+    _refuse_missing(file, file, _read(file))
+
+
 def target_of(config: Path | None, rm: str) -> Path:
     """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
 

@@ -34,11 +34,13 @@ def policy() -> None:
 @app.command()
 def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
-    from treadle.cli._policy_use import checked
+    from treadle.cli._policy_use import checked, refuse_missing
     from treadle.config.installing import find_policy
 
     found = find_policy(file)
-    typer.echo(f"{found}: right: {checked(found)}")
+    name = checked(found)
+    refuse_missing(found)
+    typer.echo(f"{found}: right: {name}")
 
 
 @app.command()

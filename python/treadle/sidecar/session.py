@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Final, Protocol
 
 from treadle.config.errors import ConfigError
+from treadle.config.needs import missing
 from treadle.config.settings import Settings
 from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
 from treadle.policy.file_parts import PartFailure
@@ -269,7 +270,7 @@ class Session:
             self._note_policy()
             self._hear()
             self._status.waits_for = self._engine.waits_for()
-            self._status.warnings = tuple(self._engine.warnings())
+            self._status.warnings = (*missing(self._engine.running), *self._engine.warnings())
             if self._observer is not None:
                 self._status.warnings += tuple(self._observer.warnings())
         except Exception as error:  # whatever it was: the next snapshot starts a new engine

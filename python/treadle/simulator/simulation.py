@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
+from treadle.config.needs import unheard
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
@@ -133,7 +134,8 @@ class Simulation:
         self.sequence = 0
         self.proposals = 0
         self.fates: dict[int, int] = {}
-        self._warnings: dict[str, None] = {}
+        heard = oracle or told is not None
+        self._warnings: dict[str, None] = {} if heard else dict.fromkeys(unheard(settings))
 
     def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
         """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.

@@ -97,3 +97,31 @@ def test_a_policy_named_twice_is_refused(scenario: Path, capsys: pytest.CaptureF
     policy.write_text("seed: 1\n", encoding="utf-8")
     assert run(["simulate", str(scenario), f"--policy={policy}", f"--policy={policy}"]) == 2
     assert "named twice" in capsys.readouterr().err
+
+
+def test_a_policy_that_goes_by_history_is_told_that_there_is_none(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = scenario.parent / "remembers.yaml"
+    policy.write_text(
+        "policy:\n  gate: {kind: pilots, history_part: 0.2}\n  estimate: {kind: pilots, scale_history: true}\n"
+        f"profiles: {{store: {scenario.parent}/profiles.db}}\n",
+        encoding="utf-8",
+    )
+    out = scenario.parent / "out.json"
+    assert run(["simulate", str(scenario), f"--policy={policy}", f"--json={out}"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    (told,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
+    for part in ("gate", "estimate"):
+        warning = f"policy.{part} (pilots) goes by what is known of earlier runs, of which there are none here"
+        assert f"remembers: warning: {warning}" in shown
+        assert warning in told["warnings"]
+
+
+def test_the_true_durations_that_a_simulation_tells_are_history_enough(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = scenario.parent / "told.yaml"
+    policy.write_text("policy: {estimate: {kind: told}}\n", encoding="utf-8")
+    assert run(["simulate", str(scenario), f"--policy={policy}"]) == 0
+    assert "warning" not in capsys.readouterr().out
