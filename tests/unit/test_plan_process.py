@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from struct import pack
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,6 @@ from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
 from treadle.config.settings import Listener, Plans, default_settings
-from treadle.errors import UserError
 from treadle.plans.claims import CLAIM, Claims, read_claims
 from treadle.plans.claims import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.plans.keys import Attempt
@@ -35,7 +36,10 @@ from treadle.profiles.sketch import DURATION_MAX_MS, DurationSketch
 from treadle.sidecar import plan_link
 from treadle.sidecar.plan_child import RUNS, RUNS_OF_USER, Runs
 from treadle.sidecar.plan_link import PlanLink
+from treadle.sidecar.plan_teller import PlanTeller
 from treadle.sidecar.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
+from treadle.sidecar.plans import open_plans
+from treadle.sidecar.recorder import StagesOf
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""
@@ -45,7 +49,7 @@ SETTINGS = replace(default_settings(), plans=Plans(schedules=20), listener=Liste
 
 def eventually(ask: Callable[[], Any]) -> Any:
     """Return the first answer that is neither None nor false."""
-    for _ in range(3_000):
+    for _ in range(12_000):
         if found := ask():
             return found
         time.sleep(0.01)
@@ -148,11 +152,51 @@ def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, m
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK), "another one knows who runs"
 
 
-def test_a_port_that_is_taken_is_named() -> None:
-    with closing(socket.create_server((ADDRESS, 8047))):
-        made = PlanLink(SETTINGS, lambda _: None)
-        with pytest.raises(UserError, match=rf"listener: {ADDRESS} port 8047"):
-            made.start()
+def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
+    tellers: list[StagesOf] = []
+    with closing(socket.create_server((ADDRESS, 8047))), caplog.at_level(logging.INFO, plan_link.__name__):
+        teller = open_plans(SETTINGS, lambda _: None, tellers.append)
+        assert isinstance(teller, PlanTeller)
+        link = teller._side
+        assert isinstance(link, PlanLink)
+        said = f"no plans, tried again soon: listener: {ADDRESS} port 8047"
+        assert teller.summary().startswith(said), "the status says so meanwhile"
+        assert not link.listening
+        assert eventually(lambda: caplog.text.count("started anew") > 1)
+        assert caplog.text.count(f"listener: {ADDRESS} port 8047") == 1, "the log says the same reason once"
+        assert teller.summary().startswith(said)
+    try:
+        assert eventually(lambda: link.listening)
+        assert teller.summary() == ""
+        link.meet(ONE, "ann", "root.default", "TEZ")
+        link.tell(ONE, 5, KEY)
+        assert eventually(lambda: ask(link, Kind.PLAN, DAG) is not None)
+    finally:
+        link.close()
+
+
+def test_nobody_waits_for_a_listener_that_is_being_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_link, "PAUSE_S", 600.0)
+    monkeypatch.setattr(plan_link, "TAKE_S", 600.0)
+    made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), folder=tmp_path))
+    made.start()
+    assert made.listening
+    took: list[object] = []
+    asking = Thread(target=lambda: took.append(made.take("application_1_0001")), daemon=True)
+    asking.start()
+    assert eventually(lambda: "application_1_0001" in made._stages)
+    assert made._child is not None
+    made._child.kill()
+    asking.join(120)
+    assert took == [()], "the one that asked when the process ended"
+    assert eventually(lambda: "ended with code -9" in made.summary())
+    assert made.take("application_1_0002") == (), "and whoever asks before there is another"
+    made.close()
 
 
 @pytest.mark.parametrize(
@@ -170,8 +214,10 @@ def test_a_port_that_is_taken_is_named() -> None:
 def test_a_process_that_speaks_nonsense_is_ended(said: bytes) -> None:
     command = (sys.executable, "-c", f"import os, time; os.write(1, {said!r}); time.sleep(600)")
     made = PlanLink(SETTINGS, lambda _: None, command)
-    with pytest.raises(UserError, match="the plan listener: "):
-        made.start()
+    made.start()
+    assert made.summary().startswith("no plans, tried again soon: the plan listener: ")
+    assert not made.listening
+    made.close()
 
 
 def saying(once: bytes, *more: bytes, folder: Path) -> tuple[str, ...]:
@@ -208,7 +254,7 @@ def test_why_a_process_that_was_started_again_cannot_listen_is_said(
     made._child.kill()
     ended = made._child
     assert eventually(lambda: made._child is not ended and made._child is not None and made._child.poll() is not None)
-    assert eventually(lambda: made.summary() == "the port is taken")
+    assert eventually(lambda: made.summary() == "no plans, tried again soon: the port is taken")
     made.close()
 
 

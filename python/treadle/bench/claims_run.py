@@ -167,6 +167,8 @@ def run_claims(
     link = PlanLink(replace(settings, listener=listener), lambda _: None)
     link.start()
     try:
+        if not link.listening:
+            raise UserError(link.summary())
         decider = _Decider(settings, link, masters, users)
         with _hostile((listener.address, link.port), list(decider.keys.items())) as told:
             for _ in range(WARM_TICKS):

@@ -19,7 +19,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, Protocol, cast
 
 from treadle.config.settings import Settings
-from treadle.errors import UserError, printable
+from treadle.errors import printable
 from treadle.plans.bodies import MessageError
 from treadle.plans.claims import CLAIM, CLAIMS_MAX, Claims, read_claims
 from treadle.plans.desk import Amounts
@@ -93,6 +93,7 @@ class PlanLink:
         self._begin = line(
             "begin", *(part.model_dump(mode="json") for part in (settings.plans, settings.listener, settings.profiles))
         )
+        self._address = settings.listener.address
         self._remember = remember
         self._command = command
         self._lock = Lock()
@@ -105,11 +106,12 @@ class PlanLink:
         self._nodes_changed = False
         self._child: subprocess.Popen[bytes] | None = None
         self._closed = Event()
-        self._first: deque[str] = deque()
         self._settled = Event()
+        """The first process listens, or has said why it cannot."""
         self._stages: dict[str, list[bytes] | None] = {}
         self._answered = Condition()
         self._problem = ""
+        self._listening = False
         self._cannot = False
         """The process has said why it ends."""
         self._refused = 0
@@ -118,18 +120,10 @@ class PlanLink:
         """Where the listener is."""
 
     def start(self) -> None:
-        """Start the process and wait until it listens.
-
-        Raises:
-            UserError: it cannot.
-        """
+        """Start the process and wait until it listens, or until `summary` says why it does not: that is tried again."""
         self._thread.start()
         if not self._settled.wait(START_S):
-            self.close()
-            raise UserError(f"listener: its process has said nothing for {START_S:g} s; see the log")
-        if self._first:
-            self.close()
-            raise UserError(self._first[0])
+            self._fail(f"listener: its process has said nothing for {START_S:g} s; see the log")
 
     def close(self) -> None:
         """End the process, for good; returns when it has ended."""
@@ -137,6 +131,11 @@ class PlanLink:
         if self._child is not None:
             self._child.kill()
         self._thread.join()
+
+    @property
+    def listening(self) -> bool:
+        """Is the port open?"""
+        return self._listening
 
     # For the thread that decides.
 
@@ -187,16 +186,21 @@ class PlanLink:
     def summary(self) -> str:
         """Return in a few words what is wrong; empty if nothing is."""
         refused = f"{self._refused} requests for plans or reports beyond what is allowed" if self._refused else ""
-        return "; ".join(filter(None, (self._problem, refused)))
+        problem = self._problem and f"no plans, tried again soon: {self._problem}"
+        return "; ".join(filter(None, (problem, refused)))
 
     # For whoever remembers jobs.
 
     def take(self, application: str) -> tuple[StageRun, ...]:
-        """Return, once, what an application's driver has told of its stages; waits for `TAKE_S` at most."""
+        """Return, once, what an application's driver has told of its stages; waits for `TAKE_S` at most.
+
+        Nothing is known while nobody listens: what a listener has heard ends with its process.
+        """
         with self._answered:
             self._stages[application] = None
-            self._say("take", application)
-            self._answered.wait_for(lambda: self._stages[application] is not None or self._closed.is_set(), TAKE_S)
+            if self._listening:
+                self._say("take", application)
+            self._answered.wait_for(lambda: self._stages[application] is not None or not self._listening, TAKE_S)
             stages = self._stages.pop(application)
         try:
             return runs_of(stages or [])
@@ -250,6 +254,9 @@ class PlanLink:
                 with self._changed:
                     over.set()
                     self._changed.notify_all()
+                with self._answered:
+                    self._listening = False
+                    self._answered.notify_all()
                 writer.join()
                 self._forget()
         if not self._closed.is_set() and not self._cannot:
@@ -309,7 +316,9 @@ class PlanLink:
                 self._refused = int(json.loads(content))
             case Said.READY:
                 self.port, self._problem = int(json.loads(content)), ""
+                self._listening = True
                 self._settled.set()
+                _log.info("application masters may ask for plans at %s port %d", self._address, self.port)
             case Said.PROBLEM:
                 self._cannot = True
                 self._fail(printable(content.decode("utf-8", "replace")))
@@ -330,11 +339,10 @@ class PlanLink:
                     self._news.put(known.user, attempt)
 
     def _fail(self, problem: str) -> None:
-        if not self._settled.is_set():
-            self._first.append(problem)
-            self._settled.set()
+        if problem != self._problem:  # the same reason, each time it is tried again, is no news
+            _log.error("%s", problem)
         self._problem = problem
-        _log.error("%s", problem)
+        self._settled.set()
 
 
 def _machines(nodes: Mapping[int, Amounts]) -> bytes:
