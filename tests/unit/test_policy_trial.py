@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from treadle.cli.main import run
 from treadle.config.errors import ConfigError
 from treadle.sidecar.memory import PolicyMemory
 from treadle.sidecar.policies import LivePolicies
-from treadle.sidecar.trial import check_apart
+from treadle.sidecar.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
 
 GOOD = "class Mine:\n    def keys(self, moment):\n        return moment.applications['id'] * 1.0\n"
 
@@ -53,13 +54,31 @@ def test_a_part_that_ends_badly_is_refused(
 
 def test_a_part_that_sleeps_for_ever_in_c_is_refused_and_its_process_ended(tmp_path: Path) -> None:
     file = policy(tmp_path, f"import time; time.sleep(100_000)\n{GOOD}")
-    with pytest.raises(ConfigError, match="takes longer than 4 s to load and to be tried out"):
-        check_apart(file, 4.0)
+    with pytest.raises(ConfigError, match=r"takes longer than 4 s by the clock .* look for what it waits for"):
+        check_apart(file, limit_s=4.0)
+
+
+def test_a_part_that_works_for_ever_is_refused_by_its_cpu_time(tmp_path: Path) -> None:
+    file = policy(tmp_path, f"while True: pass\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"takes more than 4 s of CPU time .* look for a loop"):
+        check_apart(file, cpu_limit_s=4.0)
+
+
+def test_cpu_time_is_bounded_and_the_clock_has_a_wider_bound(tmp_path: Path) -> None:
+    # On a busy machine a part that is right may take much longer by the clock than on an idle one.
+    limits = "import resource, signal\nraise ValueError((*resource.getrlimit(resource.RLIMIT_CPU), signal.alarm(0)))"
+    with pytest.raises(ConfigError) as refused:
+        check_apart(policy(tmp_path, f"{limits}\n{GOOD}"))
+    said = re.search(r"ValueError: \((\d+), (\d+), (\d+)\)", str(refused.value))
+    assert said is not None, refused.value
+    soft_s, hard_s, clock_s = map(int, said.groups())
+    assert soft_s == CPU_LIMIT_S < hard_s
+    assert 3 * CPU_LIMIT_S < clock_s <= LIMIT_S + GRACE_S
 
 
 def test_a_process_whose_parent_was_killed_ends_all_the_same(tmp_path: Path) -> None:
     file = policy(tmp_path, f"import time\nwhile True: time.sleep(100_000)\n{GOOD}")
-    alone = subprocess.run([sys.executable, "-m", "treadle.sidecar.trial", str(file), "4"], timeout=300)
+    alone = subprocess.run([sys.executable, "-m", "treadle.sidecar.trial", str(file), "60", "4"], timeout=300)
     assert alone.returncode == -signal.SIGALRM
 
 
