@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -179,6 +180,22 @@ def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert json.loads(capsys.readouterr().out) == TREADLE
 
 
+@pytest.mark.parametrize("kind", ["Refusal", "LastError"])
+def test_why_it_does_not_schedule_is_said_once(capsys: pytest.CaptureFixture[str], rm: str, kind: str) -> None:
+    why = "the engine places nothing"
+    Page.beans["Treadle"] |= {"Schedules": 0, "tag.Mode": "enforce", f"tag.{kind}": why}
+    if kind == "Refusal":
+        Page.beans["Treadle"]["tag.LastError"] = why
+    Page.beans["Treadle"]["tag.LastErrorTime"] = "2026-01-31T12:00:00Z"
+    assert run(["status", "--rm", rm]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count(why) == 1
+    assert "2026-01-31T12:00:00Z" in shown
+    Page.beans["Treadle"]["tag.LastError"] = "settings 3 refused"
+    assert run(["status", "--rm", rm]) == 0
+    assert capsys.readouterr().out.count("settings 3 refused") == 1
+
+
 @pytest.mark.parametrize(
     ("bean", "reason"),
     [
@@ -200,8 +217,18 @@ def test_one_line_says_whether_treadle_schedules(bean: dict[str, Any], reason: s
 def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert run(["observe", "--rm", rm]) == 0
     captured = capsys.readouterr()
-    for text in ("would commit", "root.a", "other node", "NODE_FULL", "TEZ", "by queue"):
+    words = (
+        "would have been committed",
+        "root.a",
+        "on another node",
+        "node full",
+        "TEZ",
+        "by queue",
+        "by Treadle only",
+    )
+    for text in (*words, "counted since", "2023-11-14 22:13:20 UTC"):
         assert text in captured.out
+    assert not re.search(r"[a-z]_[a-z]|[A-Z]_[A-Z]", captured.out.replace("observe_only", "")), "no names of fields"
     assert captured.err == ""
     assert run(["observe", "--rm", rm, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **OBSERVATION}

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "proposals", "__init__"}
+BASE = {"errors", "events", "proposals", "words", "__init__"}
 MODEL = BASE | {"config"}
 POLICY = MODEL | {"model", "fairness"}
 ENGINE = POLICY | {"policy"}
@@ -26,6 +26,7 @@ ALLOWED = {
     "__init__": set(),
     "__main__": {"cli"},
     "errors": set(),
+    "words": set(),
     "events": set(),
     "proposals": set(),
     "shim_jar": BASE,

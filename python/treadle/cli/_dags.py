@@ -22,6 +22,7 @@ from treadle.profiles.importers.reader import HistoryReader
 from treadle.profiles.importers.sources import find_sources
 from treadle.profiles.profile import JobProfile
 from treadle.profiles.store import Selection, open_store
+from treadle.words import counted
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Importing:
     def tell(self) -> None:
         """Say on standard error what the import came to."""
         typer.echo(
-            f"{self.sources} sources: {self.dags} DAGs, {self.left_out} of jobs that did not succeed, "
-            f"{self.wrong} that could not be used",
+            f"{counted(self.sources, 'source')}: {counted(self.dags, 'DAG')}, "
+            f"{self.left_out} of jobs that did not succeed, {self.wrong} that could not be used",
             err=True,
         )
 
@@ -151,5 +152,5 @@ def predicted(profile: JobProfile, cluster: Cluster, input_bytes: int | None) ->
     made = cluster.instance(dag_of_profile(profile, cluster.demand, input_bytes))
     alike = runs_alike(profile)
     warning = "" if alike > 1 else "; two would be better: names may be equal by chance"
-    typer.echo(f"{profile.key.name}: of {profile.runs} runs {alike} alike{warning}", err=True)
+    typer.echo(f"{profile.key.name}: of {counted(profile.runs, 'run')} {alike} alike{warning}", err=True)
     return made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import typer
 
@@ -12,6 +13,24 @@ from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
 from treadle.errors import UserError
 
 app = typer.Typer()
+
+_WORDS: Final = {
+    "since_ms": "counted since",
+    "window_ms": "time that the stock scheduler has for a placement that was proposed, ms",
+    "proposals": "proposals judged",
+    "would_commit": "would have been committed",
+    "would_reject": "would have been rejected",
+    "stock_placements": "placed by the stock scheduler",
+    "forgotten": "not compared, too much at once",
+    "total": "placements",
+    "by_framework": "by type of application",
+    "agreed": "on a node that Treadle proposed",
+    "other_node": "on another node",
+    "stock_only": "by the stock scheduler only",
+    "treadle_only": "by Treadle only",
+}
+_BY_NAME: Final = {"by_queue", "by_framework"}
+"""Parts whose rows are names that others gave."""
 
 
 @app.command()
@@ -33,7 +52,7 @@ def observe(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
         return
 
     console = console_for_tables()
-    single = {_words(key): value for key, value in observation.items() if not isinstance(value, dict)}
+    single = {key: value for key, value in observation.items() if not isinstance(value, dict)}
     for title, part in {"observed": single, **observation}.items():
         if isinstance(part, dict) and part:
             console.print(_table(title, part), markup=False)
@@ -51,9 +70,14 @@ def _table(title: str, value: dict[str, Any]) -> Any:
         table.add_column(_words(column), justify="right")
     for key, row in value.items():
         cells = [row.get(column, "") for column in columns] if isinstance(row, dict) else [row]
-        table.add_row(key, *map(str, cells))
+        shown = _time(cells[0]) if key == "since_ms" else map(str, cells)
+        table.add_row(key if title in _BY_NAME else _words(key), *shown)
     return table
 
 
+def _time(since_ms: Any) -> list[str]:
+    return [datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")]
+
+
 def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return _WORDS.get(name, name.replace("_", " ").lower())

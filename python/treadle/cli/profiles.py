@@ -17,6 +17,7 @@ import typer
 
 from treadle.cli._console import console_for_tables, printable
 from treadle.errors import UserError
+from treadle.words import counted
 
 if TYPE_CHECKING:
     from treadle.profiles.importers.importing import Summary
@@ -121,7 +122,7 @@ def export(
         _write(file, content)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}; name a file that can be written") from error
-    typer.echo(f"{len(found)} profiles written to {file}", err=True)
+    typer.echo(f"{counted(len(found), 'profile')} written to {file}", err=True)
 
 
 @app.command("import")
@@ -132,7 +133,7 @@ def import_(
         Path | None,
         typer.Option(
             help="The treadle.yaml that says how much the store keeps, and which it is without --store. Without it "
-            "nothing is removed from the store."
+            "nothing is removed from the store, and nothing goes into one of 256 MiB."
         ),
     ] = None,
     history_server: Annotated[
@@ -160,13 +161,13 @@ def import_(
         raise UserError("name files or folders to import, or a --history-server")
     from rich.console import Console
 
+    from treadle.profiles.importers import importing as imports
     from treadle.profiles.importers.history_server import HistoryServer
-    from treadle.profiles.importers.importing import Import
     from treadle.profiles.importers.reader import HistoryReader
     from treadle.profiles.importers.sources import find_sources
     from treadle.profiles.retention import KEEP_ALL
 
-    retention = KEEP_ALL
+    retention, bytes_max = KEEP_ALL, None if config is not None else imports.BYTES_WITHOUT_BOUNDS
     if config is not None:
         from treadle.config.reader import read_profiles
         from treadle.sidecar.stored_profiles import retention_of
@@ -181,7 +182,9 @@ def import_(
     now_ms = int(time.time() * 1000)
     server = None if history_server is None else HistoryServer(history_server)
     with _opened(store, retention) as opened, HistoryReader() as reader, _progress(console) as track:
-        importing = Import(opened, now_ms, tell, reader=reader, server=server, trust_names=trust_names)
+        importing = imports.Import(
+            opened, now_ms, tell, reader=reader, server=server, trust_names=trust_names, bytes_max=bytes_max
+        )
         importing.take(track(list(find_sources(paths or []))))
         if server is not None:
             since_ms = max(0, now_ms - int(since_days * 86_400_000))
@@ -195,7 +198,8 @@ def import_(
 
 def _told(summary: Summary) -> str:
     return (
-        f"{summary.sources} histories: {summary.runs} new runs, {summary.profiles} profiles, "
+        f"{counted(summary.sources, 'history', 'histories')}: {counted(summary.runs, 'new run')}, "
+        f"{counted(summary.profiles, 'profile')}, "
         f"{summary.known} known already, {len(summary.left_out)} of jobs that did not succeed, "
         f"{len(summary.broken)} broken, {len(summary.refused)} refused"
     )
@@ -215,7 +219,7 @@ def forget(
     if everything == any((user, queue, type_, name)):
         raise UserError("say which profiles: --user, --queue, --type or --name, or --all alone")
     with _opened(store) as opened:
-        typer.echo(f"{opened.forget(selection)} profiles forgotten")
+        typer.echo(f"{counted(opened.forget(selection), 'profile')} forgotten")
 
 
 def _write(file: Path, content: str) -> None:
@@ -272,7 +276,7 @@ def _summary(profile: JobProfile) -> dict[str, Any]:
 
 def _stages(profile: JobProfile) -> Any:
     key = profile.key
-    title = f"{key.name or '(no name)'}: {key.type} of {key.user} in {key.queue}, {profile.runs} runs"
+    title = f"{key.name or '(no name)'}: {key.type} of {key.user} in {key.queue}, {counted(profile.runs, 'run')}"
     title += f", {_when(profile.first_seen_ms)} to {_when(profile.last_seen_ms)}"
     columns = (">width", ">mean", ">median", ">90 %", ">last", ">told before", "asks for", "after")
     table = _table(title, ">#", "stage", *columns)

@@ -15,6 +15,7 @@ from treadle.errors import UserError
 from treadle.fairness.algorithms import ALGORITHMS
 from treadle.fairness.document import Event, Problem, read_problem
 from treadle.fairness.steps import Step, compute_steps, steps_json
+from treadle.words import counted
 
 app = typer.Typer()
 
@@ -57,8 +58,8 @@ def _table(problem: Problem, algorithm: str, step: Step) -> Table:
 def _title(event: Event | None) -> str:
     if event is None:
         return "at the start"
-    if event.kind == "tasks":
-        return f"after {event.name} has {event.tasks} tasks"
+    if event.tasks is not None:
+        return f"after {event.name} has {counted(event.tasks, 'task')}"
     return f"after {event.name} {'leaves' if event.kind == 'leave' else 'joins'}"
 
 

@@ -23,6 +23,7 @@ _TAGS: Final = {
     "tag.LastErrorTime": "time of the last error",
     "tag.IgnoredSettings": "settings without effect",
 }
+_REASONS: Final = ("refused", "last error")
 _NUMBERS: Final = {
     "LeaseHeld": "lease held",
     "LeaseFlips": "lease flips",
@@ -59,7 +60,9 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what is shown: whether it schedules, tags that say something, numbers, each reason of a rejection."""
     reason = why_not(bean)
     rows = [("schedules now", f"no: {reason}" if reason else "yes")]
-    rows += [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
+    # What already stands there as the reason is not said again.
+    said = [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
+    rows += [(text, value) for text, value in said if text not in _REASONS or value not in reason]
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
     reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
     return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]

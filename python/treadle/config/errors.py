@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from treadle.errors import UserError
+from treadle.words import nearest
 
 
 class Problem(NamedTuple):
@@ -38,6 +38,4 @@ class ConfigError(UserError):
 def unknown(word: str, known: Iterable[str]) -> str:
     """Return that a word is not one of those known, and the nearest of them if one is near."""
     known = sorted(known)
-    near = get_close_matches(word, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{word!r} is not one of {', '.join(known) or 'none'}{hint}"
+    return f"{word!r} is not one of {', '.join(known) or 'none'}{nearest(word, known)}"

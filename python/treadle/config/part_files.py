@@ -12,7 +12,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -21,6 +20,7 @@ from pydantic import Field, PrivateAttr
 
 from treadle.config.parts import Parameters
 from treadle.config.trust import reason_against
+from treadle.words import nearest
 
 BYTES_MAX: Final = 1 << 20
 """No part's file is longer than this."""
@@ -171,9 +171,7 @@ def _find(path: Path, source: bytes, name: str) -> type[Any]:
     found = vars(module).get(name)
     if not inspect.isclass(found):
         known = f"it has {', '.join(classes)}" if classes else "it has none"
-        near = get_close_matches(name, classes, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise PartFileError("class", f"no class {name!r} in {path.name}: {known}{hint}")
+        raise PartFileError("class", f"no class {name!r} in {path.name}: {known}{nearest(name, classes)}")
     return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from treadle.dag.dag import DagError
+from treadle.words import nearest
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
@@ -88,7 +89,7 @@ class Fields:
         """Refuse fields that the format does not have: they would be passed over in silence."""
         for name in self.values:
             if name not in names:
-                self.fail(name, f"unknown; the fields are {', '.join(names)}")
+                self.fail(name, f"unknown; the fields are {', '.join(names)}{nearest(name, names)}")
 
 
 def json_lines(path: Path) -> Iterator[Fields]:

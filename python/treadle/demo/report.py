@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.demo.watch import RunningJob
+from treadle.words import counted
 
 _REJECTED = "Rejected"
 
@@ -56,7 +57,8 @@ class JobResult:
         if self.containers == 0:
             return f"{self.name} has no container in the RM's audit log"
         if self.phase != "kill" and self.containers != self.placed_by_treadle:
-            return f"{self.name}: {self.containers} containers, of which Treadle placed {self.placed_by_treadle}"
+            containers = counted(self.containers, "container")
+            return f"{self.name}: {containers}, of which Treadle placed {self.placed_by_treadle}"
         return ""
 
 
@@ -111,8 +113,9 @@ class Report:
         console.print(table)
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(self.rejected_by_reason.items()))
         console.print(
-            f"decide p50 {self.decide_ms['p50']:.2f} ms, p99 {self.decide_ms['p99']:.2f} ms; {self.commits} commits, "
-            f"{self.rejected} rejected{f' ({reasons})' if reasons else ''}; lease flips {self.lease_flips}",
+            f"decide p50 {self.decide_ms['p50']:.2f} ms, p99 {self.decide_ms['p99']:.2f} ms; "
+            f"{counted(self.commits, 'commit')}, {self.rejected} rejected{f' ({reasons})' if reasons else ''}; "
+            f"lease flips {self.lease_flips}",
             highlight=False,
             soft_wrap=True,
         )

@@ -16,6 +16,7 @@ import yaml
 
 from treadle.fairness.servers import ServerClass, total_capacity
 from treadle.fairness.tree import MAX_DEPTH, Group, Leaf, Tree, TreeError
+from treadle.words import nearest
 
 __all__ = ["Event", "Problem", "read_problem"]
 
@@ -215,7 +216,8 @@ class _Reader:
             target, number = pairs[0]
             tasks = self._whole(number, "events.tasks")
         if not isinstance(target, yaml.ScalarNode) or target.value not in below:
-            self.fail(value, f"events.{kind}: no such node in the tree; write the name of a leaf or group of it")
+            hint = nearest(target.value, below) if isinstance(target, yaml.ScalarNode) else ""
+            self.fail(value, f"events.{kind}: no such node in the tree; write the name of a leaf or group of it{hint}")
         name = target.value
         leaves = below[name]
         if kind == "tasks" and leaves != (name,):
@@ -253,7 +255,10 @@ class _Reader:
         fields = {}
         for key, value in self._pairs(node, field):
             if key.value not in known:
-                self.fail(key, f"{field}: unknown field {key.value}; the fields are {', '.join(known)}")
+                self.fail(
+                    key,
+                    f"{field}: unknown field {key.value}; the fields are {', '.join(known)}{nearest(key.value, known)}",
+                )
             fields[key.value] = value
         return fields
 

@@ -16,7 +16,7 @@ from treadle.profiles.connection import READS, connect, file_of, shown
 from treadle.profiles.documents import compact, stage_documents, stages_from_json
 from treadle.profiles.errors import StoreError, Unusable, collided, explained
 from treadle.profiles.profile import JobProfile, merged, not_after, with_run
-from treadle.profiles.pruning import SAMPLES_MAX, prune, prune_samples
+from treadle.profiles.pruning import SAMPLES_MAX, prune, prune_samples, used_bytes
 from treadle.profiles.recurrence import RecurrenceKey, normalised_name, user_digest
 from treadle.profiles.retention import DAY_MS, MIB, PROFILE_BYTES_MAX, Retention
 from treadle.profiles.run import JobRun, application_of_run, storable_run
@@ -161,6 +161,11 @@ class ProfileStore:
     def prune(self, now_ms: int) -> int:
         """Forget what the retention does not keep; returns how many profiles."""
         return self._write(lambda connection: prune(connection, self._retention, now_ms))
+
+    def used_bytes(self) -> int:
+        """Return how much of it is in use: pages of an SQLite file, else bytes of profiles."""
+        with self._reading() as connection:
+            return used_bytes(connection)
 
     def size_bytes(self) -> int:
         """Return how much space its file takes; 0 if it is no SQLite file."""

@@ -29,6 +29,7 @@ from treadle.plans.keys import NUMBERS_MAX, Attempt
 from treadle.plans.stages import runs_of
 from treadle.profiles.run import JobRun, StageRun
 from treadle.sidecar.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
+from treadle.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -185,7 +186,9 @@ class PlanLink:
 
     def summary(self) -> str:
         """Return in a few words what is wrong; empty if nothing is."""
-        refused = f"{self._refused} requests for plans or reports beyond what is allowed" if self._refused else ""
+        refused = (
+            f"{counted(self._refused, 'request')} for plans or reports beyond what is allowed" if self._refused else ""
+        )
         problem = self._problem and f"no plans, tried again soon: {self._problem}"
         return "; ".join(filter(None, (problem, refused)))
 

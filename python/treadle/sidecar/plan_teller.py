@@ -21,6 +21,7 @@ from treadle.plans.keys import Attempt
 from treadle.plans.service import TYPES
 from treadle.sidecar.plan_link import PlanSide
 from treadle.wire.decoder import Frame
+from treadle.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class PlanTeller:
 
     def summary(self) -> str:
         """Return in a few words how many DAGs are known, and what is wrong."""
-        planned = f"{len(self._planned)} DAGs by their application masters" if self._planned else ""
+        planned = f"{counted(len(self._planned), 'DAG')} by their application masters" if self._planned else ""
         return "; ".join(filter(None, (planned, self._side.summary())))
 
     def keys_for(self) -> Sequence[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from treadle.dag.dag import Dag, Stage
+from treadle.words import counted
 from treadle.workload.errors import wrong
 from treadle.workload.fields import MS_MAX
 from treadle.workload.job import Framework, Job, Workload, arranged
@@ -121,9 +122,9 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
     ]
     notes = []
     if lost_tasks:
-        notes.append(f"{lost_tasks} tasks never ran as far as the trace says and are left out")
+        notes.append(f"{counted(lost_tasks, 'task')} never ran as far as the trace says: left out")
     if lost_jobs:
-        notes.append(f"{lost_jobs} jobs have no task that ran and are left out")
+        notes.append(f"{counted(lost_jobs, 'job')} without a task that ran: left out")
     return arranged(jobs, notes)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag.dag import Dag, Stage
+from treadle.words import counted
 from treadle.workload.errors import wrong
 from treadle.workload.fields import MS_MAX, TASKS_MAX
 from treadle.workload.job import Framework, Job, Workload, arranged
@@ -134,7 +135,8 @@ def read_sls(path: Path, progress: Progress | None = None) -> Workload:
             )
     if not jobs:
         raise wrong(path, "", "there is no job in it")
-    note = f"container.request.delay of {delayed} tasks is not kept: they are asked for with the rest of their job"
+    which = counted(delayed, "task")
+    note = f"container.request.delay of {which} is not kept: all are asked for with the rest of their job"
     return arranged(jobs, (note,) if delayed else ())
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag.dag import Dag, Stage
+from treadle.words import counted
 from treadle.workload.errors import wrong
 from treadle.workload.fields import MS_MAX, TASKS_MAX
 from treadle.workload.job import Framework, Job, Workload, arranged
@@ -172,7 +173,7 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
             progress((number + 1) / trace.num_jobs)
     notes = []
     if empty := sum(job is None for job in made):
-        notes.append(f"{empty} jobs were drawn without tasks and are left out")
+        notes.append(f"{counted(empty, 'job')} drawn without tasks: left out")
     return arranged((job for job in made if job is not None), notes)
 
 

@@ -51,7 +51,7 @@ def test_the_rest_is_imported_where_something_is_wrong(tmp_path: Path, capsys: C
     assert [json.loads(line)["stages"][0]["name"] for line in said.out.splitlines()] == ["map"]
     assert "a.jhist: begins with b'hello'" in said.err
     assert "tez-dag.pb: no DAGPlan of Tez's" in said.err
-    assert "3 sources: 1 DAGs, 0 of jobs that did not succeed, 2 that could not be used" in said.err
+    assert "3 sources: 1 DAG, 0 of jobs that did not succeed, 2 that could not be used" in said.err
     assert run(["dags", "import", *words]) == 1
     (tmp_path / "empty").mkdir()
     assert run(["dags", "import", str(tmp_path / "empty")]) == 1

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.profiles.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
+from treadle.profiles.importers import importing
 from treadle.profiles.retention import Retention
 from treadle.profiles.store import open_store
 
@@ -161,3 +162,20 @@ def test_an_unknown_job(capsys: pytest.CaptureFixture[str], store_file: Path) ->
     open_store(str(store_file)).close()
     assert run(["profiles", "show", "nobody"]) == 2
     assert "knows no job 'nobody'" in capsys.readouterr().err
+
+
+def test_without_bounds_a_store_does_not_grow_beyond_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
+    monkeypatch.setattr(importing, "BYTES_WITHOUT_BOUNDS", 4096)
+    capsys.readouterr()
+    assert run(["profiles", "import", "--trust-names", str(DATA), "--json"]) == 1
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["runs"], len(summary["refused"])) == (0, 6)
+    assert "the store has 4096 bytes or more; --config says how much it keeps" in " ".join(said.err.split())
+    config = tmp_path / "treadle.yaml"
+    config.write_text(f"profiles: {{store: {tmp_path}/profiles.db, size_mb: 64}}\n")
+    assert run(["profiles", "import", "--trust-names", "--config", str(config), str(DATA), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 3

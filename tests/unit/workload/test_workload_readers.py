@@ -89,7 +89,7 @@ def test_sls() -> None:
         ]
     assert workload.resources == ("gpu", "memory-mb", "vcores")
     assert workload.notes == (
-        "container.request.delay of 1 tasks is not kept: they are asked for with the rest of their job",
+        "container.request.delay of 1 task is not kept: all are asked for with the rest of their job",
     )
 
 
@@ -137,8 +137,8 @@ def test_rumen() -> None:
     assert late.hosts == {0: (("n1", "n5"), ())}
     assert workload.jobs[0].dag.stages[0].durations().tolist() == [1]
     assert workload.notes == (
-        "2 tasks never ran as far as the trace says and are left out",
-        "1 jobs have no task that ran and are left out",
+        "2 tasks never ran as far as the trace says: left out",
+        "1 job without a task that ran: left out",
     )
 
 

@@ -16,6 +16,7 @@ from treadle.profiles.importers.history_server import HistoryServer
 from treadle.profiles.importers.owners import doubt, doubt_of_export
 from treadle.profiles.importers.reader import HistoryReader
 from treadle.profiles.importers.sources import Found
+from treadle.profiles.retention import MIB, Retention
 from treadle.profiles.run import JobRun
 from treadle.profiles.store import ProfileStore
 
@@ -24,6 +25,9 @@ T = TypeVar("T")
 
 TOLD_MAX: Final = 100
 """Sources of which it is told at once why they were broken or refused; the summary has the others."""
+
+BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
+"""Of a store into which is imported by somebody who does not know how much it may keep: then nothing more goes in."""
 
 _REMEDY: Final = (
     "give --history-server too, for MapReduce; or --trust-names if no user can write where the files come from"
@@ -73,6 +77,7 @@ class Import:
         reader: HistoryReader,
         server: HistoryServer | None = None,
         trust_names: bool = False,
+        bytes_max: int | None = None,
     ) -> None:
         """Import into a store.
 
@@ -83,6 +88,8 @@ class Import:
             reader: reads files
             server: is asked for jobs of MapReduce whose files are not their user's
             trust_names: believe files whosever they are
+            bytes_max: nothing more goes into a store of which so many bytes are in use; None: it removes what is beyond
+                its bounds
         """
         self._store = store
         self._now_ms = now_ms
@@ -90,6 +97,7 @@ class Import:
         self._reader = reader
         self._server = server
         self._trust_names = trust_names
+        self._bytes_max = bytes_max
         self.summary = Summary()
 
     def take(self, sources: Iterable[Source]) -> None:
@@ -101,6 +109,8 @@ class Import:
         """
         for source in sources:
             self.summary.sources += 1
+            if self._full(source.name):
+                continue
             found = self._read(source.name, partial(self._reader.read, source))
             if found is not None:
                 self._keep(source.name, found)
@@ -109,9 +119,18 @@ class Import:
         """Import jobs of a history server, by their ids. Raises as `take`."""
         for job in jobs:
             self.summary.sources += 1
+            if self._full(job):
+                continue
             run = self._read(job, partial(server.run, job))
             if run is not None:
                 self._put(run)
+
+    def _full(self, name: str) -> bool:
+        """Refuse a source if the store has room for no more."""
+        full = self._bytes_max is not None and self._store.used_bytes() >= self._bytes_max
+        if full:
+            self._refuse(name, f"the store has {self._bytes_max} bytes or more; --config says how much it keeps")
+        return full
 
     def _read(self, name: str, read: Callable[[], T]) -> T | None:
         try:

@@ -1,0 +1,23 @@
+"""Words of messages to a user: how many there are of something, and which word may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number and what there are so many of: ``1 history``, ``2 histories``.
+
+    Args:
+        number: how many
+        one: the noun of one of them
+        many: that of several; with an ``s`` if left out
+    """
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean X?`` with the word nearest to one that is not known; empty if none is near."""
+    near = get_close_matches(word, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
