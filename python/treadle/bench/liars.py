@@ -1,13 +1,17 @@
-"""What applications gain that lie about their tasks: every policy simulated with their claims true and false.
+"""What applications gain that lie: every policy simulated with what the engine is told of their tasks true and false.
 
-Ten jobs of a liar among forty of others, in one queue or in one of two. Everybody tells the engine of his own tasks, as
-application masters with the plug-in do; the liar says that none is left and that one takes a millisecond.
+Ten jobs of a liar among forty of others, in one queue or in one of two. There are two lies. Either everybody tells the
+engine of his own tasks, as application masters with the plug-in do, and the liar says that none is left and that one
+takes a millisecond. Or a store tells of the earlier runs of each job, and the liar calls his long jobs like a short one
+of his own that comes back every day.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +26,7 @@ from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
+from treadle.words import counted
 
 SLOT: Final = {"memory-mb": 1024, "vcores": 1}
 NODES: Final = 10
@@ -37,12 +42,32 @@ EVERY_S: Final = 20.0
 
 LIE_MS: Final = 1
 
+NAMED_MS: Final = 1_000
+"""How long a task runs of the liar's short job."""
+
+DEVIATION_PART: Final = 0.1
+"""Deviation of what a store tells, as a part of the duration: its jobs are much alike each time."""
+
+
+class Lie(StrEnum):
+    """What is lied about."""
+
+    TASKS = "tasks"
+    """How many are left, and how long they take."""
+    NAMES = "names"
+    """Which job it is that comes back."""
+
+
+FRAMEWORKS: Final = {Lie.TASKS: "tez", Lie.NAMES: "mapreduce"}
+"""Masters of Tez say something of their tasks; jobs of MapReduce have pilots, who see through a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Liar:
     """What lying was worth under a policy."""
 
     policy: str
+    lie: Lie
     queues: int
     """1: all are in one queue; 2: the liar has one of two alike."""
     true_s: float
@@ -55,16 +80,22 @@ class Liar:
     """How many times as long the others' jobs take, in the mean."""
 
 
-class _Claiming(Engine):
-    """An engine that hears of tasks from their own applications, of which some lie."""
+class _Deceived(Engine):
+    """An engine that hears of tasks from their own applications, or goes by their names; some lie."""
 
-    def __init__(self, settings: Settings, liars: frozenset[int]) -> None:
+    def __init__(self, settings: Settings, lie: Lie, liars: frozenset[int]) -> None:
         super().__init__(settings)
+        self._heard = self._claim if lie is Lie.TASKS else self._remember
         self._liars = np.array(sorted(liars), np.int32)
 
     def apply(self, found: Sequence[Event]) -> None:
-        """Take a frame; what it says of tasks is what their applications claim."""
-        super().apply([self._claim(event) if type(event) is events.TaskEstimates else event for event in found])
+        """Take a frame; what it says of tasks is what their applications claim, or what is known by their names."""
+        super().apply([self._heard(event) if type(event) is events.TaskEstimates else event for event in found])
+
+    def _remember(self, event: events.TaskEstimates) -> events.TaskEstimates:
+        duration_ms = np.where(np.isin(event.application, self._liars), NAMED_MS, event.duration_ms)
+        deviation_ms = np.rint(DEVIATION_PART * duration_ms).astype(np.int64)
+        return events.TaskEstimates(event.application, event.key, duration_ms, deviation_ms, event.tasks)
 
     def _claim(self, event: events.TaskEstimates) -> events.TaskClaims:
         lies = np.isin(event.application, self._liars)
@@ -77,7 +108,7 @@ class _Claiming(Engine):
         )
 
 
-def scenario(queues: int, seed: int) -> tuple[Scenario, frozenset[int]]:
+def scenario(queues: int, seed: int, lie: Lie) -> tuple[Scenario, frozenset[int]]:
     """Return a cluster with jobs, and which of them are the liar's, in the order of their coming."""
     random = np.random.default_rng(seed)
     many = LIARS + OTHERS
@@ -89,7 +120,8 @@ def scenario(queues: int, seed: int) -> tuple[Scenario, frozenset[int]]:
         stage = {"tasks": tasks, "duration_s": DURATION_S, "demand": SLOT}
         queue = "b" if queues > 1 and at in liars else "a"
         user = "liar" if at in liars else "other"
-        jobs.append({"arrival_s": float(comes_s[at]), "user": user, "queue": queue, "stages": [stage]})
+        job = {"arrival_s": float(comes_s[at]), "user": user, "queue": queue, "stages": [stage]}
+        jobs.append(job | {"framework": FRAMEWORKS[lie]})
     part = 100 / queues
     document = {
         "cluster": {"nodes": [{"count": NODES, "resources": {name: n * SLOTS for name, n in SLOT.items()}}]},
@@ -101,28 +133,34 @@ def scenario(queues: int, seed: int) -> tuple[Scenario, frozenset[int]]:
 
 
 def run_liars(
-    policies: Mapping[str, Settings], seeds: Sequence[int], believed: bool, progress: Callable[[str], None]
+    policies: Mapping[str, Settings],
+    seeds: Sequence[int],
+    progress: Callable[[str], None],
+    *,
+    lies: Sequence[Lie] = tuple(Lie),
+    believed: bool = False,
 ) -> list[Liar]:
     """Simulate every policy within one queue and across two.
 
     Args:
         policies: settings by name
         seeds: of the draws of jobs
-        believed: whether claims are taken at their word
         progress: is told what is done now
+        lies: what is lied about, each by itself
+        believed: whether claims are taken at their word
     """
     found = []
     for name, settings in policies.items():
         # Whatever history a policy would have, applications speak of themselves here.
         chosen = replace(settings, plans=settings.plans.model_copy(update={"schedules": 0}))
-        for queues in (1, 2):
-            progress(f"{name}, {queues} queue{'s' * (queues > 1)}")
-            times = np.array([[_run(chosen, queues, seed, lies, believed) for lies in (False, True)] for seed in seeds])
-            (true_s, others_s), (false_s, slowed_s) = times.mean(axis=0)
-            gain, others = true_s / false_s, slowed_s / others_s
-            found.append(
-                Liar(name, queues, round(true_s, 1), round(false_s, 1), round(float(gain), 2), round(float(others), 2))
-            )
+        if believed:
+            chosen = replace(chosen, plans=chosen.plans.model_copy(update={"claims_part": 0.0}))
+        for lie, queues in product(lies, (1, 2)):
+            progress(f"{name}, lies about {lie}, {counted(queues, 'queue')}")
+            times = np.array([[_run(chosen, queues, seed, lie, lied) for lied in (False, True)] for seed in seeds])
+            (true_s, others_s), (false_s, slowed_s) = times.mean(axis=0).tolist()
+            gain, others = round(true_s / false_s, 2), round(slowed_s / others_s, 2)
+            found.append(Liar(name, lie, queues, round(true_s, 1), round(false_s, 1), gain, others))
     return found
 
 
@@ -131,15 +169,13 @@ def report(found: Sequence[Liar]) -> list[dict[str, Any]]:
     return [asdict(one) for one in found]
 
 
-def _run(settings: Settings, queues: int, seed: int, lies: bool, believed: bool) -> tuple[float, float]:
+def _run(settings: Settings, queues: int, seed: int, lie: Lie, lied: bool) -> tuple[float, float]:
     """Return the mean completion times of the liar's jobs and of all others, seconds."""
-    read, liars = scenario(queues, seed)
-    if believed:
-        settings = replace(settings, plans=settings.plans.model_copy(update={"claims_part": 0.0}))
+    read, liars = scenario(queues, seed, lie)
     duration_ms = np.full(LIARS + OTHERS, round(1000 * DURATION_S))
     known = Told(duration_ms, np.full(LIARS + OTHERS, -1))
     simulation = Simulation(read, jobs_of(read, Path(), seed), settings, seed, check=False, told=known)
-    simulation.engine = _Claiming(settings, liars if lies else frozenset())
+    simulation.engine = _Deceived(settings, lie, liars if lied else frozenset())
     took_s = completion_s(simulation.run())
     his = np.isin(np.arange(len(took_s)), sorted(liars))
     return float(took_s[his].mean()), float(took_s[~his].mean())

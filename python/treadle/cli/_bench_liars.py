@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +15,24 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 
 
+class LieOption(StrEnum):
+    """`treadle.bench.liars.Lie`, which imports numba."""
+
+    TASKS = "tasks"
+    NAMES = "names"
+
+
 def liars_command(
     policy: Annotated[list[Path] | None, typer.Option(help="A treadle.yaml; the ready-made ones if not given.")] = None,
     seeds: Annotated[int, typer.Option(help="Draws of jobs.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first draw's.")] = 1,
+    lie: Annotated[
+        list[LieOption] | None, typer.Option(help="What is lied about: `tasks` or `names`; both if not given.")
+    ] = None,
     believed: Annotated[bool, typer.Option(help="Take claims at their word (plans.claims_part: 0).")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
 ) -> None:
-    """What a user gains by lying about his tasks, by policy, within a queue and across two; simulated."""
+    """What a user gains by lying about his tasks, or by calling jobs like others of his, by policy; simulated."""
     from treadle.bench import engine_run, liars
     from treadle.bench.errors import BenchError
     from treadle.config.installing import ready_made
@@ -38,13 +49,15 @@ def liars_command(
         found = liars.run_liars(
             policies,
             range(first_seed, first_seed + seeds),
-            believed,
             lambda text: shown.update(task, description=text),
+            lies=[liars.Lie(one) for one in lie or LieOption],
+            believed=believed,
         )
-    table = Table("policy", "queues", "truth, s", "lies, s", "gain", "others take")
+    table = Table("policy", "lies about", "queues", "truth, s", "lies, s", "gain", "others take")
     for one in found:
         table.add_row(
             one.policy,
+            one.lie,
             str(one.queues),
             f"{one.true_s:.1f}",
             f"{one.false_s:.1f}",

@@ -12,7 +12,7 @@ from treadle.profiles.recurrence import RecurrenceKey, recurrence_key
 from treadle.profiles.run import JobRun
 from treadle.stages.attempts import WELL, Attempt, ContainerKey, outcome_of
 from treadle.stages.frameworks import Framework, StageId, stage_of
-from treadle.stages.stage import Stage, StageState
+from treadle.stages.stage import StageState
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class JobState:
         self._totals[priority] += count
         if count:
             self._counts[key] = (priority, count)
-        state = self._state(priority, now_ms) if count or priority in self._groups else None
+        state = self._state(priority) if count or priority in self._groups else None
         if state is None:
             return
         if count:
@@ -135,7 +135,7 @@ class JobState:
         self._confirmed.add(attempt.key)
         if attempt.priority == 0 and self._only_masters_at_0:
             return  # told before the ResourceManager has marked it as the AM's
-        state = self._state(attempt.priority, attempt.key.created_ms)
+        state = self._state(attempt.priority)
         if state is None or attempt.key in self._live:
             return
         self._live[attempt.key] = attempt.priority
@@ -169,21 +169,13 @@ class JobState:
                 self._whole = False
         self._live = {key: priority for key, priority in self._live.items() if key in self._confirmed}
 
-    def stages(self, now_ms: int) -> tuple[Stage, ...]:
-        """Return its stages as they are now, in order."""
-        found = []
-        for first, state in self._states.items():
-            state.settle(now_ms)
-            found.append(state.view(self.stage(first), now_ms))
-        return tuple(sorted(found, key=lambda stage: stage.id))
-
     def run(self) -> JobRun | None:
         """Return the finished job; None if it was not seen as a whole, or as far as can be told did not end well."""
         if self.gone_ms is None:
             return None
         failed = any(state.failed for state in self._states.values())
         for state in self._states.values():
-            state.settle(self.gone_ms, all_=True)
+            state.settle()
             if not failed:
                 state.finish(self.gone_ms)
         reason = self._why_not()
@@ -199,7 +191,7 @@ class JobState:
         )
         return JobRun(self.key(), self.id, self.started_ms, self.gone_ms, runs) if runs else None
 
-    def _state(self, priority: int, now_ms: int) -> StageState | None:
+    def _state(self, priority: int) -> StageState | None:
         """Return the stage of a priority, a new one at the first sight of it; None beyond `STAGES_MAX`."""
         first = self._groups.get(priority)
         if first is None:
@@ -210,7 +202,7 @@ class JobState:
                 return None
             self._groups[priority] = first
         if first not in self._states:
-            self._states[first] = StageState(self.framework, now_ms)
+            self._states[first] = StageState(self.framework)
         return self._states[first]
 
     def _running(self, key: ContainerKey) -> StageState:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from treadle.model.priorities import FAILED_MAP
-from treadle.profiles.run import Measured, StageRun
+from treadle.profiles.run import StageRun
 from treadle.profiles.sketch import DurationSketch
 from treadle.stages.attempts import WELL, Attempt, ContainerKey, Outcome
 from treadle.stages.frameworks import Framework, StageId
@@ -17,7 +16,7 @@ RECENT_MAX: Final = 100
 """Attempts that ended which a stage remembers one by one."""
 
 SETTLE_MS: Final = 5_000
-"""How long after its end an attempt may turn out to have failed, and how long a width must not have grown to be final.
+"""How long after its end an attempt may turn out to have failed.
 
 An application master asks again at its next heartbeat, a second or less after a failure."""
 
@@ -27,30 +26,10 @@ LAST_MS: Final = 15_000
 takes some five seconds to exit."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
-    """A stage at one moment."""
-
-    id: StageId
-    width: int
-    """How many tasks it has, as far as is known: the most that were pending, running and done together."""
-    width_is_final: bool
-    """It has not grown for `SETTLE_MS`."""
-    pending: int
-    outcomes: Mapping[Outcome, int]
-    """How many attempts are or ended so."""
-    durations: DurationSketch
-    """Of attempts that ended well, and `SETTLE_MS` ago. Do not change it."""
-    measured: Measured
-    demand: Mapping[str, int]
-    attempts: tuple[Attempt, ...]
-    """Those that run, and the latest `RECENT_MAX` that ended."""
-
-
 class StageState:
     """A stage as events change it. Times are of the ResourceManager's clock, which may step back."""
 
-    def __init__(self, framework: Framework, now_ms: int) -> None:
+    def __init__(self, framework: Framework) -> None:
         self._framework = framework
         self._pending: dict[int, int] = {}
         self._allocated: Counter[int] = Counter()
@@ -63,7 +42,6 @@ class StageState:
         self._failures_due = 0
         self._width = 0
         self._late = 0
-        self._grown_ms = now_ms
         self.demand: Mapping[str, int] = {}
 
     @property
@@ -72,13 +50,8 @@ class StageState:
         return sum(self._pending.values())
 
     @property
-    def running(self) -> int:
-        """How many attempts run."""
-        return len(self._running)
-
-    @property
     def width(self) -> int:
-        """As `Stage.width`."""
+        """How many tasks it has, as far as is known: the most that were pending, running and done together."""
         return self._width
 
     @property
@@ -111,7 +84,7 @@ class StageState:
         if priority == FAILED_MAP and self._framework is Framework.MAPREDUCE:
             for _ in range(min(max(0, asked - before), RECENT_MAX)):
                 self._asked_again(now_ms)
-        self._grow(now_ms)
+        self._grow()
 
     def forget_asks(self) -> None:
         """Take that all asks are told anew."""
@@ -152,11 +125,10 @@ class StageState:
             self.end(key, Outcome.LOST, 0, now_ms)
         return len(lost)
 
-    def settle(self, now_ms: int, *, all_: bool = False) -> None:
-        """Count the durations of attempts that ended long enough ago, or of all."""
-        self._count_settled(now_ms, all_=all_)
-        self._grown_ms = min(self._grown_ms, now_ms)
-        self._grow(now_ms)
+    def settle(self) -> None:
+        """Take that its application has gone: no attempt that ended well will turn out to have failed."""
+        self._count_settled(0, all_=True)
+        self._grow()
 
     def finish(self, gone_ms: int) -> None:
         """Take that its application has gone: what was killed at the very end, and alone is missing, has done its task.
@@ -182,23 +154,6 @@ class StageState:
             if attempt.duration_ms >= 0:
                 self._durations.add(attempt.duration_ms)
 
-    def view(self, at: StageId, now_ms: int) -> Stage:
-        """Return the stage as it is now."""
-        outcomes = {outcome: self._outcomes[outcome] for outcome in Outcome if self._outcomes[outcome]}
-        if self._running:
-            outcomes[Outcome.RUNNING] = len(self._running)
-        return Stage(
-            at,
-            self._width,
-            now_ms - self._grown_ms >= SETTLE_MS,
-            self.pending,
-            outcomes,
-            self._durations,
-            self._framework.measured,
-            self.demand,
-            (*self._running.values(), *self._recent),
-        )
-
     def run(self, at: StageId, parents: tuple[str, ...]) -> StageRun:
         """Return the finished stage; its width is that of the tasks that were done."""
         width = min(self._width, self.well) if self._framework is Framework.MAPREDUCE else self._width
@@ -216,12 +171,12 @@ class StageState:
             if attempt.outcome in WELL and attempt.duration_ms >= 0:
                 self._durations.add(attempt.duration_ms)
 
-    def _grow(self, now_ms: int) -> None:
+    def _grow(self) -> None:
         # An attempt whose failure is known before its end is counted with those that run and asked for again.
         width = self.pending + len(self._running) + self.well - self._failures_due
         if width > self._width:
             self._late += width - self._width if self.well else 0
-            self._width, self._grown_ms = width, now_ms
+            self._width = width
 
     def _asked_again(self, now_ms: int) -> None:
         """A map is asked for again: take the attempt that ended last for the one that failed, or the next to end."""

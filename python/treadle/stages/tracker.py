@@ -15,7 +15,6 @@ from treadle.events import ApplicationState, ContainerEvent, Replaces
 from treadle.profiles.run import JobRun
 from treadle.stages.attempts import Attempt, ContainerKey
 from treadle.stages.job import JobState
-from treadle.stages.stage import Stage
 
 JOBS_MAX: Final = 20_000
 FINISHED_MAX: Final = 10_000
@@ -72,11 +71,6 @@ class StageTracker:
             self._requests(requests)
         if complete:
             self._complete()
-
-    def stages(self, application: int) -> tuple[Stage, ...]:
-        """Return the stages of an application, by the shim's index, in order; none if it is not known."""
-        job = self._by_index.get(application)
-        return () if job is None else job.stages(self._now_ms)
 
     def job(self, application: int) -> JobState | None:
         """Return an application, by the shim's index; None if it is not known."""

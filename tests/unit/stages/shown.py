@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.unit.stages.views import Stage, stages_of
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
-from treadle.stages.stage import Stage
 from treadle.stages.tracker import StageTracker
 
 CLUSTER = 1_700_000_000_000
@@ -131,7 +131,7 @@ class Shown:
         self.tracker.apply([*self._told, *made], self.now_ms)
         self._told, self._rows = [], {}
         self.now_ms += later_ms
-        return self.tracker.stages(0)
+        return stages_of(self.tracker, 0)
 
     def _row(self, kind: type[Any], row: dict[str, Any]) -> None:
         self._rows.setdefault(kind, []).append(row)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.unit.stages.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
+from tests.unit.stages.views import Stage, stages_of
 
 from treadle.profiles.run import Measured
 from treadle.stages.attempts import Outcome, outcome_of
 from treadle.stages.frameworks import Framework, stage_of
-from treadle.stages.stage import RECENT_MAX, SETTLE_MS, Stage
+from treadle.stages.stage import RECENT_MAX, SETTLE_MS
 from treadle.stages.tracker import LINGER_MS, StageTracker
 
 DATA = Path(__file__).parents[2] / "data" / "stages" / "three-jobs.json"
@@ -46,7 +47,7 @@ def test_maps_that_failed_in_peace_are_told_by_the_asks_that_follow() -> None:
     tracker = StageTracker()
     for time_ms, frame in recorded(DATA):
         tracker.apply(frame, time_ms)
-        if stages := tracker.stages(1):
+        if stages := stages_of(tracker, 1):
             failing = stages
     (stage,) = failing
     assert (stage.width, _outcomes(stage)) == (2, {"succeeded": 1, "failed": 2, "killed": 1})
@@ -77,7 +78,6 @@ def test_a_map_reduce_job_from_start_to_end() -> None:
     maps, reduces = shown.frame()
     assert [maps.id.name, reduces.id.name] == ["map", "reduce"]
     assert (maps.width, reduces.width) == (4, 1)
-    assert maps.width_is_final
     shown.gone()
     shown.frame(LINGER_MS)
     shown.frame()
@@ -196,13 +196,11 @@ def test_a_stage_whose_width_grows_while_it_is_sampled() -> None:
     shown = _map_job(10)
     shown.allocate(1)
     (stage,) = shown.frame()
-    assert (stage.width, stage.width_is_final) == (10, False)
+    assert stage.width == 10
     shown.frame(SETTLE_MS)
-    (stage,) = shown.frame()
-    assert stage.width_is_final
     shown.ask(MAP, 59)
     (stage,) = shown.frame()
-    assert (stage.width, stage.width_is_final) == (60, False)
+    assert stage.width == 60
     assert stage.attempts[0].outcome is Outcome.RUNNING
 
 
@@ -238,7 +236,6 @@ def test_a_clock_that_steps_back() -> None:
     (stage,) = shown.frame()
     assert _outcomes(stage) == {"succeeded": 2, "running": 1}
     assert (stage.durations.count, stage.durations.mean_ms) == (1, 7000)
-    assert stage.width_is_final
     shown.now_ms += 7_200_000
     shown.end(2)
     shown.gone()
@@ -280,8 +277,8 @@ def test_a_second_attempt_of_an_application_is_the_same_job() -> None:
     shown.application(5, id=1, attempt=2)
     shown.ask(MAP, 1, application=5)
     shown.frame()
-    assert shown.tracker.stages(0) == ()
-    (stage,) = shown.tracker.stages(5)
+    assert stages_of(shown.tracker, 0) == ()
+    (stage,) = stages_of(shown.tracker, 5)
     assert (stage.width, _outcomes(stage)) == (2, {"succeeded": 1, "killed": 1})
     shown.allocate(2, application=5)
     shown.frame(3000)
@@ -368,6 +365,8 @@ def test_attempts_that_tez_asks_for_again_are_of_the_same_vertex() -> None:
     shown.application(type_="TEZ")
     shown.ask(8, 4)
     shown.ask(20, 2)
+    shown.frame()
+    shown.ask(19, 1)
     shown.frame()
     shown.allocate(2, priority=19)
     stages = shown.frame()
