@@ -253,7 +253,3 @@ class Engine:
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
         return None if self._cluster is None else self._samples.changed(self._cluster.apps)
-
-    def assumed(self) -> int:
-        """Return how many proposals have no known fate."""
-        return 0 if self._cluster is None else len(self._cluster.assumed)

@@ -352,10 +352,15 @@ def flat(rm: FakeRM, leaves: int, guaranteed: Amounts, **more: Any) -> list[int]
     return [rm.queue(root, guaranteed, **more) for _ in range(leaves)]
 
 
+def assumed(engine: Any) -> int:
+    """Return how many proposals of an engine have no known fate."""
+    return 0 if engine._cluster is None else len(engine._cluster.assumed)
+
+
 def none_assumed(engine: Any) -> bool:
     """Say whether the engine assumes nothing, in any of its columns."""
     view = engine._cluster.view()
     amounts = (view.node_amounts, view.app_amounts, view.user_amounts)
     counts = (view.rows["assumed"], view.apps["assumed_count"], view.places["assumed"])
     zero = all(not np.any(each[:, 0]) for each in amounts) and not np.any(view.limit_amounts[:, :, 0])
-    return bool(zero and not any(np.any(each) for each in counts) and engine.assumed() == 0)
+    return bool(zero and not any(np.any(each) for each in counts) and assumed(engine) == 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.engine.fake_rm import assumed
 
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
@@ -144,7 +145,7 @@ def test_what_a_part_placed_before_it_failed_stays(read: Read) -> None:
         found = engine.decide(1000, 32, sequence=1)
     assert len(found) == len(engine_alone.decide(1000, 32, sequence=1)) == 32
     assert [switch.call for switch in engine.switches()] == [3]
-    assert engine.assumed() == 32
+    assert assumed(engine) == 32
 
 
 def test_the_last_good_policy_takes_over_then_the_default(read: Read) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.engine.fake_rm import assumed
 from typer.testing import CliRunner
 
 from treadle import events
@@ -41,7 +42,7 @@ def test_the_load_tells_what_it_commits() -> None:
         assert len(made) > 0
         state.commit(made)
     engine.apply(state.tick())
-    assert engine.assumed() == 0
+    assert assumed(engine) == 0
     view = engine._cluster.view()  # type: ignore[union-attr]
     used = view.node_amounts[:6, 2].sum(axis=0) - view.node_amounts[:6, 1].sum(axis=0)
     assert view.limit_amounts[0, 0, 1].tolist() == used.tolist()

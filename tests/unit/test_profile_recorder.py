@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.recorders import work_off
 from tests.unit.stages.shown import recorded
 from tests.unit.test_session import SNAPSHOT, Recorder
 
@@ -58,11 +59,10 @@ JOBS = [("sleep job", 1), ("mrrsleepjob", 1)]
 def test_finished_jobs_are_remembered(file: Path) -> None:
     recorder = ProfileRecorder()
     recorder.follow(_settings(str(file)))
-    recorder.start()
     for _ in range(2):  # a new epoch tells the same jobs once more: each run counts once
         for frame in _frames():
             recorder.take(frame)
-        recorder.wait_idle()
+        work_off(recorder)
     assert _remembered(file) == JOBS
     assert recorder.warnings() == ()
 
@@ -86,13 +86,12 @@ def test_runs_wait_for_a_store_that_cannot_be_used(file: Path) -> None:
 
     recorder = ProfileRecorder(open_)
     recorder.follow(_settings(str(file)))
-    recorder.start()
-    recorder.wait_idle()
+    work_off(recorder)
     (warning,) = recorder.warnings()
     assert "free space" in warning
     for frame in _frames(RETRY_MS):
         recorder.take(frame)
-    recorder.wait_idle()
+    work_off(recorder)
     assert recorder.warnings() == ()
     assert _remembered(file) == JOBS
 
@@ -106,10 +105,9 @@ def test_a_store_that_stays_unusable_is_left_alone_for_a_while(tmp_path: Path) -
 
     recorder = ProfileRecorder(open_)
     recorder.follow(_settings(str(tmp_path)))
-    recorder.start()
     for frame in _frames():
         recorder.take(frame)
-    recorder.wait_idle()
+    work_off(recorder)
     assert 2 <= len(opened) <= 3, "at the start, and once a minute while runs wait"
 
 
@@ -120,27 +118,25 @@ def test_a_recorder_that_falls_behind_waits_for_a_snapshot(file: Path, monkeypat
     monkeypatch.setattr(recording, "WAITING_BYTES_MAX", sum(map(len, frames[:10])))
     for frame in frames:
         recorder.take(frame)
-    recorder.start()
-    recorder.wait_idle()
+    work_off(recorder)
     assert _remembered(file) == []
     monkeypatch.undo()
     for frame in frames:
         recorder.take(frame)
-    recorder.wait_idle()
+    work_off(recorder)
     assert [runs for _, runs in _remembered(file)] == [1], "the job that was seen in part is left out"
 
 
 def test_a_frame_that_cannot_be_worked_on_ends_nothing(file: Path) -> None:
     recorder = ProfileRecorder()
     recorder.follow(_settings(str(file)))
-    recorder.start()
     frames = list(_frames())
     recorder.take(frames[0])
     recorder.take(frames[1][:-4])
-    recorder.wait_idle()
+    work_off(recorder)
     for frame in frames:
         recorder.take(frame)
-    recorder.wait_idle()
+    work_off(recorder)
     assert _remembered(file) == JOBS
 
 

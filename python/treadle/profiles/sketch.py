@@ -79,16 +79,6 @@ class DurationSketch:
         return len(self._buckets)
 
     @property
-    def minimum_ms(self) -> int:
-        """The shortest; 0 if there is none."""
-        return self._minimum
-
-    @property
-    def maximum_ms(self) -> int:
-        """The longest; 0 if there is none."""
-        return self._maximum
-
-    @property
     def mean_ms(self) -> float:
         """The mean; NaN if there is none."""
         return self._sum / self._count if self._count else math.nan

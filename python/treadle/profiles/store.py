@@ -289,14 +289,6 @@ def open_store(location: str, retention: Retention | None = None, *, read_only: 
     return ProfileStore(engine, name, retention or Retention())
 
 
-def open_or_none(location: str, retention: Retention | None = None) -> tuple[ProfileStore | None, str]:
-    """Return a store and an empty text, or None and why it cannot be used: what schedules goes on without it."""
-    try:
-        return open_store(location, retention), ""
-    except StoreError as error:
-        return None, str(error)
-
-
 def _check(connection: Connection, name: str) -> None:
     found: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
     if not found or found[0][0] != "ok":

@@ -73,7 +73,6 @@ class ProfileRecorder:
         self._enabled = False
         self._lost = True
         """Only a snapshot will be taken."""
-        self._busy = False
         self._settings = Profiles()
         self._decoder = FrameDecoder()
         self._tracker = StageTracker()
@@ -173,32 +172,28 @@ class ProfileRecorder:
             found += (f"jobs beyond {self._tracker.jobs} at a time are not remembered",)
         return found
 
-    def wait_idle(self) -> None:
-        """Wait until all that was taken has been worked on."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._busy)
-
     def _work(self) -> None:
         while True:
+            self._next()
+
+    def _next(self) -> None:
+        """Work on what was taken next; waits for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting))
+            item = self._waiting.popleft()
+            self._waiting_bytes -= len(item) if isinstance(item, bytes) else 0
+        try:
+            if isinstance(item, Profiles):
+                self._configure(item)
+            else:
+                self._record(item)
+        except Exception:  # whatever it was: scheduling goes on, and so does recording from the next snapshot
+            _log.exception("a frame was not recorded; jobs are remembered again from the next snapshot on")
+            self._start_over()
             with self._changed:
-                self._busy = False
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: bool(self._waiting))
-                item = self._waiting.popleft()
-                self._waiting_bytes -= len(item) if isinstance(item, bytes) else 0
-                self._busy = True
-            try:
-                if isinstance(item, Profiles):
-                    self._configure(item)
-                else:
-                    self._record(item)
-            except Exception:  # whatever it was: scheduling goes on, and so does recording from the next snapshot
-                _log.exception("a frame was not recorded; jobs are remembered again from the next snapshot on")
-                self._start_over()
-                with self._changed:
-                    self._lost = True
-                    self._waiting = deque(item for item in self._waiting if isinstance(item, Profiles))
-                    self._waiting_bytes = 0
+                self._lost = True
+                self._waiting = deque(item for item in self._waiting if isinstance(item, Profiles))
+                self._waiting_bytes = 0
 
     def _configure(self, settings: Profiles) -> None:
         if settings == self._settings:

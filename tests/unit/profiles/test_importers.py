@@ -123,7 +123,7 @@ def test_spark_on_yarn_has_a_stage_of_executors() -> None:
     (executors,) = run.stages
     assert run.key == ("u", "etl", "SPARK", "treadle:report")
     assert (executors.name, executors.width, executors.measured) == ("executors", 2, Measured.CONTAINERS)
-    assert (executors.durations.minimum_ms, executors.durations.maximum_ms) == (3000, 7000)
+    assert (executors.durations.to_json()["min"], executors.durations.to_json()["max"]) == (3000, 7000)
     assert executors.demand == {"memory-mb": 8192 + 819, "vcores": 4}
 
 

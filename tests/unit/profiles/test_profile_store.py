@@ -255,7 +255,7 @@ def test_hostile_numbers_are_bounded(store: ProfileStore) -> None:
     )
     assert store.put(huge, NOW_MS)
     (profile,) = store.profiles()
-    assert profile_from_json(profile_json(profile)).stages[0].durations.minimum_ms == 0
+    assert profile_from_json(profile_json(profile)).stages[0].durations.to_json()["min"] == 0
     assert not math.isnan(profile.stages[0].durations.deviation_ms)
 
 

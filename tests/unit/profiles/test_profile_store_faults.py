@@ -19,7 +19,7 @@ from tests.unit.profiles.conftest import DAY_MS, NOW_MS, make_run
 from treadle.profiles import schema
 from treadle.profiles.errors import StoreError, Unusable
 from treadle.profiles.samples import Sample
-from treadle.profiles.store import ProfileStore, Selection, open_or_none, open_store
+from treadle.profiles.store import ProfileStore, Selection, open_store
 
 ROOT = Path(__file__).parents[3]
 
@@ -116,9 +116,8 @@ def test_a_store_opened_for_reading_is_not_written(file: Path) -> None:
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    store, why = open_or_none(str(tmp_path / "file" / "profiles.db"))
-    assert store is None
-    assert "check its path" in why
+    with pytest.raises(StoreError, match="check its path"):
+        open_store(str(tmp_path / "file" / "profiles.db"))
 
 
 @pytest.mark.parametrize(
@@ -127,9 +126,8 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database(file: Path, content: bytes) -> None:
     file.parent.mkdir()
     file.write_bytes(content)
-    store, why = open_or_none(str(file))
-    assert store is None
-    assert "move the file away" in why
+    with pytest.raises(StoreError, match="move the file away"):
+        open_store(str(file))
     assert file.read_bytes() == content
 
 
@@ -162,10 +160,8 @@ def test_a_newer_version(file: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE treadle_schema SET version = 99")
     connection.close()
-    store, why = open_or_none(str(file))
-    assert store is None
-    assert "newer Treadle" in why
-    assert "version 99" in why
+    with pytest.raises(StoreError, match=r"newer Treadle.*version 99|version 99.*newer Treadle"):
+        open_store(str(file))
     with pytest.raises(StoreError, match="version 99"):
         open_store(str(file), read_only=True)
 
@@ -277,8 +273,9 @@ def test_a_constraint_of_the_database_is_told_as_any_other_fault(
 
 def test_a_database_whose_driver_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    store, why = open_or_none("postgresql+psycopg://ann:secret@db/x")
-    assert store is None
+    with pytest.raises(StoreError) as refused:
+        open_store("postgresql+psycopg://ann:secret@db/x")
+    why = str(refused.value)
     assert "needs a driver that is not installed" in why
     assert "psycopg" in why
     assert "secret" not in why
@@ -286,10 +283,9 @@ def test_a_database_whose_driver_is_missing_says_so(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("location", ["nonsense://x", "postgresql+nodriver://ann:secret@db/x", "://"])
 def test_a_url_that_leads_nowhere_tells_no_password(location: str) -> None:
-    store, why = open_or_none(location)
-    assert store is None
-    assert "check its path or URL" in why
-    assert "secret" not in why
+    with pytest.raises(StoreError, match="check its path or URL") as refused:
+        open_store(location)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_url_of_sqlite(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_map_reduce_job_from_start_to_end() -> None:
         ("map", 4, 4),
         ("reduce", 1, 1),
     ]
-    assert run.stages[0].durations.maximum_ms == 9000
+    assert run.stages[0].durations.to_json()["max"] == 9000
 
 
 def test_what_did_not_end_well_tells_nothing_of_durations() -> None:
@@ -134,7 +134,7 @@ def test_the_loser_of_two_speculative_attempts_does_not_spoil_the_run() -> None:
     shown.frame(LINGER_MS)
     shown.frame()
     (run,) = shown.tracker.finished()
-    assert [(stage.width, stage.durations.count, stage.durations.maximum_ms) for stage in run.stages] == [
+    assert [(stage.width, stage.durations.count, stage.durations.to_json()["max"]) for stage in run.stages] == [
         (3, 3, 20_000)
     ]
 
@@ -155,7 +155,7 @@ def test_a_failed_map_neither_widens_the_stage_nor_counts() -> None:
     shown.frame()
     (run,) = shown.tracker.finished()
     assert [(stage.width, stage.durations.count) for stage in run.stages] == [(3, 3)]
-    assert run.stages[0].durations.minimum_ms == 9000
+    assert run.stages[0].durations.to_json()["min"] == 9000
 
 
 def test_a_failure_may_be_known_before_its_container_ends() -> None:
