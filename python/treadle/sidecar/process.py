@@ -101,7 +101,8 @@ def run_warm_up(config: Path | None) -> int:
     from treadle.sidecar.warm_up import warm_up
 
     _log_to_stderr()
-    warm_up(without_file_parts(read_live_settings(config)), lambda text: _log.info("%s", text))
+    with loading():
+        warm_up(without_file_parts(read_live_settings(config)), lambda text: _log.info("%s", text))
     return 0
 
 
