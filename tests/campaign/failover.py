@@ -15,6 +15,9 @@ from tests.campaign.slices import Slice
 from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
+from treadle.minicluster.ports import LOOPBACK
+from treadle.minicluster.rest import ResourceManagerClient
+
 BEFORE_THE_END_S = 90.0
 
 
@@ -22,15 +25,28 @@ class KilledPair(PairOfResourceManagers):
     """A pair whose active RM can be killed."""
 
     def kill_active(self) -> None:
-        """SIGKILL to the active RM; the other one takes over, and the killed one is started again, to stand by."""
+        """SIGKILL to the active RM; the other one, which stood by, takes over. Returns when an engine schedules."""
         killed = self.active
         self._finish(killed, signal.SIGKILL)
-        self.active = "rm2" if killed == "rm1" else "rm1"
+        self.active = self.other
         # without force it asks the other first whether it is active, and gives up when nobody answers
         self.admin("-transitionToActive", "--forceactive", self.active)
-        self._start(killed)
         self.wait_ready()
-        self.wait_for(f"standby {killed}", lambda: "standby" in self._state(killed), 120, poll_s=1.0)
+
+    def stand_by(self) -> None:
+        """Start the RM that was killed, and wait until it stands by."""
+        self._start(self.other)
+        standby = ResourceManagerClient(f"http://{LOOPBACK}:{self.ports[self.other][4]}")
+        info = "/ws/v1/cluster/info"
+        self.wait_for(
+            f"standby {self.other}", lambda: standby.get(info)["clusterInfo"]["haState"] == "STANDBY", 120, poll_s=0.5
+        )
+        standby.close()
+
+    @property
+    def other(self) -> str:
+        """The RM that is not the active one."""
+        return "rm2" if self.active == "rm1" else "rm1"
 
 
 def run(work: Slice) -> None:
@@ -47,6 +63,7 @@ def run(work: Slice) -> None:
             work.add("failovers")
             one_sidecar(cluster, work, orphans)
             check(cluster, work)
+            cluster.stand_by()
             work.say(f"{work.elapsed_s:5.0f} s  {dict(work.counts)}")
         jobs.finish()
         check_idle(cluster, work)
