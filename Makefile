@@ -40,7 +40,8 @@ build/.kernels: $(KERNEL_SOURCES) build/.venv
 	@touch $@
 
 .PHONY: build
-build: build/.venv build/.jar build/.kernels ## set up .venv, build the jars, compile the engine's kernels
+build: ## set up .venv, build the jars, compile the engine's kernels
+	@$(MAKE) --no-print-directory -j2 build/.venv build/.jar build/.kernels
 
 .PHONY: demo
 demo: build ## unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python
@@ -56,19 +57,23 @@ lint: build/.venv ## ruff and mypy
 java-test: build/.jar ## the Java modules' tests
 	@$(MVN) verify
 
-# Both are busy on one core most of the time.
-.PHONY: lint-and-java-test
-lint-and-java-test: build
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint java-test
+# Everything that needs no cluster: Maven's tests keep one core busy, and pytest has what is left of two.
+.PHONY: python-test
+python-test: lint
+	@$(BIN)/pytest -n 2 $(PYTEST_OPTIONS) -m 'not cluster and not slow'
+
+.PHONY: fast-test
+fast-test: build
+	@$(MAKE) --no-print-directory -j2 java-test python-test PYTEST_OPTIONS='$(PYTEST_OPTIONS)'
 
 .PHONY: test
-test: lint-and-java-test ## every check that a change must pass
-	@$(BIN)/pytest -n 2 -m 'not cluster and not slow'
-	@$(BIN)/pytest -m 'cluster and not slow'
+test: ## every check that a change must pass
+	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--durations=15'
+	@$(BIN)/pytest --durations=15 -m 'cluster and not slow'
 
 .PHONY: test-all
-test-all: lint-and-java-test ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
-	@$(BIN)/pytest -n 2 --hypothesis-profile explore -m 'not cluster and not slow'
+test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
+	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--hypothesis-profile explore'
 	@$(BIN)/pytest --hypothesis-profile explore -m '(cluster or slow) and not kerberos'
 	@$(MVN) -Pstock-tests verify
 

@@ -16,7 +16,7 @@ from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate, NodeState
 
-COMMON = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NO_DELAY = {"node-locality-delay": "0", "rack-locality-additional-delay": "0"}
 REJECTIONS = [fate for fate in Fate if fate not in (Fate.COMMITTED, Fate.OBSERVED)]
 
@@ -184,4 +184,4 @@ class Course(RuleBasedStateMachine):
 
 
 TestCourse = Course.TestCase
-TestCourse.settings = settings(deadline=None, max_examples=60, stateful_step_count=25)
+TestCourse.settings = settings(deadline=None, stateful_step_count=25)

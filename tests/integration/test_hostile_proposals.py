@@ -87,6 +87,7 @@ def limited(tmp_path: Path) -> Iterator[FaultyCluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_hostile_proposals_break_no_limit(limited: FaultyCluster) -> None:
     """Each reason that the RM of an enforcing engine can have is met, one other in `observe_only`.
 

@@ -16,7 +16,7 @@ def test_a_job_survives_the_loss_of_a_node_which_is_used_again_when_it_is_back(c
     def state() -> str:
         return str(next(node["state"] for node in cluster.rm.nodes() if node["id"] == lost))
 
-    job = sleep_job(cluster, "node-lost", maps=8, map_ms=1500)
+    job = sleep_job(cluster, "node-lost", maps=6, map_ms=1500)
     job.wait_containers(3)
     cluster.kill_node(2)
     cluster.wait_for("node to be LOST", lambda: state() == "LOST", 60)
@@ -26,7 +26,7 @@ def test_a_job_survives_the_loss_of_a_node_which_is_used_again_when_it_is_back(c
     wait_adds_up(cluster)
 
     assert job.wait() == "SUCCEEDED"
-    again = sleep_job(cluster, "node-back", maps=8, map_ms=1500)
+    again = sleep_job(cluster, "node-back", maps=4, map_ms=1500)
     used = cluster.wait_for(
         "container on the node that is back",
         lambda: [node for node in cluster.rm.nodes() if node["id"] == lost and node["numContainers"] > 0],
@@ -45,7 +45,7 @@ def test_a_node_that_shrinks_gets_no_more_than_it_has_now(cluster: FaultyCluster
     before_mb = memory_mb()
     cluster.admin("-updateNodeResource", node, "1024", "4")
     cluster.wait_for("smaller node", lambda: memory_mb() == 1024)
-    job = sleep_job(cluster, "node-shrunk", maps=8)
+    job = sleep_job(cluster, "node-shrunk", maps=5)
     wait_adds_up(cluster)
     seen: list[int] = []
 

@@ -21,7 +21,7 @@ def test_the_comparison_is_shown_and_nothing_is_placed(tmp_path: Path) -> None:
     settings = ClusterSettings(nodes=2, memory_mb=4096, mode="observe_only")
     with MiniCluster(settings, tmp_path / "cluster") as cluster:
         cluster.wait_for("first answer", lambda: cluster.rm.treadle()["Frames"] > 0, 120)
-        job = sleep_job(cluster, "observed", maps=8)
+        job = sleep_job(cluster, "observed", maps=4)
         wait_adds_up(cluster)
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}

@@ -24,7 +24,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.sampled_from(["MAPREDUCE", "TEZ", "SPARK", "whatever"]))
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_every_container_is_counted_once(steps: list[tuple[str, int, int]], type_: str) -> None:
     shown = Shown()
     shown.application(type_=type_)

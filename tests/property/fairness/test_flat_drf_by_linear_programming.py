@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from scipy.optimize import linprog
 
 from treadle.fairness.algorithms import allocate_fluid
@@ -47,7 +47,6 @@ def by_linear_programming(tree: Tree) -> dict[str, float]:
 
 
 @given(tree=trees(finite=True))
-@settings(max_examples=60)
 def test_flat_drf_agrees_with_a_solver(tree: Tree) -> None:
     exact = allocate_fluid(tree, "drf-flat").tasks
     expected = by_linear_programming(flattened(tree))

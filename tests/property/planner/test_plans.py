@@ -22,7 +22,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(instances(), st.sampled_from(Objective), st.integers(1, 300))
 def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objective: Objective, budget: int) -> None:
     found = plan(
@@ -40,7 +40,7 @@ def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objec
     assert max(bounds.critical_path, bounds.work) <= bounds.best <= min(found.makespan, found.executed_makespan)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(instances(stages_max=5, tasks_max=130), st.sampled_from(Objective), st.integers(1, 150))
 def test_stages_of_more_tasks_than_rank_groups_keep_to_edges(made: Instance, objective: Objective, budget: int) -> None:
     found = plan(made.dag, made.capacity, made.machines, budget, objective=objective, placements=True)
@@ -58,14 +58,14 @@ def test_baselines_keep_to_edges_and_capacities(name: str, made: Instance, objec
     assert found.bounds.best <= min(found.makespan, found.executed_makespan)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(instances(stages_max=14))
 def test_graphene_executes_no_later_than_critical_path(made: Instance) -> None:
     where = (made.dag, made.capacity, made.machines)
     assert plan(*where, 40).executed_makespan <= baseline("cp", *where).executed_makespan
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(projects())
 def test_graphene_plans_projects_no_longer_than_critical_path(made: Instance) -> None:
     where = (made.dag, made.capacity, made.machines)

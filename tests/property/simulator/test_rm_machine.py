@@ -120,6 +120,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 TestMachine = Machine.TestCase

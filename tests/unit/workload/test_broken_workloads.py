@@ -157,7 +157,7 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     assert "this is a folder" in said(tmp_path, "swim")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(["sls.json", "synth.json", "rumen.json", "eagle.tr", "swim.tsv"]), data=st.data())
 def test_no_damage_ends_in_a_stack_trace(name: str, data: st.DataObject, tmp_path: Path) -> None:
     content = (DATA / name).read_text()
