@@ -14,6 +14,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
+import java.nio.channels.spi.SelectorProvider;
 
 /**
  * A connection whose reads <em>and writes</em> keep to {@link CallLimits}: a plain socket's write to a process that has
@@ -30,11 +31,16 @@ final class BoundedSocket extends Socket {
 
   /** Connects, within the limits. */
   BoundedSocket(InetSocketAddress address, CallLimits limits) throws IOException {
+    this(address, limits, SelectorProvider.provider());
+  }
+
+  /** Connects, within the limits, with what a provider opens. */
+  BoundedSocket(InetSocketAddress address, CallLimits limits, SelectorProvider provider) throws IOException {
     super((SocketImpl) null);
     this.limits = limits;
-    this.selector = Selector.open();
-    this.channel = SocketChannel.open();
+    this.selector = provider.openSelector();
     try {
+      this.channel = provider.openSocketChannel();
       channel.configureBlocking(false);
       channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
       key = channel.register(selector, 0);
@@ -142,7 +148,9 @@ final class BoundedSocket extends Socket {
     try {
       selector.close();
     } finally {
-      channel.close();
+      if (channel != null) {
+        channel.close();
+      }
     }
   }
 }

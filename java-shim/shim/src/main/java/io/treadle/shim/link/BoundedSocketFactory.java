@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -11,11 +12,13 @@ import javax.net.SocketFactory;
  * have proved that they know the secret.
  */
 final class BoundedSocketFactory extends SocketFactory {
+  private final Py4jEngine.Endpoint endpoint;
   private final CallLimits limits;
   private final Handshake handshake;
   private BoundedSocket last;
 
-  BoundedSocketFactory(CallLimits limits, Handshake handshake) {
+  BoundedSocketFactory(Py4jEngine.Endpoint endpoint, CallLimits limits, Handshake handshake) {
+    this.endpoint = endpoint;
     this.limits = limits;
     this.handshake = handshake;
   }
@@ -23,7 +26,12 @@ final class BoundedSocketFactory extends SocketFactory {
   @Override
   public Socket createSocket(InetAddress address, int port) throws IOException {
     closeLast();
-    last = new BoundedSocket(new InetSocketAddress(address, port), limits);
+    try {
+      last = new BoundedSocket(new InetSocketAddress(address, port), limits);
+    } catch (ConnectException e) {
+      // Not as the cause, since the innermost one is what is told.
+      throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy());
+    }
     try {
       handshake.perform(last.getInputStream(), last.getOutputStream());
     } catch (IOException | RuntimeException e) {

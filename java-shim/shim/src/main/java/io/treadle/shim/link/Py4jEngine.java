@@ -49,7 +49,7 @@ public final class Py4jEngine implements Engine {
   public Py4jEngine(Endpoint endpoint, int timeoutMs, int frameMaxBytes, int replyMaxBytes) {
     long line = 4L * (replyMaxBytes / 3 + 1) + 16 + Handshake.ANSWER_BYTES;
     this.limits = new CallLimits(timeoutMs, line);
-    this.sockets = new BoundedSocketFactory(limits, new Handshake(endpoint, frameMaxBytes, replyMaxBytes));
+    this.sockets = new BoundedSocketFactory(endpoint, limits, new Handshake(endpoint, frameMaxBytes, replyMaxBytes));
     this.client = new Client(endpoint, sockets, timeoutMs);
   }
 
@@ -136,12 +136,19 @@ public final class Py4jEngine implements Engine {
     private final InetAddress address;
     private final int port;
     private final byte[] secret;
+    private final String remedy;
 
     /** An endpoint; the port in 1 to 65535, the secret not copied. */
     public Endpoint(InetAddress address, int port, byte[] secret) {
+      this(address, port, secret, "");
+    }
+
+    /** An endpoint, and the rest of a sentence that says what to do if nobody listens there. */
+    public Endpoint(InetAddress address, int port, byte[] secret, String remedy) {
       this.address = address;
       this.port = port;
       this.secret = secret;
+      this.remedy = remedy;
     }
 
     /** The address. */
@@ -156,6 +163,10 @@ public final class Py4jEngine implements Engine {
 
     byte[] secret() {
       return secret;
+    }
+
+    String remedy() {
+      return remedy;
     }
 
     /** Without the secret. */

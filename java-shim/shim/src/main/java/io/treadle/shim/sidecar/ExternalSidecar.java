@@ -126,6 +126,7 @@ public final class ExternalSidecar implements EngineSource {
       throw new IOException("the connection file " + file + " names the host " + address.getHostAddress()
           + ", but a sidecar listens on loopback only");
     }
-    return new Py4jEngine.Endpoint(address, port, secret);
+    return new Py4jEngine.Endpoint(address, port, secret, ", though the connection file " + file + " names it: the sidecar"
+        + " was killed; start it again with 'treadle sidecar --external --connection-file' and that file");
   }
 }

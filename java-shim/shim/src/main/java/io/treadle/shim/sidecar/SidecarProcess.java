@@ -24,6 +24,10 @@ final class SidecarProcess {
   private static final long GOODBYE_MS = 1000;
   private static final long KILLED_MS = 5000;
   private static final long LAST_OUTPUT_MS = 500;
+  /** What Java adds to the number of a signal that ended a process. */
+  private static final int SIGNALLED = 128;
+  private static final int SIGKILL = 9;
+  private static final int SIGTERM = 15;
 
   private final Process process;
   private final Thread output;
@@ -147,7 +151,15 @@ final class SidecarProcess {
     if (said != null && said.kind() == SidecarMessage.Kind.ERROR) {
       return said.text();
     }
-    return "it ended with exit code " + process.exitValue() + (lastWords.isEmpty() ? "" : " (" + lastWords + ")");
+    int code = process.exitValue();
+    if (code == SIGNALLED + SIGKILL) {
+      // The last line of its log is of before, and no reason.
+      return "SIGKILL ended it: somebody's, or the kernel's for want of memory (the host's log says so)";
+    }
+    if (code == SIGNALLED + SIGTERM) {
+      return "SIGTERM ended it";
+    }
+    return "it ended with exit code " + code + (lastWords.isEmpty() ? "" : "; its log ends with: " + lastWords);
   }
 
   private static void join(Thread thread) {

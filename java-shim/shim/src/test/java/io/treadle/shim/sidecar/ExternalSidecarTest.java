@@ -9,6 +9,8 @@ import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Engine;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -123,6 +125,22 @@ class ExternalSidecarTest {
       assertTrue(heard.length() > 0, "nobody dialled the squatter");
       assertFalse(heard.contains("0123456789abcdef"), heard);
       assertFalse(heard.contains(Base64.getEncoder().encodeToString(frame)), heard);
+    }
+  }
+
+  @Test
+  void whereNobodyListensItNamesAddressFileAndRemedy() throws Exception {
+    int port;
+    try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
+      port = closed.getLocalPort();
+    }
+    write(GOOD.replace("4711", String.valueOf(port)), "rw-------");
+    try (Engine engine = sidecar.connect(20_000)) {
+      String message = assertThrows(IOException.class, () -> engine.decide(new byte[1])).getMessage();
+      String[] parts = {"127.0.0.1:" + port, "Connection refused", file.toString(), "treadle sidecar --external"};
+      for (String part : parts) {
+        assertTrue(message.contains(part), message);
+      }
     }
   }
 

@@ -153,6 +153,16 @@ class ManagedSidecarTest {
   }
 
   @Test
+  void oneThatWasKilledSaysSoAndGivesNoLineOfItsLogAsTheReason() throws Exception {
+    for (String signal : new String[] {"KILL", "TERM"}) {
+      script("echo '2026-11-22 10:00:00,000 INFO treadle: settings read again' >&2; kill -" + signal + " $$\n");
+      String reason = failure();
+      assertTrue(reason.contains("SIG" + signal + " ended it"), reason);
+      assertFalse(reason.contains("INFO"), reason);
+    }
+  }
+
+  @Test
   void aCrashLoopEndsInARest() throws Exception {
     script("exit 3\n");
     String last = "";
