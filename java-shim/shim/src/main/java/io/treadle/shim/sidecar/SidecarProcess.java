@@ -23,7 +23,7 @@ final class SidecarProcess {
   private static final long LOG_BYTES = 16L << 20;
   private static final long GOODBYE_MS = 1000;
   private static final long KILLED_MS = 5000;
-  private static final long LAST_OUTPUT_MS = 500;
+  private static final long LAST_OUTPUT_MS = 3000;
   /** What Java adds to the number of a signal that ended a process. */
   private static final int SIGNALLED = 128;
   private static final int SIGKILL = 9;

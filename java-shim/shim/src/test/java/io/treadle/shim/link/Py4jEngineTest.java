@@ -99,7 +99,7 @@ class Py4jEngineTest {
     try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> {
       FakeSidecar.reply(out, asked);
       over.await();
-    }); Py4jEngine engine = sidecar.engine(1000)) {
+    }); Py4jEngine engine = sidecar.engine(5000)) {
       assertArrayEquals(new byte[3], engine.decide(new byte[3]));
       first.set(assertThrows(IOException.class, () -> engine.decide(frame)).getMessage());
     } finally {

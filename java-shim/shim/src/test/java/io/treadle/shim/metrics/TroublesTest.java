@@ -10,20 +10,21 @@ class TroublesTest {
   private final AtomicLong clock = new AtomicLong(1_700_000_000_000L);
   private final Troubles troubles = new Troubles(() -> clock.addAndGet(1000));
 
+  private void shows(String text, String time) {
+    assertEquals(text, troubles.text());
+    assertEquals(time, troubles.time());
+  }
+
   @Test
   void theLatestThatIsNotMendedIsShownWithItsTime() {
-    assertEquals("", troubles.text());
-    assertEquals("", troubles.time());
+    shows("", "");
     troubles.note(Kind.SETTINGS, "no such mode");
     troubles.note(Kind.LINK, "no answer");
-    assertEquals("no answer", troubles.text());
-    assertEquals("2023-11-14T22:13:22Z", troubles.time());
+    shows("no answer", "2023-11-14T22:13:22Z");
     troubles.note(Kind.LINK, "");
-    assertEquals("no such mode", troubles.text());
-    assertEquals("2023-11-14T22:13:21Z", troubles.time());
+    shows("no such mode", "2023-11-14T22:13:21Z");
     troubles.note(Kind.SETTINGS, "");
-    assertEquals("", troubles.text());
-    assertEquals("", troubles.time());
+    shows("", "");
   }
 
   @Test
@@ -41,8 +42,7 @@ class TroublesTest {
     troubles.goesOn(Kind.STARVING, "it places nothing");
     assertEquals("no such mode", troubles.text());
     troubles.note(Kind.SETTINGS, "");
-    assertEquals("it places nothing", troubles.text());
-    assertEquals("2023-11-14T22:13:21Z", troubles.time());
+    shows("it places nothing", "2023-11-14T22:13:21Z");
     troubles.goesOn(Kind.STARVING, "");
     assertEquals("", troubles.text());
   }

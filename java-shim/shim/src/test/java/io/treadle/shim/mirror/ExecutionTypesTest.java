@@ -74,9 +74,17 @@ class ExecutionTypesTest {
     return cluster.model.applications.get(0L).containers.size();
   }
 
-  private List<String> ends(ContainerId container) {
-    return cluster.model.containers.stream()
+  private void endsOnce(ContainerId container, String how) {
+    List<String> ends = cluster.model.containers.stream()
         .filter(row -> row.startsWith(container.getContainerId() + " event=3 ")).collect(Collectors.toList());
+    assertEquals(1, ends.size(), cluster.model.containers.toString());
+    assertTrue(ends.get(0).contains(how), ends.get(0));
+  }
+
+  private void ticks() {
+    for (int i = 0; i < TICKS; i++) {
+      cluster.tick();
+    }
   }
 
   private Container allocate(ExecutionType type) throws Exception {
@@ -131,8 +139,7 @@ class ExecutionTypesTest {
     tickAndSnapshot(2);
     update(promoted, ContainerUpdateType.DEMOTE_EXECUTION_TYPE, ExecutionType.OPPORTUNISTIC);
     cluster.tick();
-    assertEquals(1, ends(container.getId()).size(), cluster.model.containers.toString());
-    assertTrue(ends(container.getId()).get(0).contains("exit=-1000"), cluster.model.containers.toString());
+    endsOnce(container.getId(), "exit=-1000");
     tickAndSnapshot(1);
     report(container.getId(), ExecutionType.OPPORTUNISTIC, ContainerState.COMPLETE);
     tickAndSnapshot(1);
@@ -146,12 +153,9 @@ class ExecutionTypesTest {
     assertEquals(2, alive());
     cluster.scheduler.deafToEnds = true;
     report(container.getId(), ExecutionType.GUARANTEED, ContainerState.COMPLETE);
-    for (int i = 0; i < TICKS; i++) {
-      cluster.tick();
-    }
+    ticks();
     assertEquals(1, alive());
-    assertEquals(1, ends(container.getId()).size());
-    assertTrue(ends(container.getId()).get(0).contains("exit=-1000"), cluster.model.containers.toString());
+    endsOnce(container.getId(), "exit=-1000");
   }
 
   @Test
@@ -160,10 +164,7 @@ class ExecutionTypesTest {
     report(container.getId(), ExecutionType.GUARANTEED, ContainerState.RUNNING);
     cluster.tick();
     report(container.getId(), ExecutionType.GUARANTEED, ContainerState.COMPLETE);
-    for (int i = 0; i < TICKS; i++) {
-      cluster.tick();
-    }
-    assertEquals(1, ends(container.getId()).size());
-    assertTrue(ends(container.getId()).get(0).contains("exit=0"), cluster.model.containers.toString());
+    ticks();
+    endsOnce(container.getId(), "exit=0");
   }
 }

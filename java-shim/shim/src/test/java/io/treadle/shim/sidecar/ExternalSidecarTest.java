@@ -118,7 +118,7 @@ class ExternalSidecarTest {
     byte[] frame = "jobs, users and keys of all tenants".getBytes(StandardCharsets.UTF_8);
     try (Squatter squatter = new Squatter()) {
       write(GOOD.replace("4711", String.valueOf(squatter.port())), "rw-------");
-      try (Engine engine = sidecar.connect(2000)) {
+      try (Engine engine = sidecar.connect(20_000)) {
         assertThrows(IOException.class, () -> engine.decide(frame));
       }
       String heard = squatter.heard();

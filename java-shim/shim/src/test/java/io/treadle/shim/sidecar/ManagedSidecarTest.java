@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -32,6 +33,8 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(120)
 class ManagedSidecarTest {
   private static final String READY = "echo '{\"ready\": true, \"port\": 9, \"pid\": 1, \"version\": \"0\"}'\n";
+
+  private static final int PATIENT_MS = 20_000;
 
   @TempDir
   Path folder;
@@ -73,7 +76,7 @@ class ManagedSidecarTest {
   private Engine engine() throws Exception {
     Engine[] engine = new Engine[1];
     Await.until("the sidecar is ready", () -> {
-      engine[0] = sidecar.connect(1000);
+      engine[0] = sidecar.connect(PATIENT_MS);
       return engine[0] != null;
     });
     return engine[0];
@@ -84,7 +87,7 @@ class ManagedSidecarTest {
     String[] message = new String[1];
     Await.until("it fails", () -> {
       try {
-        Engine engine = sidecar.connect(1000);
+        Engine engine = sidecar.connect(PATIENT_MS);
         if (engine != null) {
           engine.close();
         }
@@ -143,7 +146,7 @@ class ManagedSidecarTest {
     assertTrue(reason.contains("treadle: no numpy"), reason);
     Await.until("it is started again", () -> {
       try {
-        sidecar.connect(1000);
+        sidecar.connect(PATIENT_MS);
       } catch (IOException e) {
         assertEquals(reason, e.getMessage());
       }
@@ -188,6 +191,8 @@ class ManagedSidecarTest {
   void oneThatIsNeverReadyIsKilled() throws Exception {
     conf.set(ShimConfig.SIDECAR_START_TIMEOUT_MS, "500");
     script("kill -STOP $$\n");
+    assertNull(sidecar.connect(PATIENT_MS), "it has been started and is not ready");
+    Await.until("it has said who it is", () -> Files.exists(folder.resolve("pids")) && !pids().isEmpty());
     String reason = failure();
     assertTrue(reason.contains("not ready after 500 ms"), reason);
     assertFalse(runs(pids().get(0)));

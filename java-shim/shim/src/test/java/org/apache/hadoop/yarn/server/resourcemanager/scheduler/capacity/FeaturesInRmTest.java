@@ -33,18 +33,14 @@ import org.junit.jupiter.api.Timeout;
 /** The scheduler calls the parts that keep features alive: an engine that proposes nothing does not stop them. */
 @Timeout(300)
 class FeaturesInRmTest {
-  private final YarnConfiguration conf = TestRms.configuration("off");
+  private final YarnConfiguration conf = TestRms.withEngine("off");
   private MockRM rm;
   private MockNM node;
   private MockAM am;
 
   @BeforeEach
   void startJobUnderTheStockScheduler() throws Exception {
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
-    ScriptedEngine.reset(Frame::answer);
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, Frame::answer);
     node = rm.registerNode("h1:1234", 8 * 1024);
     RMApp job = TestRms.submit(rm, 1024);
     am = TestRms.launch(rm, job, node);
@@ -63,7 +59,7 @@ class FeaturesInRmTest {
   private void turnTo(String mode) throws Exception {
     conf.set(ShimConfig.MODE, mode);
     TestRms.refresh(rm, conf);
-    Await.until("the engine holds the lease", () -> scheduler().shim().metrics().numbers().get("LeaseHeld") == 1L);
+    TestRms.await(rm, "LeaseHeld", 1);
   }
 
   private Container runContainer(MockAM owner, int memoryMb) throws Exception {
@@ -89,8 +85,8 @@ class FeaturesInRmTest {
     });
     Container grown = last[0].getUpdatedContainers().get(0).getContainer();
     assertEquals(3072, grown.getResource().getMemorySize());
-    rm.drainEvents();
-    assertEquals(4096, scheduler().getNode(node.getNodeId()).getAllocatedResource().getMemorySize());
+    Await.until("the node has it too",
+        () -> scheduler().getNode(node.getNodeId()).getAllocatedResource().getMemorySize() == 4096);
   }
 
   @Test
@@ -99,10 +95,8 @@ class FeaturesInRmTest {
     // within the queue's limit, but on no node
     rm.registerNode("h2:1234", 3 * 1024);
     am.allocate("*", 4096, 1, Collections.emptyList());
-    Await.until("the stock scheduler has made a reservation", () -> {
-      node.nodeHeartbeat(true);
-      return scheduler().getNode(node.getNodeId()).getReservedContainer() != null;
-    });
+    TestRms.heartbeatUntil(node, "the stock scheduler has made a reservation",
+        () -> scheduler().getNode(node.getNodeId()).getReservedContainer() != null);
     turnTo("enforce");
     Await.until("the reservation is gone",
         () -> scheduler().getNode(node.getNodeId()).getReservedContainer() == null);
@@ -136,10 +130,7 @@ class FeaturesInRmTest {
     ScriptedEngine.script(ScriptedEngine::proposeAll);
     turnTo("observe_only");
     am.allocate("*", 1024, 3, Collections.emptyList());
-    Await.until("the stock scheduler has placed all", () -> {
-      node.nodeHeartbeat(true);
-      return scheduler().getNode(node.getNodeId()).getNumContainers() == 4;
-    });
+    TestRms.heartbeatUntil(node, "the stock scheduler has placed all", () -> TestRms.containers(rm, node) == 4);
     MetricsSource source = DefaultMetricsSystem.instance().getSource("TreadleMetrics");
     // the comparison is made beside the scheduler, a moment later
     Await.until("all placements of the stock scheduler are compared", () -> {

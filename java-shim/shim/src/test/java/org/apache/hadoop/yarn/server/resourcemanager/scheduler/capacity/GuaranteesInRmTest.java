@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.List;
@@ -19,7 +18,7 @@ import org.junit.jupiter.api.Timeout;
 /** An engine whose share overrides the guarantees of queues, beside the preemption monitor that restores them. */
 @Timeout(300)
 class GuaranteesInRmTest {
-  private final YarnConfiguration conf = TestRms.configuration("enforce");
+  private final YarnConfiguration conf = TestRms.withEngine("enforce");
   private MockRM rm;
 
   @AfterEach
@@ -29,11 +28,11 @@ class GuaranteesInRmTest {
   }
 
   private long number(String name) {
-    return TestRms.scheduler(rm).shim().metrics().numbers().get(name);
+    return TestRms.number(rm, name);
   }
 
   private String text(String name) {
-    return TestRms.scheduler(rm).shim().metrics().texts().get(name);
+    return TestRms.text(rm, name);
   }
 
   /** Proposes all that could be asked for, and says whether guarantees are overridden. */
@@ -49,17 +48,13 @@ class GuaranteesInRmTest {
 
   @Test
   void theMonitorKeepsSuchAPolicyFromCommittingUntilAnotherIsInUse() throws Exception {
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
     conf.setBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, true);
-    ScriptedEngine.reset(frame -> answer(frame, true));
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, frame -> answer(frame, true));
     MockNM node = rm.registerNode("h1:1234", 16_384);
     Await.until("it is refused", () -> text("Refusal").contains(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS));
     assertTrue(text("Refusal").contains("policy.share.kind"));
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 1);
     assertEquals(0, number("Committed"));
     assertFalse(ScriptedEngine.frames().get(0).observe(), "nothing was known of the policy");
     Await.until("frames are to be observed", () -> {
@@ -72,7 +67,7 @@ class GuaranteesInRmTest {
       return text("Refusal").isEmpty();
     });
     TestRms.launchByEngine(rm, 1024);
-    Await.until("the AM is counted", () -> number("Committed") == 1);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "Committed", 1);
+    TestRms.await(rm, "PlacedNatively", 1);
   }
 }

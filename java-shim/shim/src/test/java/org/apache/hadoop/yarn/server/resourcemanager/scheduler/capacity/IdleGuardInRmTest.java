@@ -2,7 +2,6 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
@@ -16,7 +15,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
-import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -27,15 +25,12 @@ import org.junit.jupiter.api.Timeout;
 class IdleGuardInRmTest {
   private static final String IDLE_GUARD_MS = ShimConfig.PREFIX + "idle-guard-ms";
 
-  private final YarnConfiguration conf = TestRms.configuration("enforce");
+  private final YarnConfiguration conf = TestRms.withEngine("enforce");
   private MockRM rm;
   private MockNM node;
 
   @BeforeEach
   void settings() {
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
-    conf.set(ShimConfig.LEASE_MS, "600");
     conf.set(IDLE_GUARD_MS, "400");
     conf.setLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS, 100);
     conf.setFloat(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, 1);
@@ -48,31 +43,25 @@ class IdleGuardInRmTest {
   }
 
   private void start(ScriptedEngine.Script script) throws Exception {
-    ScriptedEngine.reset(script);
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, script);
     node = rm.registerNode("h1:1234", Resource.newInstance(4096, 16));
-    Await.until("the engine holds the lease", () -> number("LeaseHeld") == 1);
+    TestRms.await(rm, "LeaseHeld", 1);
   }
 
   private long number(String name) {
-    return TestRms.scheduler(rm).shim().metrics().numbers().get(name);
+    return TestRms.number(rm, name);
   }
 
   private String text(String name) {
-    return TestRms.scheduler(rm).shim().metrics().texts().get(name);
+    return TestRms.text(rm, name);
   }
 
   private int containers() {
-    return TestRms.scheduler(rm).getNode(node.getNodeId()).getNumContainers();
+    return TestRms.containers(rm, node);
   }
 
-  /** Heartbeats until something holds. */
   private void heartbeatUntil(String what, Callable<Boolean> condition) throws Exception {
-    Await.until(what, () -> {
-      node.nodeHeartbeat(true);
-      return condition.call();
-    });
+    TestRms.heartbeatUntil(node, what, condition);
   }
 
   private static byte[] waiting(Frame frame, String what) {
@@ -83,13 +72,11 @@ class IdleGuardInRmTest {
   void anEngineThatPlacesNothingLosesTheLease() throws Exception {
     start(Frame::answer);
     RMApp app = TestRms.submit(rm, 1024);
-    heartbeatUntil("the stock scheduler has placed the AM", () -> app.getCurrentAppAttempt() != null
-        && app.getCurrentAppAttempt().getState() == RMAppAttemptState.ALLOCATED);
-    Await.until("the engine has lost the lease", () -> number("LeaseHeld") == 0);
-    assertTrue(text("Refusal").contains("places nothing"), text("Refusal"));
-    assertTrue(text("LastError").contains("places nothing"), text("LastError"));
-    assertEquals(1, number("Starving"));
-    assertEquals(1, number("PlacedNatively"));
+    heartbeatUntil("the stock scheduler has placed the AM", () -> TestRms.isAllocated(app));
+    Await.until("the engine has lost the lease and it is said why", () -> number("LeaseHeld") == 0
+        && number("Starving") == 1 && text("Refusal").contains("places nothing")
+        && text("LastError").contains("places nothing"));
+    TestRms.await(rm, "PlacedNatively", 1);
     MockAM am = TestRms.launchByEngine(rm, app);
     am.allocate("*", 1024, 2, Collections.emptyList());
     heartbeatUntil("the rest goes natively as well", () -> containers() == 3);

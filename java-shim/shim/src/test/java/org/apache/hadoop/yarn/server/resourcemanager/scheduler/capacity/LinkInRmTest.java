@@ -22,7 +22,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -33,15 +32,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class LinkInRmTest {
   private static final String MULTI_NODE = "yarn.scheduler.capacity.multi-node-placement-enabled";
 
-  private final YarnConfiguration conf = TestRms.configuration("enforce");
+  private final YarnConfiguration conf = TestRms.withEngine("enforce");
   private MockRM rm;
   private MockNM node;
-
-  @BeforeEach
-  void settings() {
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
-  }
 
   @AfterEach
   void stop() {
@@ -51,9 +44,7 @@ class LinkInRmTest {
   }
 
   private void start(ScriptedEngine.Script script) throws Exception {
-    ScriptedEngine.reset(script);
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, script);
     node = rm.registerNode("h1:1234", 16_384);
   }
 
@@ -62,11 +53,11 @@ class LinkInRmTest {
   }
 
   private long number(String name) {
-    return scheduler().shim().metrics().numbers().get(name);
+    return TestRms.number(rm, name);
   }
 
   private void awaitLease(long held) throws Exception {
-    Await.until("LeaseHeld is " + held, () -> number("LeaseHeld") == held);
+    TestRms.await(rm, "LeaseHeld", held);
   }
 
   private void frames(int more) throws Exception {
@@ -83,15 +74,13 @@ class LinkInRmTest {
     awaitLease(1);
     MockAM am = TestRms.launchByEngine(rm, 1024);
     am.allocate("*", 1024, 3, Collections.emptyList());
-    Await.until("3 containers and the AM are there", () -> {
-      node.nodeHeartbeat(true);
-      return scheduler().getNode(node.getNodeId()).getNumContainers() == 4;
-    });
+    TestRms.heartbeatUntil(node, "3 containers and the AM are there", () -> TestRms.containers(rm, node) == 4);
     assertEquals(3, am.allocate(Collections.emptyList(), Collections.emptyList()).getAllocatedContainers().size());
     Await.until("they are counted", () -> number("Committed") == 4);
     assertEquals(0, number("PlacedNatively"));
-    assertEquals("{\"" + am.getApplicationAttemptId().getApplicationId() + "\":{\"treadle\":4,\"native\":0}}",
-        scheduler().shim().metrics().placements().getPlacements());
+    String placements = "{\"" + am.getApplicationAttemptId().getApplicationId() + "\":{\"treadle\":4,\"native\":0}}";
+    Await.until("they are counted by application",
+        () -> scheduler().shim().metrics().placements().getPlacements().equals(placements));
     assertEquals(1, number("LeaseFlips"));
     assertEquals(0, number("LinkFailures"));
   }
@@ -112,8 +101,9 @@ class LinkInRmTest {
       am.allocate("*", 1024, asks[0], Collections.emptyList());
       return ScriptedEngine.frames().size() >= before + 12;
     });
-    long elapsedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
+    // the clock last: what comes between the two makes the bound wider
     int frames = ScriptedEngine.frames().size() - before;
+    long elapsedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin);
     assertTrue(frames <= elapsedMs / 200 + 2, frames + " frames in " + elapsedMs + " ms");
   }
 
@@ -126,19 +116,19 @@ class LinkInRmTest {
       node.nodeHeartbeat(true);
       rm.drainEvents();
     }
-    assertEquals(0, scheduler().getNode(node.getNodeId()).getNumContainers());
+    assertEquals(0, TestRms.containers(rm, node));
     ScriptedEngine.script(frame -> {
       throw new IOException("gone");
     });
     awaitLease(0);
     TestRms.launch(rm, app, node);
-    assertEquals(1, number("PlacedNatively"));
-    assertEquals("gone", scheduler().shim().metrics().texts().get("LastError"));
+    TestRms.await(rm, "PlacedNatively", 1);
+    Await.until("it says why", () -> TestRms.text(rm, "LastError").equals("gone"));
   }
 
   @Test
   void theGateOpensByItselfWhenTheEngineHangs() throws Exception {
-    conf.set(ShimConfig.LEASE_MS, "200");
+    conf.set(ShimConfig.LEASE_MS, "1000");
     start(Frame::answer);
     awaitLease(1);
     CountDownLatch over = new CountDownLatch(1);
@@ -152,18 +142,20 @@ class LinkInRmTest {
       }
       return frame.answer();
     });
+    Await.until("the engine is asked", () -> asked.get() != Long.MAX_VALUE);
+    long failures = number("LinkFailures");
     try {
       awaitLease(0);
       // the link still waits: nobody but the clock has opened the gate
-      assertEquals(0, number("LinkFailures"));
+      assertEquals(failures, number("LinkFailures"));
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-      assertEquals(1, number("PlacedNatively"));
-      Await.until("the answer is late", () -> asked.get() != Long.MAX_VALUE
-          && System.nanoTime() - asked.get() > TimeUnit.MILLISECONDS.toNanos(300));
+      TestRms.await(rm, "PlacedNatively", 1);
+      Await.until("the answer is late",
+          () -> System.nanoTime() - asked.get() > TimeUnit.MILLISECONDS.toNanos(1100));
     } finally {
       over.countDown();
     }
-    Await.until("the late answer counts as a failure", () -> number("LinkFailures") >= 1);
+    Await.until("the late answer counts as a failure", () -> number("LinkFailures") > failures);
     awaitLease(1);
     assertTrue(ScriptedEngine.frames().stream().filter(Frame::snapshot).count() >= 2);
   }
@@ -180,8 +172,8 @@ class LinkInRmTest {
     Await.until("three conversations have failed", () -> number("LinkFailures") >= 3);
     awaitLease(0);
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    assertEquals(1, number("PlacedNatively"));
-    assertFalse(scheduler().shim().metrics().texts().get("LastError").isEmpty());
+    TestRms.await(rm, "PlacedNatively", 1);
+    assertFalse(TestRms.text(rm, "LastError").isEmpty());
     int before = ScriptedEngine.frames().size();
     ScriptedEngine.script(Frame::answer);
     awaitLease(1);
@@ -238,7 +230,7 @@ class LinkInRmTest {
     start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, ""));
     Await.until("the conversation has failed", () -> number("LinkFailures") >= 1);
     assertEquals(0, number("LeaseFlips"));
-    assertTrue(scheduler().shim().metrics().texts().get("LastError").contains("in a row"));
+    assertTrue(TestRms.text(rm, "LastError").contains("in a row"));
   }
 
   @Test
@@ -248,7 +240,7 @@ class LinkInRmTest {
     awaitLease(1);
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
     frames(2);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 1);
     assertEquals(0, number("Committed"));
     assertTrue(ScriptedEngine.frames().stream().allMatch(Frame::observe));
   }
@@ -262,7 +254,7 @@ class LinkInRmTest {
     awaitLease(0);
     Await.until("the engine is closed", () -> ScriptedEngine.open() == 0);
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 1);
     conf.set(ShimConfig.MODE, "observe_only");
     TestRms.refresh(rm, conf);
     awaitLease(1);
@@ -275,7 +267,7 @@ class LinkInRmTest {
     Await.until("frames are for committing", () -> !frames.get(frames.size() - 1).observe());
     awaitLease(1);
     TestRms.launchByEngine(rm, 1024);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 1);
     Await.until("the AM is counted", () -> number("Committed") == 1);
   }
 
@@ -309,14 +301,14 @@ class LinkInRmTest {
       observed.countDown();
       Await.until("the engine is asked what to commit", () -> !lastFrame().observe());
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-      assertEquals(2, number("PlacedNatively"));
+      TestRms.await(rm, "PlacedNatively", 2);
     } finally {
       observed.countDown();
       enforced.countDown();
     }
     awaitLease(1);
     TestRms.launchByEngine(rm, 1024);
-    assertEquals(2, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 2);
   }
 
   @Test
@@ -332,13 +324,13 @@ class LinkInRmTest {
       Await.until("the engine is asked what to commit", () -> !lastFrame().observe());
       assertEquals(1, number("LeaseHeld"));
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-      assertEquals(1, number("PlacedNatively"));
+      TestRms.await(rm, "PlacedNatively", 1);
     } finally {
       enforced.countDown();
     }
     Await.until("an answer is committed", () -> number("Proposals") > 0);
     TestRms.launchByEngine(rm, 1024);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 1);
   }
 
   private static Frame lastFrame() {
@@ -350,8 +342,8 @@ class LinkInRmTest {
     start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0,
         "{\"policy\": \"capacity\", \"configuration\": 0, \"error\": \"line 3: no\", \"warnings\": [\"w\"]}"));
     awaitLease(1);
-    assertEquals("capacity", scheduler().shim().metrics().texts().get("Policy"));
-    assertEquals("line 3: no", scheduler().shim().metrics().texts().get("LastError"));
+    assertEquals("capacity", TestRms.text(rm, "Policy"));
+    assertEquals("line 3: no", TestRms.text(rm, "LastError"));
   }
 
   @Test
@@ -359,9 +351,9 @@ class LinkInRmTest {
     conf.set(ShimConfig.ENGINE_CLASS, "no.such.Engine");
     start(Frame::answer);
     Await.until("the error is shown",
-        () -> scheduler().shim().metrics().texts().get("LastError").contains("no.such.Engine"));
+        () -> TestRms.text(rm, "LastError").contains("no.such.Engine"));
     TestRms.launch(rm, TestRms.submit(rm, 1024), node);
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.await(rm, "PlacedNatively", 1);
   }
 
   @Test
@@ -372,7 +364,7 @@ class LinkInRmTest {
     awaitLease(1);
     MockAM am = TestRms.launchByEngine(rm, 1024);
     am.allocate("*", 1024, 3, Collections.<ContainerId>emptyList());
-    Await.until("all are placed", () -> scheduler().getNode(node.getNodeId()).getNumContainers() == 4);
+    Await.until("all are placed", () -> TestRms.containers(rm, node) == 4);
     Await.until("they are counted", () -> number("Committed") == 4);
     assertEquals(0, number("PlacedNatively"));
   }

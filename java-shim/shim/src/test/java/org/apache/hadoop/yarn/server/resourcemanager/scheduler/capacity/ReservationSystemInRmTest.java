@@ -3,7 +3,6 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import java.util.Collections;
 import org.apache.hadoop.yarn.api.protocolrecords.GetNewApplicationRequest;
@@ -53,9 +52,7 @@ class ReservationSystemInRmTest {
   }
 
   private void start() {
-    YarnConfiguration conf = TestRms.configuration("enforce");
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
+    YarnConfiguration conf = TestRms.withEngine("enforce");
     conf.setBoolean(YarnConfiguration.RM_RESERVATION_SYSTEM_ENABLE, true);
     conf.setLong(YarnConfiguration.RM_RESERVATION_SYSTEM_PLAN_FOLLOWER_TIME_STEP, 100);
     conf.set(QUEUES + "queues", "default,plan");
@@ -63,9 +60,7 @@ class ReservationSystemInRmTest {
     conf.set(QUEUES + "plan.capacity", "50");
     conf.set(QUEUES + "plan.reservable", "true");
     conf.set(QUEUES + "plan.reservation-policy", NoOverCommitPolicy.class.getName());
-    ScriptedEngine.reset(ScriptedEngine::proposeAll);
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, ScriptedEngine::proposeAll);
   }
 
   /** Half of the plan's 8 GB, now and for an hour. */
@@ -105,14 +100,11 @@ class ReservationSystemInRmTest {
     RMApp app = submit(reservation);
     MockAM am = TestRms.launchByEngine(rm, app);
     am.allocate("*", 1024, 2, Collections.emptyList());
-    Await.until("the AM and 2 containers are there", () -> {
-      node.nodeHeartbeat(true);
-      return scheduler().getNode(node.getNodeId()).getNumContainers() == 3;
-    });
+    TestRms.heartbeatUntil(node, "the AM and 2 containers are there", () -> TestRms.containers(rm, node) == 3);
     // a commit changes the node first, and the queue a moment later
     Await.until("the queue has them too", () ->
         scheduler().getQueue(reservation.toString()).getQueueResourceUsage().getUsed().getMemorySize() == 3072);
-    assertEquals(0, scheduler().shim().metrics().numbers().get("PlacedNatively"));
-    assertEquals("", scheduler().shim().metrics().texts().get("Refusal"));
+    assertEquals(0, TestRms.number(rm, "PlacedNatively"));
+    assertEquals("", TestRms.text(rm, "Refusal"));
   }
 }

@@ -19,7 +19,6 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
-import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.junit.jupiter.api.AfterEach;
@@ -34,7 +33,7 @@ import org.slf4j.event.Level;
 class StatesInRmTest {
   private static final String MULTI_NODE = "yarn.scheduler.capacity.multi-node-placement-enabled";
 
-  private final YarnConfiguration conf = TestRms.configuration("enforce");
+  private final YarnConfiguration conf = TestRms.withEngine("enforce");
   private final LogCapturer linkLog = LogCapturer.captureLogs(LoggerFactory.getLogger(Link.class));
   private final LogCapturer shimLog = LogCapturer.captureLogs(LoggerFactory.getLogger(Shim.class));
   private MockRM rm;
@@ -56,8 +55,6 @@ class StatesInRmTest {
   void settings() {
     GenericTestUtils.setLogLevel(LoggerFactory.getLogger(Link.class), Level.INFO);
     GenericTestUtils.setLogLevel(LoggerFactory.getLogger(Shim.class), Level.INFO);
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
   }
 
   @AfterEach
@@ -69,22 +66,20 @@ class StatesInRmTest {
   }
 
   private void start(ScriptedEngine.Script script) throws Exception {
-    ScriptedEngine.reset(script);
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, script);
     node = rm.registerNode("h1:1234", 16_384);
   }
 
   private long number(String name) {
-    return TestRms.scheduler(rm).shim().metrics().numbers().get(name);
+    return TestRms.number(rm, name);
   }
 
   private String text(String name) {
-    return TestRms.scheduler(rm).shim().metrics().texts().get(name);
+    return TestRms.text(rm, name);
   }
 
   private void awaitSchedules(long schedules) throws Exception {
-    Await.until("Schedules is " + schedules, () -> number("Schedules") == schedules);
+    TestRms.await(rm, "Schedules", schedules);
   }
 
   private void awaitLine(LogCapturer log, String line) throws Exception {
@@ -183,12 +178,8 @@ class StatesInRmTest {
         () -> text("LastError").matches("in the ResourceManager, not in the engine: .*a commit that fails"));
     assertTrue(number("RejectedInternalError") > 0);
     assertTrue(number("LinkFailures") > 0);
-    Await.until("the stock scheduler has placed the AM", () -> {
-      node.nodeHeartbeat(true);
-      return app.getCurrentAppAttempt() != null
-          && app.getCurrentAppAttempt().getState() == RMAppAttemptState.ALLOCATED;
-    });
-    assertEquals(1, number("PlacedNatively"));
+    TestRms.heartbeatUntil(node, "the stock scheduler has placed the AM", () -> TestRms.isAllocated(app));
+    TestRms.await(rm, "PlacedNatively", 1);
   }
 
   @Test

@@ -2,6 +2,8 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.ScriptedEngine;
+import java.util.concurrent.Callable;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -29,8 +31,59 @@ final class TestRms {
     return conf;
   }
 
+  /**
+   * One whose engine answers as {@link ScriptedEngine} is told. Its lease is so long that it does not run out because
+   * the machine is busy, and so short that an engine is asked again within seconds when nothing happens.
+   */
+  static YarnConfiguration withEngine(String mode) {
+    YarnConfiguration conf = configuration(mode);
+    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
+    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
+    conf.set(ShimConfig.LEASE_MS, "10000");
+    return conf;
+  }
+
+  /** Starts one whose engine answers so from the first frame on. */
+  static MockRM start(YarnConfiguration conf, ScriptedEngine.Script script) {
+    ScriptedEngine.reset(script);
+    MockRM rm = new MockRM(conf);
+    rm.start();
+    return rm;
+  }
+
   static TreadleScheduler scheduler(MockRM rm) {
     return (TreadleScheduler) rm.getResourceScheduler();
+  }
+
+  static long number(MockRM rm, String name) {
+    return scheduler(rm).shim().metrics().numbers().get(name);
+  }
+
+  static String text(MockRM rm, String name) {
+    return scheduler(rm).shim().metrics().texts().get(name);
+  }
+
+  /** Waits until a number is so: most are counted by another thread, a moment after what they count can be seen. */
+  static void await(MockRM rm, String name, long value) throws Exception {
+    Await.until(name + " is " + value, () -> number(rm, name) == value);
+  }
+
+  static int containers(MockRM rm, MockNM node) {
+    return scheduler(rm).getNode(node.getNodeId()).getNumContainers();
+  }
+
+  /** Heartbeats of a node until something holds. */
+  static void heartbeatUntil(MockNM node, String what, Callable<Boolean> condition) throws Exception {
+    Await.until(what, () -> {
+      node.nodeHeartbeat(true);
+      return condition.call();
+    });
+  }
+
+  /** Whether an application's AM has its container. */
+  static boolean isAllocated(RMApp app) {
+    return app.getCurrentAppAttempt() != null
+        && app.getCurrentAppAttempt().getState() == RMAppAttemptState.ALLOCATED;
   }
 
   static RMApp submit(MockRM rm, int memoryMb) throws Exception {
@@ -55,8 +108,7 @@ final class TestRms {
 
   /** Waits until an engine has placed an application's AM, and registers it. */
   static MockAM launchByEngine(MockRM rm, RMApp app) throws Exception {
-    Await.until("the AM has its container", () -> app.getCurrentAppAttempt() != null
-        && app.getCurrentAppAttempt().getState() == RMAppAttemptState.ALLOCATED);
+    Await.until("the AM has its container", () -> isAllocated(app));
     ApplicationAttemptId attempt = app.getCurrentAppAttempt().getAppAttemptId();
     MockAM am = rm.sendAMLaunched(attempt);
     rm.waitForState(attempt, RMAppAttemptState.LAUNCHED);

@@ -42,11 +42,13 @@ class TreadleSchedulerTest {
       MockAM am = TestRms.launch(rm, app, node);
       am.allocateAndWaitForContainers("*", 3, 1024, node);
       assertEquals(4096, TestRms.scheduler(rm).getNode(node.getNodeId()).getAllocatedResource().getMemorySize());
-      assertEquals(4L, numbers(rm).get("PlacedNatively"));
+      // what a heartbeat placed is counted a moment after an AM can have it
+      TestRms.await(rm, "PlacedNatively", 4);
+      String placements = "{\"" + app.getApplicationId() + "\":{\"treadle\":0,\"native\":4}}";
+      Await.until("they are counted by application",
+          () -> TestRms.scheduler(rm).shim().metrics().placements().getPlacements().equals(placements));
       assertEquals(0L, numbers(rm).get("Escapes"));
       assertEquals(0L, numbers(rm).get("Frames"));
-      assertEquals("{\"" + app.getApplicationId() + "\":{\"treadle\":0,\"native\":4}}",
-          TestRms.scheduler(rm).shim().metrics().placements().getPlacements());
     }
   }
 
@@ -111,15 +113,8 @@ class TreadleSchedulerTest {
     assertEquals(Collections.emptySet(), after);
   }
 
-  private static YarnConfiguration withEngine(String mode) {
-    YarnConfiguration conf = TestRms.configuration(mode);
-    conf.set(ShimConfig.ENGINE_CLASS, ScriptedEngine.class.getName());
-    conf.set(ShimConfig.NODE_STALE_MS, "3600000");
-    return conf;
-  }
-
   private static void awaitLease(MockRM rm) throws Exception {
-    Await.until("the engine holds the lease", () -> numbers(rm).get("LeaseHeld") == 1L);
+    TestRms.await(rm, "LeaseHeld", 1);
   }
 
   /** The threads of links that live now and did not before. */
@@ -134,7 +129,7 @@ class TreadleSchedulerTest {
   @Test
   void survivesASpy() throws Exception {
     ScriptedEngine.reset(ScriptedEngine.Frame::answer);
-    try (MockRM rm = new MockRM(withEngine("enforce"))) {
+    try (MockRM rm = new MockRM(TestRms.withEngine("enforce"))) {
       rm.start();
       MockNM node = rm.registerNode("h1:1234", 8192);
       awaitLease(rm);
@@ -157,8 +152,8 @@ class TreadleSchedulerTest {
     Set<Thread> before = Thread.getAllStackTraces().keySet();
     for (int i = 0; i < 5; i++) {
       ScriptedEngine.reset(ScriptedEngine::proposeAll);
-      try (MockRM first = new MockRM(withEngine("enforce"));
-          MockRM second = new MockRM(withEngine("enforce"))) {
+      try (MockRM first = new MockRM(TestRms.withEngine("enforce"));
+          MockRM second = new MockRM(TestRms.withEngine("enforce"))) {
         first.start();
         second.start();
         second.registerNode("h1:1234", 8192);
@@ -197,7 +192,7 @@ class TreadleSchedulerTest {
       }
       return frame.answer();
     });
-    try (MockRM rm = new MockRM(withEngine(how.split(" ")[0]))) {
+    try (MockRM rm = new MockRM(TestRms.withEngine(how.split(" ")[0]))) {
       rm.start();
       if (how.endsWith("hangs")) {
         hanging.await();
