@@ -91,7 +91,7 @@ def test_the_command_says_what_it_refused_and_ends_with_1(
     store = ["--store", str(tmp_path / "p.db")]
     assert run(["profiles", "import", *store, str(logs)]) == 1
     said = capsys.readouterr()
-    assert "2 histories: 1 new runs" in said.out
+    assert "2 histories: 1 new run," in said.out
     assert "0 broken, 1 refused" in said.out
     assert "tells of a job of alice" in " ".join(said.err.split())
     (logs / "forged").unlink()
