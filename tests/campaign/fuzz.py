@@ -47,7 +47,8 @@ def fuzz(target: str, seconds: float, mutant: str = "", memory_mb: int = 0) -> s
     (artifacts / "last.log").write_text(told)
     if done.returncode == 0:
         return ""
-    lines = [line for line in told.splitlines() if any(sign in line for sign in ("ERROR", "Exception", "Error:", "=="))]
+    told_of = [line for line in told.splitlines() if not line.startswith("INFO:")]
+    lines = [line for line in told_of if any(sign in line for sign in ("ERROR", "Exception", "Error:", "=="))]
     return f"{target}: code {done.returncode}; {' | '.join(lines[:6])}; artifacts in {artifacts.relative_to(ROOT)}"
 
 
@@ -65,9 +66,10 @@ def _jazzer(mutant: str) -> list[str]:
     classpath = ":".join(map(str, (classes, *jars, shim_jar(), f"{gather()}/*")))
     source = ROOT / "tests" / "campaign" / "ReplyFuzz.java"
     subprocess.run(["javac", "-d", str(classes), "-cp", classpath, str(source)], check=True, timeout=300)
-    planted = "--jvm_args=-Dtreadle.fuzz.mutant=true" if mutant else "--jvm_args=-Dtreadle.fuzz.mutant=false"
-    own = ["--target_class=io.treadle.shim.link.ReplyFuzz", "--instrumentation_includes=io.treadle.**", planted]
-    return ["java", f"-Xmx{HEAP_MB}m", "-cp", classpath, "com.code_intelligence.jazzer.Jazzer", *own]
+    own = ["--target_class=io.treadle.shim.link.ReplyFuzz", "--instrumentation_includes=io.treadle.**"]
+    # Jazzer's own --jvm_args is for its launcher, which is not used here
+    planted = f"-Dtreadle.fuzz.mutant={str(bool(mutant)).lower()}"
+    return ["java", f"-Xmx{HEAP_MB}m", planted, "-cp", classpath, "com.code_intelligence.jazzer.Jazzer", *own]
 
 
 def run(work: Slice) -> None:
