@@ -41,7 +41,7 @@ def fuzz(target: str, seconds: float, mutant: str = "", memory_mb: int = 0) -> s
     options += [f"-artifact_prefix={artifacts}/", "-print_final_stats=1", "-max_len=65536", str(corpus)]
     limit_mb = memory_mb or MEMORY_MB + (HEAP_MB if target == "reply" else 0)
     options.append(f"-rss_limit_mb={limit_mb}")
-    own = _jazzer(mutant) if target == "reply" else _atheris(target, mutant)
+    own = [*_jazzer(mutant), f"--reproducer_path={artifacts}"] if target == "reply" else _atheris(target, mutant)
     done = subprocess.run([*own, *options], cwd=ROOT, capture_output=True, text=True, timeout=seconds + 300)
     told = done.stdout + done.stderr
     (artifacts / "last.log").write_text(told)

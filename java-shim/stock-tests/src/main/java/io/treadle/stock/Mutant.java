@@ -11,6 +11,9 @@ public enum Mutant {
   /** A node keeps, on the books, what one container in ten had. */
   LEAKED_CONTAINER("org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode", "addUnallocatedResource",
       OneInTen.class),
+  /** A node keeps, on the books, what every container had: tests end few of them. */
+  LEAKED_CONTAINERS("org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode", "addUnallocatedResource",
+      Never.class),
   /** One fate in ten is not counted. */
   LOST_FATE("io.treadle.shim.metrics.ShimMetrics", "fate", OneInTen.class),
   /** What is noted of a node's heartbeat throws, one time in ten. */
@@ -51,6 +54,18 @@ public enum Mutant {
     @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
     public static boolean enter() {
       return Mutant.isTenth();
+    }
+  }
+
+  /** No call does anything. */
+  public static final class Never {
+    private Never() {
+    }
+
+    /** Woven in before the method. */
+    @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+    public static boolean enter() {
+      return true;
     }
   }
 
