@@ -2,7 +2,8 @@
 
 The oracle: the RM's live heap (what a class histogram counts, which collects first), the sidecar's resident memory,
 and threads and open files of both, each a straight line over the number of applications that ended, after the first
-tenth. Slope and correlation are kept. The simulator's own objects are in the RM's heap, all of them from the start.
+tenth. Slope and correlation are kept. A sidecar that is replaced would hide what the one before it had lost, so that is
+a finding too. The simulator's own objects are in the RM's heap, all of them from the start.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -21,7 +23,7 @@ from tests.campaign.trend import trend
 
 from treadle.bench.jars import class_path, java_command
 from treadle.bench.modes import MODES
-from treadle.bench.simulation import Setting, simulate
+from treadle.bench.simulation import Run, Setting, simulate
 from treadle.bench.workload import Workload
 from treadle.minicluster.locations import java_home
 
@@ -50,12 +52,22 @@ class Stream(Workload):
         return told
 
 
+@dataclass(frozen=True)
+class Planted:
+    """A defect planted in one of the processes: what the JVM gets beside its own, or what runs as the sidecar."""
+
+    jvm_options: tuple[str, ...] = ()
+    jars: tuple[Path, ...] = ()
+    sidecar: Path | None = None
+
+
 @dataclass
 class Watch:
     """Looks at both processes from time to time."""
 
     work: Slice
     looked_s: float = 0.0
+    sidecar_pid: int = 0
     series: dict[str, list[float]] = field(default_factory=dict)
 
     def look(self, seen: dict[str, Any]) -> None:
@@ -69,6 +81,9 @@ class Watch:
             return
         self.looked_s = now
         rm, sidecar = java[0], max(sidecars, key=lambda each: each.memory_info().rss)
+        if self.sidecar_pid not in (0, sidecar.pid):
+            self.work.find(f"sidecar {self.sidecar_pid} was replaced by {sidecar.pid}: {seen.get('shim')}")
+        self.sidecar_pid = sidecar.pid
         ended = float(seen.get("attempts_ended", 0))
         values = {
             "applications": ended,
@@ -113,25 +128,43 @@ def judge(series: dict[str, list[float]], work: Slice) -> None:
             )
 
 
-def run(work: Slice) -> None:
-    """Run one stream of applications, no longer than the slice."""
-    jobs = min(int(work.options["applications"]), int(APPLICATIONS_PER_S * work.left_s * 0.7))
+NOTHING = Planted()
+
+
+def stream(work: Slice, jobs: int, planted: Planted = NOTHING) -> Run:
+    """Run one stream of applications, and judge what was measured meanwhile."""
     settings = {"yarn.resourcemanager.max-completed-applications": str(COMPLETED_KEPT)}
     treadle = MODES["treadle"]
     mode = replace(treadle, yarn_settings={**treadle.yarn_settings, **settings})
     command = shutil.which("treadle") or str(sys.prefix + "/bin/treadle")
     setting = Setting(
         Stream(nodes=NODES, jobs=jobs, tasks=TASKS, task_ms=TASK_MS, seed=work.seed),
-        class_path(None),
+        [*class_path(None), *planted.jars],
         java_command(),
         HEAP_MB,
-        command,
+        str(planted.sidecar or command),
         stall_s=120.0,
+        jvm_options=planted.jvm_options,
     )
     watch = Watch(work)
     done = simulate(mode, setting, folder(work.part, work.seed) / str(int(time.time())), watch.look)
     if done.failure:
         work.find(done.failure)
-    work.add("applications", int(done.measurements.get("attempts_ended", 0)))
-    work.add("containers", int(done.measurements.get("commits", {}).get("total", 0)))
     judge(watch.series, work)
+    return done
+
+
+def run(work: Slice) -> None:
+    """Run one stream of applications, no longer than the slice."""
+    done = stream(work, min(int(work.options["applications"]), int(APPLICATIONS_PER_S * work.left_s * 0.7)))
+    measured = done.measurements
+    work.add("applications", int(measured.get("attempts_ended", 0)))
+    work.add("containers", int(measured.get("commits", {}).get("total", 0)))
+    shim = measured.get("shim") or {}
+    for what, number in (
+        ("applications did not finish", int(measured.get("attempts_not_finished", 0))),
+        ("throwables escaped into overrides of the scheduler", int(shim.get("Escapes", 0))),
+        ("proposals ended as INTERNAL_ERROR", int(shim.get("RejectedInternalError", 0))),
+    ):
+        if number:
+            work.find(f"{number} {what}: {shim.get('LastError')}")

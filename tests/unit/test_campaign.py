@@ -9,7 +9,7 @@ import pytest
 from tests.campaign.ledger import Ledger, quantile
 from tests.campaign.page import PAGE, figures
 from tests.campaign.slices import Slice
-from tests.campaign.stock import EXCLUDED, REVIEWED, is_listed, listed
+from tests.campaign.stock import EXCLUDED, REVIEWED, is_listed, judge_list, listed
 from tests.campaign.trend import trend
 
 
@@ -70,3 +70,17 @@ def test_lists_name_tests_classes_and_parameters() -> None:
     assert is_listed("TestQueueConfigurationAutoRefreshPolicy#testLocalFileBasedEditSchedule", excluded)
     assert not is_listed("TestContainerAllocation#testAMContainerAllocationWhenDNSUnavailable", excluded)
     assert all(listed(REVIEWED).values()), "every reviewed test has its reason above it"
+
+
+def test_a_reviewed_list_with_more_than_a_tenth_of_the_tests_is_a_finding() -> None:
+    failed = {"testA": "reviewed", "testB": "fails on the stock scheduler too", "testC": "reviewed"}
+    for tests, findings in ((20, 0), (19, 1)):
+        work = quiet("stock")
+        judge_list(
+            {
+                "TestMany": {"turn": 1, "tests": tests - 1, "failed": failed},
+                "TestOne": {"turn": 1, "tests": 1, "failed": {}},
+            },
+            work,
+        )
+        assert len(work.findings) == findings

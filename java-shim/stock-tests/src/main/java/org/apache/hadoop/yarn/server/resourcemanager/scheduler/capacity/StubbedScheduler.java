@@ -122,7 +122,8 @@ public class StubbedScheduler extends TreadleScheduler {
     }
     CSAssignment nothing = super.allocateContainersToNode(candidates, withNodeHeartbeat);
     if (nothing == null && ours && schedules()) {
-      candidates.getAllNodes().values().forEach(this::place);
+      // without the lock, as there: a test may have another thread take it during a pass
+      candidates.getAllNodes().values().forEach(this::placeUnlocked);
     }
     return nothing;
   }
@@ -167,27 +168,42 @@ public class StubbedScheduler extends TreadleScheduler {
         assignment, offSwitch, assigned));
   }
 
+  /** A pass under the lock, as at a heartbeat. */
   private CSAssignment place(FiCaSchedulerNode node) {
     List<Wish> wishes = new ArrayList<>();
     CSAssignment assignment;
     writeLock().lock();
+    try {
+      assignment = stockPass(node, wishes);
+    } finally {
+      writeLock().unlock();
+    }
+    commit(wishes);
+    return assignment;
+  }
+
+  private void placeUnlocked(FiCaSchedulerNode node) {
+    List<Wish> wishes = new ArrayList<>();
+    stockPass(node, wishes);
+    commit(wishes);
+  }
+
+  private CSAssignment stockPass(FiCaSchedulerNode node, List<Wish> wishes) {
     pass.set(wishes);
     try {
-      assignment = (CSAssignment) Insides.call(this, "allocateContainerOnSingleNode",
+      return (CSAssignment) Insides.call(this, "allocateContainerOnSingleNode",
           new Class<?>[] {CandidateNodeSet.class, FiCaSchedulerNode.class, boolean.class}, new SimpleCandidateNodeSet<>(node),
           node, true);
     } finally {
       pass.remove();
-      writeLock().unlock();
     }
-    if (!wishes.isEmpty()) {
-      commit(wishes);
-    }
-    return assignment;
   }
 
   /** Has the link propose and commit, and waits until it has. */
   private void commit(List<Wish> wishes) {
+    if (wishes.isEmpty()) {
+      return;
+    }
     long begin = System.nanoTime();
     synchronized (turn) {
       wished = wishes;
