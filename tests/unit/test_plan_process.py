@@ -49,7 +49,7 @@ SETTINGS = replace(default_settings(), plans=Plans(schedules=20), listener=Liste
 
 def eventually(ask: Callable[[], Any]) -> Any:
     """Return the first answer that is neither None nor false."""
-    for _ in range(12_000):
+    for _ in range(30_000):
         if found := ask():
             return found
         time.sleep(0.01)

@@ -362,7 +362,7 @@ def test_nobody_waits_for_a_store_that_hangs(store: str) -> None:
         assert live.told() == []
     finally:
         release.set()
-    for _ in range(12_000):
+    for _ in range(30_000):
         live.tick()
         if told := live.told():
             break
