@@ -2,9 +2,9 @@
 
 The stub (`java-shim/stock-tests`, `StubbedScheduler`) proposes after each heartbeat what the stock scheduler would
 place, and waits until the shim has committed it. A test that fails is run on the stock scheduler too: if it passes
-there and is not in the reviewed list `java-shim/stock-tests/enforcing.txt`, it is a finding. So is a test of that list
-that passes, and a list with more than a tenth of the tests. A slice goes on with the classes that no slice has run yet;
-once all have been run, the next begins anew.
+there and is not in the reviewed list `java-shim/stock-tests/enforcing.txt`, it is a finding. So is a list with more
+than a tenth of the tests. A test of the list that passes is counted. A slice goes on with the classes that no slice
+has run yet; once all have been run, the next begins anew.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REVIEWED_VERDICT = "reviewed"
 ClassResult = dict[str, Any]
 """What came of a class: its `tests`, what came of those that `failed`, and the `turn` over all classes."""
 
-BATCH = 2
+BATCH = 4
 """Classes of one run of Maven."""
 
 HADOOP = "3.4.2"
@@ -182,7 +182,8 @@ def _batch(batch: list[str], work: Slice, excluded: dict[str, str]) -> dict[str,
         if each.failed and each.name not in on_stock and not is_listed(each.name, reviewed):
             work.find(f"{each.name} fails with us enforcing and passes on the stock scheduler")
         if not each.failed and is_listed(each.name, reviewed):
-            work.find(f"{each.name} passes: take it off java-shim/stock-tests/enforcing.txt")
+            work.say(f"{each.name} passes this time: is it rightly in java-shim/stock-tests/enforcing.txt?")
+            work.add("passed_though_reviewed")
     work.add("tests", len(ran))
     work.add("passed", len(ran) - len(failed))
     work.add("failed_as_reviewed", sum(is_listed(name, reviewed) and name not in on_stock for name in failed))
