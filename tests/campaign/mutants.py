@@ -24,7 +24,7 @@ from tests.campaign.fuzz import fuzz
 from tests.campaign.kills import FAULTS, Hurt
 from tests.campaign.ledger import ROOT
 from tests.campaign.slices import Slice
-from tests.campaign.soak import judge
+from tests.campaign.soak import Planted, stream
 from tests.campaign.stock import MODULE, REVIEWED, is_listed, listed, run_tests
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
@@ -45,6 +45,27 @@ PLANTED_IN_RM = {
 """Mutants of a running RM, and what the finding says."""
 
 FUZZ_S = 40.0
+
+SOAK_APPLICATIONS = 600
+"""Enough for a dozen looks at 8 applications a second."""
+
+LEAKING_SIDECAR = """\
+from treadle.engine import Engine
+
+kept = []
+apply = Engine.apply
+
+
+def leaking(self, events):
+    kept.append(bytearray(b"x") * 100_000)
+    return apply(self, events)
+
+
+Engine.apply = leaking
+from treadle.cli.main import main
+
+main()
+"""
 
 
 class MutantCluster(FaultyCluster):
@@ -69,15 +90,24 @@ def _verdict(work: Slice, name: str, found: bool) -> None:
         work.find(f"nobody found the planted defect {name}")
 
 
+def run_mvn(*arguments: str, made: Path = AGENT) -> None:
+    """Run Maven on the Java modules.
+
+    Raises:
+        RuntimeError: what it was to make is not there; its last lines are in the message.
+    """
+    made.unlink(missing_ok=True)
+    command = ["mvn", "-B", "-ntp", "-q", "-f", str(ROOT / "java-shim" / "pom.xml"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+    if not made.is_file():
+        raise RuntimeError(f"mvn ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+
+
 def of_hostile(work: Slice) -> None:
     """The siege, with a limit that nobody checks, a leak, a lost fate, and others."""
     report = ROOT / "java-shim/shim/target/surefire-reports/TEST-io.treadle.shim.commit.HostileMutantsTest.xml"
-    report.unlink(missing_ok=True)
-    command = ["mvn", "-B", "-ntp", "-q", "-f", str(ROOT / "java-shim" / "pom.xml"), "-pl", "shim", "-am", "test"]
-    command += ["-Dtest=HostileMutantsTest", "-Dsurefire.failIfNoSpecifiedTests=false"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    if not report.is_file():
-        raise RuntimeError(f"mvn ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+    only = ("-Dtest=HostileMutantsTest", "-Dsurefire.failIfNoSpecifiedTests=false")
+    run_mvn("-pl", "shim", "-am", "test", *only, made=report)
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         failed = case.find("failure") is not None or case.find("error") is not None
         _verdict(work, f"hostile {case.attrib['name']}", not failed)
@@ -91,15 +121,17 @@ def of_fuzz(work: Slice) -> None:
 
 
 def of_soak(work: Slice) -> None:
-    """Made-up series: one that keeps 1 KB of each application, one that only jitters."""
-    numbers = random.Random(work.seed)
-    applications = [float(100 * step) for step in range(100)]
-    jitter = [200 + numbers.uniform(-5, 5) for _ in applications]
-    leak = [value + each * 1024 / 2**20 * 10 for value, each in zip(jitter, applications, strict=True)]
-    for name, values, grows in (("leak", leak, True), ("jitter", jitter, False)):
-        looked = Slice("soak", work.seed, 1, say=lambda _: None)
-        judge({"applications": applications, name: values}, looked)
-        _verdict(work, f"soak {name}", bool(looked.findings) is grows)
+    """Two streams of applications: an RM that keeps 50 KB a container, and a sidecar that keeps 100 KB a frame."""
+    run_mvn("-Pstock-tests", "-pl", "shim,stock-tests", "-am", "process-classes")
+    leaking = folder(work.part, work.seed) / "treadle-that-leaks"
+    leaking.write_text(f"#!{sys.executable}\n{LEAKING_SIDECAR}")
+    leaking.chmod(0o755)
+    agent = Planted((f"-javaagent:{AGENT}=LEAKED_MEMORY",), (BYTE_BUDDY,))
+    for series, planted in (("rm_heap_mb", agent), ("sidecar_mb", Planted(sidecar=leaking))):
+        looked = Slice("soak", work.seed, 10, say=work.say)
+        stream(looked, SOAK_APPLICATIONS, planted)
+        grown = [str(each["what"]) for each in looked.findings]
+        _verdict(work, f"soak {series}", any(each.startswith(f"{series} grows") for each in grown))
 
 
 def of_stock(work: Slice) -> None:

@@ -1,6 +1,8 @@
 package io.treadle.stock;
 
 import java.lang.instrument.Instrumentation;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicInteger;
 import net.bytebuddy.agent.builder.AgentBuilder;
 import net.bytebuddy.asm.Advice;
@@ -17,10 +19,14 @@ public enum Mutant {
   /** One fate in ten is not counted. */
   LOST_FATE("io.treadle.shim.metrics.ShimMetrics", "fate", OneInTen.class),
   /** What is noted of a node's heartbeat throws, one time in ten. */
-  ESCAPE("io.treadle.shim.journal.Taps", "nodeUpdated", ThrowsOneInTen.class);
+  ESCAPE("io.treadle.shim.journal.Taps", "nodeUpdated", ThrowsOneInTen.class),
+  /** Of each container that ends some memory is kept for good. */
+  LEAKED_MEMORY("io.treadle.shim.journal.Taps", "containerCompleted", Keeps.class);
 
   private static final int TEN = 10;
+  private static final int KEPT_BYTES = 50_000;
   private static final AtomicInteger CALLS = new AtomicInteger();
+  private static final Queue<byte[]> KEPT = new ConcurrentLinkedQueue<>();
 
   private final String type;
   private final String method;
@@ -43,6 +49,23 @@ public enum Mutant {
   /** Whether this call of a woven method is a tenth one. */
   public static boolean isTenth() {
     return CALLS.incrementAndGet() % TEN == 0;
+  }
+
+  /** Keeps some memory for good. */
+  public static void keep() {
+    KEPT.add(new byte[KEPT_BYTES]);
+  }
+
+  /** Each call keeps some memory. */
+  public static final class Keeps {
+    private Keeps() {
+    }
+
+    /** Woven in before the method. */
+    @Advice.OnMethodEnter
+    public static void enter() {
+      Mutant.keep();
+    }
   }
 
   /** One call in ten does nothing. */
