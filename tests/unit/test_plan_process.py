@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from struct import pack
 from threading import Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,20 @@ def test_nobody_waits_for_a_listener_that_is_being_started_again(
     assert took == [()], "the one that asked when the process ended"
     assert eventually(lambda: "ended with code -9" in made.summary())
     assert made.take("application_1_0002") == (), "and whoever asks before there is another"
+    made.close()
+
+
+def test_why_a_process_ended_is_said_though_it_did_not_read_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_link, "PAUSE_S", 600.0)
+    ready = frame(Said.READY, b"7")
+    code = f"import os, time; os.read(0, 1); os.close(0); os.write(1, {ready!r}); time.sleep(600)"
+    made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
+    made.start()
+    made.meet(ONE, "ann", "root.default", "TEZ")
+    assert eventually(lambda: not [one for one in enumerate_threads() if one.name == "to the plan listener"])
+    assert made._child is not None
+    made._child.kill()
+    assert eventually(made.summary) == "no plans, tried again soon: the plan listener's process ended with code -9"
     made.close()
 
 

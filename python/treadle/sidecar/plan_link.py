@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from threading import Condition, Event, Lock, Thread
@@ -248,8 +249,9 @@ class PlanLink:
             over = Event()
             writer = Thread(target=self._write, args=(child, over), name="to the plan listener", daemon=True)
             writer.start()
+            assert child.stdin is not None
+            assert child.stdout is not None
             try:
-                assert child.stdout is not None
                 while (found := read_frame(cast(BufferedIOBase, child.stdout))) is not None:
                     self._hear(*found)
             finally:
@@ -261,6 +263,9 @@ class PlanLink:
                     self._listening = False
                     self._answered.notify_all()
                 writer.join()
+                # what it no longer reads would be written once more at the end, and fail in place of the reason
+                with suppress(OSError):
+                    child.stdin.close()
                 self._forget()
         if not self._closed.is_set() and not self._cannot:
             self._fail(f"the plan listener's process ended with code {child.returncode}")
