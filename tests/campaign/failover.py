@@ -16,7 +16,7 @@ from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
 from treadle.minicluster.ports import LOOPBACK
-from treadle.minicluster.rest import ResourceManagerClient
+from treadle.yarn.rest import ResourceManagerClient
 
 BEFORE_THE_END_S = 90.0
 

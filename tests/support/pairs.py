@@ -9,10 +9,10 @@ from treadle.minicluster.configuration import LOG4J, METRICS, read_site
 from treadle.minicluster.errors import ClusterError
 from treadle.minicluster.ports import LOOPBACK, free_ports
 from treadle.minicluster.processes import JavaProgram
-from treadle.minicluster.rest import ResourceManagerClient
 from treadle.minicluster.settings import ClusterSettings, Scheduler
 from treadle.minicluster.site import write_site
 from treadle.shim_jar import shim_jar
+from treadle.yarn.rest import ResourceManagerClient
 
 SERVICES = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from treadle.sidecar.kernel_cache import KernelCache
+from treadle.compiled.cache_folder import KernelCache
 
 
 def test_numba_is_left_alone_where_it_finds_a_place(tmp_path: Path) -> None:

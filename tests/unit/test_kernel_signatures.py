@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.core.registry import CPUDispatcher
 
-import treadle.model.kernel
-import treadle.policy.kernel
+import treadle.compiled
+import treadle.model
+import treadle.policy
+from treadle.compiled.array_types import I32, I64
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.inner_code import InnerLibrary
+from treadle.compiled.structs import tables
 from treadle.config.settings import default_settings
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.inner_code import InnerLibrary
-from treadle.model.kernel.tables import tables
-from treadle.model.types import I32, I64
 from treadle.sidecar.warm_up import warm_up
 
 
 def compiled_functions() -> Iterator[Any]:
     """Yield each function of the engine that numba compiles."""
-    for package in (treadle.model.kernel, treadle.policy.kernel):
-        for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+    for package in (treadle.compiled, treadle.model, treadle.policy):
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             for member in vars(importlib.import_module(found.name)).values():
                 if isinstance(member, CPUDispatcher) and member.py_func.__module__ == found.name:
                     yield member

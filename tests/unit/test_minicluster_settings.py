@@ -12,8 +12,8 @@ from treadle.minicluster import ClusterError, ClusterSettings, NodeLabel, Schedu
 from treadle.minicluster.configuration import read_site, write_configuration
 from treadle.minicluster.layout import Layout, ProcessRecord
 from treadle.minicluster.ports import free_ports
-from treadle.minicluster.rest import allocated_containers
 from treadle.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
+from treadle.yarn.rest import allocated_containers
 
 
 @pytest.fixture(autouse=True)

@@ -23,11 +23,11 @@ from treadle.minicluster.folder import make_anew
 from treadle.minicluster.layout import Layout
 from treadle.minicluster.locations import build_folder
 from treadle.minicluster.processes import JavaProgram
-from treadle.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle.minicluster.runtime import gather
 from treadle.minicluster.settings import ClusterSettings, Scheduler
 from treadle.minicluster.site import FRUGAL
 from treadle.shim_jar import shim_jar
+from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 NM_MAIN = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"

@@ -15,8 +15,8 @@ import requests
 
 from treadle.minicluster.errors import ClusterError
 from treadle.minicluster.layout import Layout
-from treadle.minicluster.rest import ResourceManagerClient
 from treadle.minicluster.settings import ClusterSettings, Scheduler
+from treadle.yarn.rest import ResourceManagerClient
 from treadle.yarn.web import why_refused
 
 if TYPE_CHECKING:

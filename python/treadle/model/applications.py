@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32
 from treadle.events import ApplicationState
 from treadle.model.columns import HEADROOM, USED, ModelError, Table
 from treadle.model.names import Names
-from treadle.model.types import I32
 
 APPLICATION: Final = np.dtype(
     [

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from treadle.compiled.array_types import I32, I64, Records
 from treadle.events import INDEX_MAX
-from treadle.model.types import I32, I64, Records
 
 # Kinds of amounts. A table has those that it needs; ASSUMED is what is proposed and not yet decided.
 ASSUMED: Final = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from treadle.compiled.array_types import I32
 from treadle.model.columns import ModelError, grown
-from treadle.model.types import I32
 
 MAX_PARTITIONS = 64
 """More node labels than a cluster has; bounds the tables that have a column for each."""

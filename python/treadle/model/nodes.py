@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32
 from treadle.model.columns import FREE, TOTAL, Table
 from treadle.model.names import Names
-from treadle.model.types import I32
 
 NODE: Final = np.dtype(
     [

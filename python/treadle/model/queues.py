@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32, I64, U8
 from treadle.model.columns import (
     AM_LIMIT,
     AM_USED,
@@ -20,7 +21,6 @@ from treadle.model.columns import (
     largest,
 )
 from treadle.model.names import Names
-from treadle.model.types import I32, I64, U8
 
 FIFO = 0
 FAIR = 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from treadle.compiled.array_types import I32, U8, Records
+from treadle.compiled.pair_map import PairMap
 from treadle.events import Fate
-from treadle.model.pairs import PairMap
-from treadle.model.types import I32, U8, Records
 
 SHORTEST = 4
 LONGEST = 1024

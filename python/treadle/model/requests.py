@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32, I64
+from treadle.compiled.pair_map import PairMap
 from treadle.model.applications import ApplicationTable
 from treadle.model.columns import Table, grown, largest, own
 from treadle.model.kernel import requests as kernel
 from treadle.model.names import Names
-from treadle.model.pairs import PairMap
 from treadle.model.told import ToldTable
-from treadle.model.types import I32, I64
 
 REQUEST: Final = np.dtype(
     [

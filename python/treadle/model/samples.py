@@ -15,9 +15,9 @@ from treadle.events import ApplicationState, ContainerEvent
 from treadle.model.applications import ApplicationTable, Sampling
 from treadle.model.columns import ModelError
 from treadle.model.kernel.tasks import MAPS
-from treadle.model.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 from treadle.model.requests import RequestTable
 from treadle.model.tasks import TaskTable
+from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 
 _COLUMNS: Final = {
     "sampling": "sampling",

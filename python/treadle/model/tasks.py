@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32
+from treadle.compiled.pair_map import PairMap
 from treadle.model.applications import ApplicationTable
 from treadle.model.columns import ModelError, Table, grown, largest, own
 from treadle.model.kernel import tasks as kernel
-from treadle.model.pairs import PairMap
-from treadle.model.types import I32
 
 GROUP: Final = np.dtype(
     [

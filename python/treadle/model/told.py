@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32, I64, Records
+from treadle.compiled.pair_map import PairMap
 from treadle.model.applications import ApplicationTable
 from treadle.model.columns import ModelError, Table, grown, largest, own
 from treadle.model.kernel import told as kernel
-from treadle.model.pairs import PairMap
-from treadle.model.types import I32, I64, Records
 
 TOLD: Final = np.dtype(
     [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from treadle import events
+from treadle.compiled.pair_map import PairMap
+from treadle.compiled.pairs import rows_of_pairs
 from treadle.model.columns import LIMIT, USED, Table, largest, own
-from treadle.model.kernel.pairs import rows_of_pairs
 from treadle.model.names import MAX_PARTITIONS, Names
-from treadle.model.pairs import PairMap
 
 
 class UserTable(Table):

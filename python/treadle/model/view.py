@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from treadle.model.kernel.tables import tables
-from treadle.model.types import I32, I64, U8, Records
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.structs import tables
 
 
 @tables

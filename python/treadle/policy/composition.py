@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.compiled.array_types import F64
 from treadle.config.part_files import FilePart, KeyedFilePart
 from treadle.config.parts import Part
 from treadle.config.settings import Settings
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64
 from treadle.model.view import View
 from treadle.policy.file_parts import Calls, FileEstimate, FileFit, FileGate, FileOrder, FileShare
 from treadle.policy.jobs import Jobs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from treadle.compiled.array_types import F64
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64
 from treadle.model.view import View
 from treadle.policy.kernel.history import scale_told
 from treadle.policy.kernel.pilot_estimates import join_told, pilot_durations

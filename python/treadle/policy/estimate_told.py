@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from treadle.compiled.array_types import F64
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64
 from treadle.model.view import View
 from treadle.policy.kernel.work import told_durations
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from treadle.compiled.array_types import F64, U8, Records
 from treadle.config.part_files import (
     METHODS,
     EstimateFilePart,
@@ -22,7 +23,6 @@ from treadle.config.part_files import (
     where,
 )
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, U8, Records
 from treadle.model.view import View
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import KEYED

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from treadle.compiled.array_types import Records
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import Records
 from treadle.model.view import View
 from treadle.policy.parts import PlainGate
 

@@ -7,10 +7,10 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import Field
 
+from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel import sampling as kernel
 from treadle.policy.kernel.credit import Credit

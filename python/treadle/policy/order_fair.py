@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import FAIR
 from treadle.policy.parts import PlainOrder

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import LEVELS
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, Records
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.parts import PlainOrder

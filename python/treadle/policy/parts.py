@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
+from treadle.compiled.array_types import F64, Records
 from treadle.model.cluster import Cluster
-from treadle.model.types import F64, Records
 from treadle.model.view import View
 from treadle.policy.kernel.share_scratch import Shares
 

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from pydantic import Field, model_validator
 
+from treadle.compiled.array_types import I32, Records
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.types import I32, Records
 from treadle.policy.kernel.share_scratch import FROM_QUEUE, SHARE_NODE, Shares, shares_for
 
 MAX_DEPTH: Final = 64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.model.types import Records
+from treadle.compiled.array_types import Records
 from treadle.model.view import View
 from treadle.policy.kernel.scratch import BUNDLE, CURSOR, OFFERS, SCORED, Scratch
 

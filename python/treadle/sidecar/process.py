@@ -20,9 +20,9 @@ from threading import Event, Thread
 from typing import IO, Final
 
 from treadle import __version__
+from treadle.compiled.cache_folder import KernelCache
 from treadle.config.errors import ConfigError
 from treadle.sidecar.handshake import ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
-from treadle.sidecar.kernel_cache import KernelCache
 from treadle.sidecar.log_lines import log_to_stderr
 from treadle.sidecar.proof import LIMIT_MIN
 

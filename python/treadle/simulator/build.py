@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.compiled.array_types import I64
 from treadle.errors import UserError
 from treadle.events import NodeState
-from treadle.model.types import I64
 from treadle.simulator import state as tables
 from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
 from treadle.simulator.queues import QueueTree, queue_tree

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.compiled.array_types import I32, I64, Records
 from treadle.dag.dag import Dag, Stage
-from treadle.model.priorities import FAILED_MAP, MAP, REDUCE
-from treadle.model.types import I32, I64, Records
 from treadle.simulator import state as tables
 from treadle.simulator.queues import QueueTree
 from treadle.simulator.state import FrameworkCode, RowKind
 from treadle.workload.job import Framework, Job, Workload
+from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
 
 CODES: Final = {
     Framework.MAPREDUCE: FrameworkCode.MAPREDUCE,

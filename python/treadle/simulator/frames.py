@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I32, I64
 from treadle.events import ApplicationState, Event, Replaces
-from treadle.model.types import I32, I64
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built
 from treadle.simulator.kernel.books import USAGE

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from treadle.compiled.array_types import I32, I64
 from treadle.config.settings import Settings
 from treadle.events import Fate, Fates, NodeState
-from treadle.model.types import I32, I64
 from treadle.proposals import Proposals
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built

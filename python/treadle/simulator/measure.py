@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from treadle.compiled.array_types import F64, I64
 from treadle.fairness.fluid import fill
 from treadle.fairness.rule import HDRF
 from treadle.fairness.tree import Group, Leaf, Tree
-from treadle.model.types import F64, I64
 from treadle.simulator import state as tables
 from treadle.simulator.build import Built
 from treadle.simulator.kernel.books import integrate_all

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I64
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag
 from treadle.events import Event
-from treadle.model.types import I64
 from treadle.planner.following import NO_PLAN, PlannedJob, Progress
 from treadle.planner.online import Group, Machines, PlanSource, critical_path_order, machines_of
 from treadle.simulator import state as tables

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from treadle.compiled.array_types import I64
 from treadle.errors import UserError
-from treadle.model.types import I64
 from treadle.simulator.scenario import Queue, Scenario
 
 

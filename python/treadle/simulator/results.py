@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.model.types import F64, I64
+from treadle.compiled.array_types import F64, I64
 from treadle.simulator.measure import Window
 from treadle.simulator.simulation import Run
 from treadle.simulator.state import AppState

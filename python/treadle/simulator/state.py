@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from treadle.model.types import F64, I32, I64, U8, Records
+from treadle.compiled.array_types import F64, I32, I64, U8, Records
 
 
 class EventKind(IntEnum):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from treadle.model.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE
 from treadle.profiles.run import Measured
+from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE
 
 _MAPREDUCE: Final = {FAILED_MAP: ("map", 0), OPPORTUNISTIC_MAP: ("map", 0), MAP: ("map", 0), REDUCE: ("reduce", 1)}
 

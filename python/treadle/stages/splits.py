@@ -14,7 +14,7 @@ import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, StageInputs, TaskInputs
-from treadle.model.priorities import MAP
+from treadle.yarn.priorities import MAP
 
 SPLITS_MAX: Final = 100_000
 """Jobs with more are not followed."""

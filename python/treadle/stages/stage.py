@@ -6,11 +6,11 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from treadle.model.priorities import FAILED_MAP
 from treadle.profiles.run import StageRun
 from treadle.profiles.sketch import DurationSketch
 from treadle.stages.attempts import WELL, Attempt, ContainerKey, Outcome
 from treadle.stages.frameworks import Framework, StageId
+from treadle.yarn.priorities import FAILED_MAP
 
 RECENT_MAX: Final = 100
 """Attempts that ended which a stage remembers one by one."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.functions import inner, kernel
 from treadle.model.columns import ASSUMED
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.types import I32, I64, U8, Records
 
 if TYPE_CHECKING:
     from treadle.model.view import View

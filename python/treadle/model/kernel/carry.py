@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find
 from treadle.model.kernel.tasks import RUNS_PILOTS, group_of, is_of_stage
 from treadle.model.kernel.told import told_row
-from treadle.model.types import I32, I64, U8, Records
 
 if TYPE_CHECKING:
     from treadle.model.view import View

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.free_rows import give_back, take_from
-from treadle.model.kernel.pairs import find, pair, put, remove
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.free_rows import give_back, take_from
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find, pair, put, remove
 from treadle.model.kernel.told import copy_ask
-from treadle.model.types import I32, I64, U8, Records
 
 
 @inner

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.free_rows import give_back, take_from
-from treadle.model.kernel.pairs import find, pair, put, remove
-from treadle.model.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
-from treadle.model.types import I32, I64, U8, Records
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.free_rows import give_back, take_from
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find, pair, put, remove
+from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 
 MAPS: Final = 0
 """``APPLICATION.sampled_stage`` of a MapReduce job."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.free_rows import give_back, take_from
-from treadle.model.kernel.pairs import find, pair, put, remove
-from treadle.model.types import I32, I64, Records
+from treadle.compiled.array_types import I32, I64, Records
+from treadle.compiled.free_rows import give_back, take_from
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find, pair, put, remove
 
 
 @inner

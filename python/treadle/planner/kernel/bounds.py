@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treadle.model.kernel.compiled import inner, kernel
+from treadle.compiled.functions import inner, kernel
 
 if TYPE_CHECKING:
     from treadle.planner.problem import F64, I64, U8, Problem

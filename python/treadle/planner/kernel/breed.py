@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from treadle.model.kernel.compiled import inner, kernel
+from treadle.compiled.functions import inner, kernel
 from treadle.planner.kernel.arrays import OVERFLOW
 from treadle.planner.kernel.construct import justify, sort_by_end
 from treadle.planner.kernel.follow import follow

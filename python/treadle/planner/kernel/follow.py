@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from treadle.model.kernel.compiled import inner, kernel
+from treadle.compiled.functions import inner, kernel
 from treadle.planner.kernel.arrays import OVERFLOW
 from treadle.planner.kernel.space import group_end, group_of, note, put
 

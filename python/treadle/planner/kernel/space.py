@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.planner.kernel.arrays import FOREVER, OVERFLOW
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.policy.kernel.fit import NOT_THERE, fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
 from treadle.policy.kernel.limits import (
     asks_here,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.policy.kernel.blocked import drop_application, drop_row
 from treadle.policy.kernel.fit import (
     NOT_THERE,
@@ -27,7 +27,7 @@ from treadle.policy.kernel.propose import propose
 from treadle.policy.kernel.scratch import BUNDLE, CLUSTER, PACKED, ROOM, SCORED, WORK
 
 if TYPE_CHECKING:
-    from treadle.model.types import I64, Records
+    from treadle.compiled.array_types import I64, Records
     from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 

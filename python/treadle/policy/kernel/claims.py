@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner, kernel
+from treadle.compiled.functions import inner, kernel
 from treadle.policy.kernel.work import told_group
 
 if TYPE_CHECKING:

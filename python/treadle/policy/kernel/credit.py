@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from treadle.model.kernel.compiled import inner
-from treadle.model.kernel.tables import tables
-from treadle.model.types import F64
+from treadle.compiled.array_types import F64
+from treadle.compiled.functions import inner
+from treadle.compiled.structs import tables
 from treadle.policy.kernel.history import level_of, stage_told, told_size_ms
 from treadle.policy.kernel.scratch import UNBOUNDED
 

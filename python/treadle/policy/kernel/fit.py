@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treadle.model.kernel.compiled import inner
-from treadle.model.kernel.pairs import find, pair
+from treadle.compiled.functions import inner
+from treadle.compiled.pairs import find, pair
 from treadle.policy.kernel.scratch import (
     CURSOR,
     DELAYED,
@@ -25,7 +25,7 @@ from treadle.policy.kernel.scratch import (
 )
 
 if TYPE_CHECKING:
-    from treadle.model.types import Records
+    from treadle.compiled.array_types import Records
     from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import exp
 from typing import TYPE_CHECKING, NamedTuple
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find
-from treadle.model.kernel.tables import tables
+from treadle.compiled.array_types import F64
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find
+from treadle.compiled.structs import tables
 from treadle.model.kernel.tasks import group_key, is_of_stage
-from treadle.model.types import F64
 from treadle.policy.kernel.pilot_estimates import joined
 
 if TYPE_CHECKING:

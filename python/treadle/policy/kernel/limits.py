@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.compiled.functions import inner
+from treadle.compiled.pairs import find, pair
 from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, USED
-from treadle.model.kernel.compiled import inner
-from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, PLACED, ROOM
 
 if TYPE_CHECKING:
-    from treadle.model.types import F64, I64
+    from treadle.compiled.array_types import F64, I64
     from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 

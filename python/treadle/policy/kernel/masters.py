@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find, pair
 from treadle.model.columns import ASSUMED, FREE
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find, pair
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.limits import has_room, is_over_limit, room_under_maxima
 
 if TYPE_CHECKING:
-    from treadle.model.types import F64, I32, I64, Records
+    from treadle.compiled.array_types import F64, I32, I64, Records
     from treadle.model.view import View
 
 NEVER: Final = 1 << 62

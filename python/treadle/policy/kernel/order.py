@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import log, log1p
 from typing import TYPE_CHECKING
 
+from treadle.compiled.functions import inner
 from treadle.model.columns import ASSUMED, USED
-from treadle.model.kernel.compiled import inner
 from treadle.policy.kernel.scratch import CLUSTER, FAIR, FIFO, LEVELS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.policy.kernel.scratch import BIG_COUNT, PLACED
 from treadle.policy.kernel.share_scratch import CAPACITY, DEFICIT
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import exp, log
 from typing import TYPE_CHECKING, Final
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find
 from treadle.model.kernel.tasks import group_key, is_of_stage
 
 if TYPE_CHECKING:
-    from treadle.model.types import F64
+    from treadle.compiled.array_types import F64
     from treadle.model.view import View
 
 ERROR_MIN: Final = 1e-3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.functions import inner, kernel
 from treadle.model.columns import TOTAL
-from treadle.model.kernel.compiled import inner, kernel
 from treadle.policy.kernel.blocked import drop_application, drop_row
 from treadle.policy.kernel.bundle import propose_best
 from treadle.policy.kernel.fit import NO_NODE, WAIT, choose_node
@@ -17,7 +17,7 @@ from treadle.policy.kernel.share import begin_shares, end_shares, give_up, note_
 from treadle.policy.kernel.share_capacity import add_live
 
 if TYPE_CHECKING:
-    from treadle.model.types import I64, Records
+    from treadle.compiled.array_types import I64, Records
     from treadle.model.view import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find
 from treadle.model.kernel.tasks import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
-from treadle.model.priorities import FAILED_MAP, REDUCE
 from treadle.policy.kernel.credit import level_by_now, level_on_credit, tasks_on_credit
 from treadle.policy.kernel.history import is_trusted, widest_ahead
 from treadle.policy.kernel.scratch import UNBOUNDED
+from treadle.yarn.priorities import FAILED_MAP, REDUCE
 
 if TYPE_CHECKING:
-    from treadle.model.types import F64, I32, Records
+    from treadle.compiled.array_types import F64, I32, Records
     from treadle.model.view import View
     from treadle.policy.kernel.credit import Credit
     from treadle.policy.kernel.history import Trust

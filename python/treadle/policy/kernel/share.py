@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.policy.kernel.blocked import (
     begin_resources,
     count_all_asks,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.policy.kernel.scratch import PARTITION
 from treadle.policy.kernel.share_scratch import BLOCKED, UNITS, VIRTUAL_TIME, WEIGHTS
 from treadle.policy.kernel.share_tree import STEPS, weigh_children

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.model.kernel.compiled import inner
+from treadle.compiled.functions import inner
 from treadle.policy.kernel.order import next_application
 from treadle.policy.kernel.scratch import FIFO
 from treadle.policy.kernel.share_scratch import BLOCKED

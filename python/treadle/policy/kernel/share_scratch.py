@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from treadle.model.kernel.tables import tables
-from treadle.model.types import F64, I32, I64, Records
+from treadle.compiled.array_types import F64, I32, I64, Records
+from treadle.compiled.structs import tables
 
 CAPACITY: Final = 0  # the CapacityScheduler's order of queues; the tree is not used
 HDRF: Final = 1  # dynamic H-DRF

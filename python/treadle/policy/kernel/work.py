@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pairs import find
 from treadle.model.columns import ASSUMED, TOTAL, USED
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.kernel.pairs import find
 from treadle.model.kernel.tasks import RUNS_PILOTS, group_key
 
 if TYPE_CHECKING:
-    from treadle.model.types import F64, I64, U8, Records
+    from treadle.compiled.array_types import F64, I64, U8, Records
     from treadle.model.view import View
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.compiled.array_types import F64
 from treadle.dag.dag import Dag
 from treadle.dag.generate import RESOURCES
-from treadle.model.types import F64
 from treadle.planner.online import PlanSource
 from treadle.reproduce.graphene.jobs import Mix
 from treadle.reproduce.graphene.offline import Progress

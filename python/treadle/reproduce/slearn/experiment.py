@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle.model.types import F64
+from treadle.compiled.array_types import F64
 from treadle.reproduce.slearn.levels import levels
 from treadle.reproduce.slearn.model import Model
 from treadle.reproduce.slearn.paper import NODES

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle.model.types import F64, I64
+from treadle.compiled.array_types import F64, I64
 
 LEVELS: Final = 10
 THRESHOLDS_MS: Final = 10.0 ** np.arange(6, 6 + LEVELS - 1)

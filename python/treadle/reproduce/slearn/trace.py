@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from treadle.compiled.array_types import F64, I64
 from treadle.dag.dag import Dag
 from treadle.estimate.accuracy import pilots_wanted
 from treadle.estimate.estimator import Estimate, Estimator
@@ -23,7 +24,6 @@ from treadle.estimate.estimators import (
     scaled_by_history,
 )
 from treadle.estimate.history import THIN_LIMIT, History, learned
-from treadle.model.types import F64, I64
 from treadle.reproduce.slearn.paper import ERROR_P50, ERROR_P90
 from treadle.simulator.frames import Told
 from treadle.workload.history import JobRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.simulator import inner, kernel
 from treadle.simulator.kernel.applications import arrive, finish, heartbeat, started
-from treadle.simulator.kernel.compiled import inner, kernel
 from treadle.simulator.kernel.containers import FAILED, SUCCESS, reported
 from treadle.simulator.kernel.contention import changed
 from treadle.simulator.kernel.events import is_due, pop

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.simulator import inner
 from treadle.simulator.kernel.books import ITSELF, set_count, tell_app
-from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.containers import RELEASED, SUCCESS, free_container
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.kernel.masters import POLL_MS, ask_for_tasks, make_room, receive, wake

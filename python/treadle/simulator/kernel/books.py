@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from treadle.simulator.kernel.compiled import inner, kernel
+from treadle.compiled.simulator import inner, kernel
 from treadle.simulator.state import DIRTY_APPS, DIRTY_NODES, DIRTY_ROWS, NOW, PENDING
 
 if TYPE_CHECKING:

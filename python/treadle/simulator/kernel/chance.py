@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from treadle.simulator.kernel.compiled import inner
+from treadle.compiled.simulator import inner
 
 TASK_FAILS: Final = 1
 TASK_SLOW: Final = 2

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.simulator import inner, kernel
 from treadle.events import Fate, NodeState
 from treadle.simulator.kernel.books import ITSELF, fits_queues, tell_app, tell_row
-from treadle.simulator.kernel.compiled import inner, kernel
 from treadle.simulator.kernel.containers import LAUNCHED, allocate, log_life, take_places
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.kernel.masters import wake
 from treadle.simulator.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind
 
 if TYPE_CHECKING:
-    from treadle.model.types import I32, I64, U8
+    from treadle.compiled.array_types import I32, I64, U8
     from treadle.simulator.state import Knobs, State
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.compiled.simulator import inner
 from treadle.simulator.kernel.books import tell_row, use
-from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.contention import changed
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.state import (

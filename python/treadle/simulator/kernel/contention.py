@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from treadle.simulator.kernel.compiled import inner
+from treadle.compiled.simulator import inner
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.state import NOW, EventKind, TaskState
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from treadle.simulator.kernel.compiled import inner, kernel
+from treadle.compiled.simulator import inner, kernel
 from treadle.simulator.state import DRAINED, EVENTS, EVENTS_FREE, HEAP_SIZE, ORDER, OUT_OF_ROOM
 
 if TYPE_CHECKING:
-    from treadle.model.types import I32, I64
+    from treadle.compiled.array_types import I32, I64
     from treadle.simulator.state import State
 
 SLOT_MS: Final = 8

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.simulator import inner
 from treadle.events import NodeState
 from treadle.simulator.kernel import chance
 from treadle.simulator.kernel.applications import has_master
 from treadle.simulator.kernel.books import ITSELF, set_count, tell_app, tell_node
 from treadle.simulator.kernel.chance import exponential
-from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.containers import NODE_LOST, free_container
 from treadle.simulator.kernel.events import schedule
 from treadle.simulator.kernel.masters import wake

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.compiled.simulator import inner
 from treadle.simulator.kernel.books import headroom, set_count, tell_row
-from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.containers import KILLED_BY_AM, RELEASED, SUCCESS, end_container, free_container
 from treadle.simulator.kernel.containers import next_beat as beat_after
 from treadle.simulator.kernel.events import schedule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.compiled.simulator import inner
 from treadle.simulator.kernel.books import set_count
-from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.containers import SUCCESS, end_container
 from treadle.simulator.kernel.tasks import start_task
 from treadle.simulator.state import NOW, ContainerState, RowKind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.compiled.simulator import inner
 from treadle.simulator.kernel import chance
 from treadle.simulator.kernel.chance import uniform
-from treadle.simulator.kernel.compiled import inner
 from treadle.simulator.kernel.containers import place_of
 from treadle.simulator.kernel.contention import changed, is_contended
 from treadle.simulator.kernel.events import schedule

@@ -1,8 +1,8 @@
 """How kernels are compiled: without the GIL, division by zero as in numpy, and kept on disk.
 
 numba keeps compiled code until the file of the function changes, but not when one that it calls changes, in another
-file. So what is kept lies in a folder named after the content of all files that kernels are made of: another version
-never runs old code.
+file. So what is kept lies in a folder named after the content of all files that kernels are made of (`ENGINE`): another
+version never runs old code.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from numba import config, njit
 from numba.extending import types
 
-from treadle.model.kernel.inner_code import InnerCompiler
+from treadle.compiled.inner_code import InnerCompiler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,18 +25,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
+ENGINE: Final = ("events.py", "compiled", "model", "policy", "planner")
+"""What the kernels of the engine and the planner are made of, in the package: files, and folders with all in them."""
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+
+
+def digest_of(sources: Sequence[str]) -> str:
+    """Return a digest of the content of files and folders of the package."""
+    digest = hashlib.sha256()
+    for source in sources:
+        place = _PACKAGE / source
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else (place,):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 @cache
 def cache_folder() -> str:
     """Return where compiled code is kept: beside the package if that may be written, else in the user's cache."""
-    package = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for part in ("model", "policy", "planner"):
-        for file in sorted((package / part).rglob("*.py")):
-            digest.update(file.read_bytes())
-    base = package / "__pycache__"
-    if not os.access(base if base.exists() else package, os.W_OK):
+    base = _PACKAGE / "__pycache__"
+    if not os.access(base if base.exists() else _PACKAGE, os.W_OK):
         base = Path(os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "") + "/.cache") / "treadle"
-    return str(Path(os.environ.get("NUMBA_CACHE_DIR") or base) / f"kernels-{digest.hexdigest()[:16]}")
+    return str(Path(os.environ.get("NUMBA_CACHE_DIR") or base) / f"kernels-{digest_of(ENGINE)}")
 
 
 def kernel(function: F) -> F:

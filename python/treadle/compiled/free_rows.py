@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from treadle.model.kernel.compiled import inner
-from treadle.model.types import I32, I64
+from treadle.compiled.array_types import I32, I64
+from treadle.compiled.functions import inner
 
 
 @inner

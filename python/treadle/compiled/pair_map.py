@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from treadle.model.kernel import pairs as kernel
-from treadle.model.types import Records
+from treadle.compiled import pairs as kernel
+from treadle.compiled.array_types import Records
 
 
 class PairMap:

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from treadle.model.kernel.compiled import inner, kernel
-from treadle.model.types import I32, Records
+from treadle.compiled.array_types import I32, Records
+from treadle.compiled.functions import inner, kernel
 
 EMPTY: Final = -1
 GONE: Final = -2

@@ -1,32 +1,28 @@
 """How the simulator's kernels are compiled: as the engine's are, and kept in a folder of their own.
 
-The folder is named after the content of this package, so that a change here compiles nothing of the engine anew.
+The folder is named after the content of the simulator's kernels, so that a change of those compiles nothing of the
+engine anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from numba import config, njit
 
-from treadle.model.kernel.compiled import cache_folder
+from treadle.compiled.functions import cache_folder, digest_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
-def _folder() -> str:
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return str(Path(cache_folder()).parent / f"simulator-{digest.hexdigest()[:16]}")
+SIMULATOR: Final = ("events.py", "compiled", "simulator/kernel", "simulator/state.py")
+"""What the simulator's kernels are made of, in the package: files, and folders with all in them."""
 
-
-FOLDER = _folder()
+FOLDER: Final = str(Path(cache_folder()).parent / f"simulator-{digest_of(SIMULATOR)}")
 
 
 def kernel(function: F) -> F:
