@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treadle import events
-from treadle.compiled.pair_map import PairMap
-from treadle.compiled.pairs import rows_of_pairs
+from treadle.compiled.pair_map import PairMap, rows_of_pairs
 from treadle.model.columns import LIMIT, USED, Table, largest, own
 from treadle.model.names import MAX_PARTITIONS, Names
 

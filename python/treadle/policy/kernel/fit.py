@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treadle.compiled.functions import inner
-from treadle.compiled.pairs import find, pair
+from treadle.compiled.pair_map import find, pair
 from treadle.policy.kernel.scratch import (
     CURSOR,
     DELAYED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner
-from treadle.compiled.pairs import find, pair
+from treadle.compiled.pair_map import find, pair
 from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, USED
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, PLACED, ROOM

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.compiled.pairs import find, pair
+from treadle.compiled.pair_map import find, pair
 from treadle.model.columns import ASSUMED, FREE
 from treadle.model.names import MAX_PARTITIONS
 from treadle.policy.kernel.limits import has_room, is_over_limit, room_under_maxima

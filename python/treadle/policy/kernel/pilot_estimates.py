@@ -6,7 +6,7 @@ from math import exp, log
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.compiled.pairs import find
+from treadle.compiled.pair_map import find
 from treadle.model.kernel.tasks import group_key, is_of_stage
 
 if TYPE_CHECKING:

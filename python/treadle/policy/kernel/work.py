@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner, kernel
-from treadle.compiled.pairs import find
+from treadle.compiled.pair_map import find
 from treadle.model.columns import ASSUMED, TOTAL, USED
 from treadle.model.kernel.tasks import RUNS_PILOTS, group_key
 
