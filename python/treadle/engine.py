@@ -24,9 +24,9 @@ from treadle.events import (
 )
 from treadle.model.carry import carry
 from treadle.model.cluster import Cluster
-from treadle.model.columns import ModelError
 from treadle.model.samples import SampleLog
 from treadle.model.scripted import small_cluster, small_events
+from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.file_parts import PartFailure, Watch, unwatched
 from treadle.policy.policy import Policy

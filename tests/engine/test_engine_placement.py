@@ -13,8 +13,8 @@ from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, default_settings
 from treadle.engine import Engine
 from treadle.events import Fate, NodeState
-from treadle.model.columns import ModelError
 from treadle.model.scripted import small_cluster
+from treadle.model.tables import ModelError
 from treadle.policy.kernel.scratch import LOOKED
 
 

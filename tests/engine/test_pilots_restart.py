@@ -12,7 +12,7 @@ from tests.engine.test_pilots import FIXED, MAP, STARTED, Bench
 
 from treadle.events import Samples
 from treadle.model.applications import Sampling
-from treadle.model.columns import ModelError
+from treadle.model.tables import ModelError
 
 
 class Sidecar:

@@ -12,7 +12,7 @@ from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState
-from treadle.model.columns import ModelError
+from treadle.model.tables import ModelError
 
 
 def asking() -> tuple[FakeRM, int]:

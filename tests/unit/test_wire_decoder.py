@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from treadle import events
-from treadle.model.columns import ModelError, largest
 from treadle.model.scripted import Texts, request, rows
+from treadle.model.tables import ModelError, largest
 from treadle.wire.decoder import FrameDecoder
 from treadle.wire.encoder import FrameEncoder
 from treadle.wire.errors import TooManyError, WireError

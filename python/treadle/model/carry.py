@@ -13,9 +13,9 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, Records
 from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationState
+from treadle.model import carry_compiled as kernel
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
-from treadle.model.kernel import carry as kernel
 
 LEARNED: Final = (
     *("cool_until", "service_ms", "container_ms", "share", "charged", "master_since_ms"),

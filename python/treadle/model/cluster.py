@@ -11,16 +11,16 @@ from treadle.compiled.array_types import U8, Records
 from treadle.compiled.pair_map import PairMap
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
-from treadle.model.assumed import Assumed
-from treadle.model.columns import ModelError, own
+from treadle.model.containers import TaskTable
+from treadle.model.hints import ToldTable
+from treadle.model.in_flight import Assumed
 from treadle.model.names import Names
 from treadle.model.nodes import NodeTable
 from treadle.model.queues import LimitTable, QueueTable
 from treadle.model.rejections import Rejections
 from treadle.model.requests import RequestTable
 from treadle.model.samples import restore_samples
-from treadle.model.tasks import TaskTable
-from treadle.model.told import ToldTable
+from treadle.model.tables import ModelError, own
 from treadle.model.users import UserTable
 from treadle.model.view import View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.compiled.array_types import I32
-from treadle.model.columns import ModelError, grown
+from treadle.model.tables import ModelError, grown
 
 MAX_PARTITIONS = 64
 """More node labels than a cluster has; bounds the tables that have a column for each."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
-from treadle.model.columns import (
+from treadle.model.names import Names
+from treadle.model.tables import (
     AM_LIMIT,
     AM_USED,
     GUARANTEED,
@@ -20,7 +21,6 @@ from treadle.model.columns import (
     grown,
     largest,
 )
-from treadle.model.names import Names
 
 FIFO = 0
 FAIR = 1

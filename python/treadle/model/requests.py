@@ -9,11 +9,11 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64
 from treadle.compiled.pair_map import PairMap
+from treadle.model import requests_compiled as kernel
 from treadle.model.applications import ApplicationTable
-from treadle.model.columns import Table, grown, largest, own
-from treadle.model.kernel import requests as kernel
+from treadle.model.hints import ToldTable
 from treadle.model.names import Names
-from treadle.model.told import ToldTable
+from treadle.model.tables import Table, grown, largest, own
 
 REQUEST: Final = np.dtype(
     [

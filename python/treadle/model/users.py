@@ -6,8 +6,8 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.pair_map import PairMap, rows_of_pairs
-from treadle.model.columns import LIMIT, USED, Table, largest, own
 from treadle.model.names import MAX_PARTITIONS, Names
+from treadle.model.tables import LIMIT, USED, Table, largest, own
 
 
 class UserTable(Table):

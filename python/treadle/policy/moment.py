@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64, U8, Records
 from treadle.model.cluster import Cluster
-from treadle.model.columns import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED
+from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED
 from treadle.policy.jobs import Jobs
 
 A = TypeVar("A", bound=npt.NDArray[Any])

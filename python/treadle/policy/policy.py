@@ -8,8 +8,8 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.config.settings import Settings
-from treadle.model.assumed import PROPOSAL, Batch
 from treadle.model.cluster import Cluster
+from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.view import View
 from treadle.policy.composition import Composition
 from treadle.policy.file_parts import Calls, PartFailure, Watch, unwatched

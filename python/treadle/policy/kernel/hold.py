@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import kernel
-from treadle.model.columns import TOTAL
+from treadle.model.tables import TOTAL
 from treadle.policy.kernel.fit import NOT_THERE, is_wanted, level_of
 
 if TYPE_CHECKING:

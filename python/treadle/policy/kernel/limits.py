@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
-from treadle.model.columns import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, USED
 from treadle.model.names import MAX_PARTITIONS
+from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, USED
 from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, PLACED, ROOM
 
 if TYPE_CHECKING:

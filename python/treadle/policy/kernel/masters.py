@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
-from treadle.model.columns import ASSUMED, FREE
 from treadle.model.names import MAX_PARTITIONS
+from treadle.model.tables import ASSUMED, FREE
 from treadle.policy.kernel.limits import has_room, is_over_limit, room_under_maxima
 
 if TYPE_CHECKING:

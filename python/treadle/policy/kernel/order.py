@@ -6,7 +6,7 @@ from math import log, log1p
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.model.columns import ASSUMED, USED
+from treadle.model.tables import ASSUMED, USED
 from treadle.policy.kernel.scratch import CLUSTER, FAIR, FIFO, LEVELS
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.kernel.tasks import group_key, is_of_stage
+from treadle.model.containers_compiled import group_key, is_of_stage
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner, kernel
-from treadle.model.columns import TOTAL
+from treadle.model.tables import TOTAL
 from treadle.policy.kernel.blocked import drop_application, drop_row
 from treadle.policy.kernel.bundle import propose_best
 from treadle.policy.kernel.fit import NO_NODE, WAIT, choose_node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.model.kernel.assume import assume
+from treadle.model.in_flight_compiled import assume
 from treadle.policy.kernel.fit import NODE_LOCAL, OFF_SWITCH, RACK_LOCAL, close_node, count_anew, level_of, place_of
 from treadle.policy.kernel.scratch import OFFERS, PLACED
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.kernel.tasks import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
+from treadle.model.containers_compiled import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
 from treadle.policy.kernel.credit import level_by_now, level_on_credit, tasks_on_credit
 from treadle.policy.kernel.history import is_trusted, widest_ahead
 from treadle.policy.kernel.scratch import UNBOUNDED

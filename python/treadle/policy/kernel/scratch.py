@@ -10,9 +10,9 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.compiled.structs import tables
 from treadle.model.cluster import Cluster
-from treadle.model.columns import ASSUMED, FREE, TOTAL
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
+from treadle.model.tables import ASSUMED, FREE, TOTAL
 from treadle.policy.kernel.share_scratch import Shares
 
 BIG_ROWS: Final = 64

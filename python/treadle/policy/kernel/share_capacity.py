@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.model.columns import ASSUMED, GUARANTEED, USED
+from treadle.model.tables import ASSUMED, GUARANTEED, USED
 from treadle.policy.kernel.scratch import KEYED, PARTITION
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.model.columns import ASSUMED, GUARANTEED, USED
+from treadle.model.tables import ASSUMED, GUARANTEED, USED
 from treadle.policy.kernel.scratch import PARTITION
 from treadle.policy.kernel.share_scratch import BLOCKED, FROM_QUEUE, HDRF, LAST, OWED, PART, USE
 

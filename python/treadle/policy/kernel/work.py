@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.columns import ASSUMED, TOTAL, USED
-from treadle.model.kernel.tasks import RUNS_PILOTS, group_key
+from treadle.model.containers_compiled import RUNS_PILOTS, group_key
+from treadle.model.tables import ASSUMED, TOTAL, USED
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64, U8, Records

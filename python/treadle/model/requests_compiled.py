@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, give_back, pair, put, remove, take_from
-from treadle.model.kernel.told import copy_ask
+from treadle.model.hints_compiled import copy_ask
 
 
 @inner

@@ -13,9 +13,9 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32
 from treadle.compiled.pair_map import PairMap
+from treadle.model import containers_compiled as kernel
 from treadle.model.applications import ApplicationTable
-from treadle.model.columns import ModelError, Table, grown, largest, own
-from treadle.model.kernel import tasks as kernel
+from treadle.model.tables import ModelError, Table, grown, largest, own
 
 GROUP: Final = np.dtype(
     [

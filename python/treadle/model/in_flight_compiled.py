@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
-from treadle.model.columns import ASSUMED
+from treadle.model.tables import ASSUMED
 
 if TYPE_CHECKING:
     from treadle.model.view import View

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.kernel.tasks import RUNS_PILOTS, group_of, is_of_stage
-from treadle.model.kernel.told import told_row
+from treadle.model.containers_compiled import RUNS_PILOTS, group_of, is_of_stage
+from treadle.model.hints_compiled import told_row
 
 if TYPE_CHECKING:
     from treadle.model.view import View

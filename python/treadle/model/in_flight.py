@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8, Records
-from treadle.model.kernel import assume as kernel
+from treadle.model import in_flight_compiled as kernel
 
 if TYPE_CHECKING:
     from treadle.model.view import View
