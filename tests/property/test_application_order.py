@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from treadle import events
 from treadle.model.applications import MOVED_MAX, ApplicationTable
-from treadle.model.names import Names
 from treadle.model.scripted import Texts, rows
+from treadle.model.tables import Names
 
 QUEUES = 4
 change = st.fixed_dictionaries(

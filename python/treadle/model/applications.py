@@ -11,8 +11,7 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32
 from treadle.events import ApplicationState
-from treadle.model.names import Names
-from treadle.model.tables import HEADROOM, USED, ModelError, Table
+from treadle.model.tables import HEADROOM, USED, ModelError, Names, Table
 
 APPLICATION: Final = np.dtype(
     [

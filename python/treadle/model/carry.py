@@ -7,15 +7,225 @@ allocation request id, nodes by name, queues by path, containers by their number
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import I32, Records
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import find
 from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationState
-from treadle.model import carry_compiled as kernel
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
+from treadle.model.containers import RUNS_PILOTS, group_of, is_of_stage
+from treadle.model.hints import told_row
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+
+
+@inner
+def is_before(a: Records, row: int, b: Records, other: int) -> bool:
+    """Does an ask come before another one by its request priority and allocation request id?"""
+    if a[row].priority != b[other].priority:
+        return bool(a[row].priority < b[other].priority)
+    return bool(a[row].allocation_request_id < b[other].allocation_request_id)
+
+
+@inner
+def counterpart(old: View, new: View, row: int, start: int, taken: U8) -> int:
+    """Return the new row of an ask, from ``start`` on in its application's list, or -1.
+
+    Priority and allocation request id say which it is. Should several be alike, the key decides, else their order.
+    """
+    first, at = -1, start
+    while at >= 0 and not is_before(old.rows, row, new.rows, at):
+        if not taken[at]:
+            if new.rows[at].key == old.rows[row].key:
+                return at
+            if first < 0:
+                first = at
+        at = new.rows[at].next
+    return first
+
+
+@inner
+def carry_row(old: View, new: View, nodes: I32, row: int, at: int) -> None:
+    """Take over how long an ask has waited, why it is left alone, and the node held for it."""
+    new.rows[at].waiting_since_ms = old.rows[row].waiting_since_ms
+    new.rows[at].waiting_since_offers = old.rows[row].waiting_since_offers
+    new.rows[at].cool_until = old.rows[row].cool_until
+    new.rows[at].cool_level = old.rows[row].cool_level
+    avoided, held = old.rows[row].hold_avoid, old.rows[row].hold_node
+    if avoided >= 0:
+        new.rows[at].hold_avoid = nodes[avoided]
+    if held >= 0 and nodes[held] >= 0:
+        new.rows[at].hold_node = nodes[held]
+        new.nodes[nodes[held]].hold_row = at
+        new.nodes[nodes[held]].hold_until_ms = old.nodes[held].hold_until_ms
+
+
+@kernel
+def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8) -> None:
+    """Take over what is known of asks that are told again.
+
+    ``apps`` and ``nodes`` have the new index of each old one, -1 for none; ``rows`` is given that of request rows.
+    ``taken`` is 0 for each new row before.
+    """
+    for app in range(len(apps)):
+        if apps[app] < 0:
+            continue
+        row, at = old.apps[app].first_row, new.apps[apps[app]].first_row
+        while row >= 0:
+            while at >= 0 and is_before(new.rows, at, old.rows, row):
+                at = new.rows[at].next
+            found = counterpart(old, new, row, at, taken)
+            if found >= 0:
+                taken[found] = 1
+                rows[row] = found
+                carry_row(old, new, nodes, row, found)
+            row = old.rows[row].next
+
+
+@kernel
+def carry_groups(old: View, new: View, apps: I32, index: Records, free: I32, next_unused: I64) -> None:
+    """Take over how many tasks of applications have ended, and how long they took."""
+    for app in range(len(apps)):
+        group = old.apps[app].first_group if apps[app] >= 0 else -1
+        while group >= 0:
+            if old.groups[group].ended > 0:
+                priority = old.groups[group].priority
+                at = group_of(new.apps, new.groups, new.group_amounts, index, free, next_unused, apps[app], priority)
+                new.groups[at].ended += old.groups[group].ended
+                new.groups[at].ended_ms += old.groups[group].ended_ms
+            group = old.groups[group].next
+
+
+@inner
+def old_task(old_index: Records, key: int, application: int, old_application: int) -> int:
+    """Return a task's row in the old tables, by its key in the new ones (see `tasks.task_key`), or -1."""
+    moved = key + ((old_application - application) << 40)
+    return find(old_index, moved & 0x3FFFFFFFFFFFFFFF)
+
+
+@inner
+def oldest_new(old_index: Records, new: View, app: int, old_app: int) -> int:
+    """Return the first task of the sampled stage that has begun since and is no pilot, or -1."""
+    best, group = -1, new.apps[app].first_group
+    while group >= 0:
+        task = new.groups[group].first if is_of_stage(new.apps[app].sampled_stage, new.groups[group].priority) else -1
+        while task >= 0:
+            if not new.tasks[task].pilot and old_task(old_index, new.tasks[task].key, app, old_app) < 0:
+                earlier = best < 0 or new.tasks[task].created_ms < new.tasks[best].created_ms
+                if not earlier and new.tasks[task].created_ms == new.tasks[best].created_ms:
+                    earlier = new.tasks[task].key < new.tasks[best].key
+                if earlier:
+                    best = task
+            task = new.tasks[task].next
+        group = new.groups[group].next
+    return best
+
+
+@kernel
+def carry_pilots(old: View, new: View, apps: I32, old_index: Records) -> None:
+    """Find the pilots among the tasks that run; those that begin while some are missing are pilots too."""
+    for old_app in range(len(apps)):
+        app = apps[old_app]
+        if app < 0 or new.apps[app].sampling != RUNS_PILOTS:
+            continue
+        running, group = 0, new.apps[app].first_group
+        while group >= 0:
+            task = new.groups[group].first
+            while task >= 0:
+                before = old_task(old_index, new.tasks[task].key, app, old_app)
+                if before >= 0 and old.tasks[before].pilot:
+                    new.tasks[task].pilot = 1
+                    new.tasks[task].input_bytes = old.tasks[before].input_bytes
+                    running += 1
+                task = new.tasks[task].next
+            group = new.groups[group].next
+        wanted = new.apps[app].pilots + new.apps[app].replacements - new.apps[app].pilots_ended
+        while running < wanted:
+            task = oldest_new(old_index, new, app, old_app)
+            if task < 0:
+                break
+            new.tasks[task].pilot = 1
+            running += 1
+        new.apps[app].pilots_running = running
+
+
+@inner
+def told_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: int) -> int:
+    """Return under which key something that was told is to be kept, -1 if it is not.
+
+    Of what is asked for that is its new key. What is not asked for yet keeps its own; what is asked for no more, but
+    may still run, gets the reserved key ``past``.
+    """
+    row = old.told[at].row
+    if row >= 0 and rows[row] >= 0:
+        return int(new.rows[rows[row]].key)
+    if old.told[at].priority < 0:
+        return int(old.told[at].key) if old.told[at].key >= first_ahead else -1
+    return past if past < first_ahead else -1
+
+
+@kernel
+def carry_told(
+    old: View,
+    new: View,
+    apps: I32,
+    rows: I32,
+    chain: I32,
+    index: Records,
+    free: I32,
+    next_unused: I64,
+    row_index: Records,
+    first_reserved: int,
+    first_ahead: int,
+) -> None:
+    """Take over what was told of tasks; ``chain`` is room for as many rows as there are.
+
+    Request keys from ``first_reserved`` on are never told by a frame; those from ``first_ahead`` on stand for stages
+    ahead.
+    """
+    for app in range(len(apps)):
+        at = old.apps[app].first_told if apps[app] >= 0 else -1
+        count, past = 0, first_reserved
+        while at >= 0:
+            chain[count] = at
+            count += 1
+            at = old.told[at].next
+        for place in range(count - 1, -1, -1):  # so that the list has the order of the old one
+            at = chain[place]
+            key = told_key(old, new, at, rows, past, first_ahead)
+            if key < 0:
+                continue
+            made = told_row(
+                new.apps,
+                new.told,
+                new.told_capability,
+                index,
+                free,
+                next_unused,
+                new.rows,
+                new.capability,
+                row_index,
+                apps[app],
+                key,
+            )
+            new.told[made].duration_ms = old.told[at].duration_ms
+            new.told[made].deviation_ms = old.told[at].deviation_ms
+            new.told[made].tasks = old.told[at].tasks
+            new.told[made].claimed_ms = old.told[at].claimed_ms
+            new.told[made].claimed_tasks = old.told[at].claimed_tasks
+            new.told[made].score = old.told[at].score
+            new.told[made].ranked = old.told[at].ranked
+            if key == past:
+                past += 1
+                new.told[made].priority = old.told[at].priority
+                new.told[made].tasks = -1
+                new.told[made].claimed_tasks = -1
+
 
 LEARNED: Final = (
     *("cool_until", "service_ms", "container_ms", "share", "charged", "master_since_ms"),
@@ -50,13 +260,13 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     new.tasks.make_room(old.tasks.size)
     new.told.make_room(old.told.size)
     before, now = old.view(), new.view()
-    kernel.carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8))
+    carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8))
     tasks, told = new.tasks, new.told
-    kernel.carry_groups(before, now, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
+    carry_groups(before, now, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
     tasks.size = int(tasks.next_unused[0])
-    kernel.carry_pilots(before, now, apps, old.tasks.task_index.pairs)
+    carry_pilots(before, now, apps, old.tasks.task_index.pairs)
     chain: I32 = np.zeros(len(old.told.at), np.int32)
-    kernel.carry_told(
+    carry_told(
         before,
         now,
         apps,

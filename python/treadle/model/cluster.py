@@ -13,16 +13,12 @@ from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.containers import TaskTable
 from treadle.model.hints import ToldTable
-from treadle.model.in_flight import Assumed
-from treadle.model.names import Names
+from treadle.model.in_flight import Assumed, Rejections
 from treadle.model.nodes import NodeTable
-from treadle.model.queues import LimitTable, QueueTable
-from treadle.model.rejections import Rejections
+from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
 from treadle.model.samples import restore_samples
-from treadle.model.tables import ModelError, own
-from treadle.model.users import UserTable
-from treadle.model.view import View
+from treadle.model.tables import ModelError, Names, View, own
 
 
 class Cluster:

@@ -1,4 +1,4 @@
-"""Tasks that run and have run, by application and priority, as the steps in containers' lives tell.
+"""Containers that run and have run, taken as tasks, by application and priority.
 
 Frameworks give tasks of one kind one priority (the maps of a job, the vertices of a DAG), so an application's
 containers of one priority are taken for alike. AM containers are not tasks. All is forgotten with the application.
@@ -11,11 +11,253 @@ from typing import Final
 import numpy as np
 
 from treadle import events
-from treadle.compiled.array_types import I32
-from treadle.compiled.pair_map import PairMap
-from treadle.model import containers_compiled as kernel
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
+from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
+
+MAPS: Final = 0
+"""``APPLICATION.sampled_stage`` of a MapReduce job."""
+RUNS_PILOTS: Final = 1
+"""`treadle.model.applications.Sampling.RUNS_PILOTS`, as kernels take it."""
+COMPLETED: Final = 3
+RESIZED: Final = 4
+GONE: Final = 0
+UNKNOWN: Final = 0
+"""`treadle.model.applications.Sampling.UNKNOWN`, as kernels take it."""
+
+# YARN's exit statuses of containers.
+SUCCESS: Final = 0
+RELEASED: Final = -100
+"""Given back by its application, or lost with its node."""
+PREEMPTED: Final = -102
+KILLED_BY_AM: Final = -105
+
+
+@inner
+def group_key(app: int, priority: int) -> int:
+    """Return the key of an application's priority, which may be negative."""
+    return pair(app, priority & 0x7FFFFFFF)
+
+
+@inner
+def task_key(app: int, container: int) -> int:
+    """Return the key of a container: 22 bits of its application, 40 of its number, mixed with the RM's epoch."""
+    epoch = np.uint64(container >> 40) * np.uint64(0x9E3779B97F4A7C15)
+    number = np.uint64((np.int64(app) << 40) | (np.int64(container) & 0xFFFFFFFFFF))
+    return int(np.int64((number + epoch) & np.uint64(0x3FFFFFFFFFFFFFFF)))
+
+
+@inner
+def group_of(
+    apps: Records, groups: Records, amounts: I64, index: Records, free: I32, next_unused: I64, app: int, priority: int
+) -> int:
+    """Return the group of an application's tasks of a priority, a new one if there is none."""
+    group = find(index, group_key(app, priority))
+    if group >= 0:
+        return group
+    group = take_from(free, next_unused)
+    put(index, group_key(app, priority), group)
+    groups[group].application = app
+    groups[group].priority = priority
+    groups[group].running = 0
+    groups[group].created_ms = 0
+    groups[group].ended = 0
+    groups[group].ended_ms = 0
+    groups[group].first = -1
+    groups[group].next = apps[app].first_group
+    apps[app].first_group = group
+    for r in range(amounts.shape[1]):
+        amounts[group, r] = 0
+    return group
+
+
+@inner
+def begin_task(
+    groups: Records, amounts: I64, tasks: Records, capability: I64, i: int, task: int, group: int, created_ms: int
+) -> None:
+    """Count a task, that has what is in row ``i`` of ``capability``, among those that run."""
+    tasks[task].group = group
+    tasks[task].created_ms = created_ms
+    tasks[task].pilot = 0
+    tasks[task].input_bytes = 0.0
+    tasks[task].before = -1
+    tasks[task].next = groups[group].first
+    if groups[group].first >= 0:
+        tasks[groups[group].first].before = task
+    groups[group].first = task
+    groups[group].running += 1
+    groups[group].created_ms += created_ms
+    for r in range(amounts.shape[1]):
+        amounts[group, r] += capability[i, r]
+
+
+@inner
+def end_task(groups: Records, amounts: I64, tasks: Records, task: int) -> None:
+    """Count a task, that has had as much as the others of its group, among those that run no longer."""
+    group = tasks[task].group
+    if tasks[task].before >= 0:
+        tasks[tasks[task].before].next = tasks[task].next
+    else:
+        groups[group].first = tasks[task].next
+    if tasks[task].next >= 0:
+        tasks[tasks[task].next].before = tasks[task].before
+    for r in range(amounts.shape[1]):
+        amounts[group, r] -= amounts[group, r] // groups[group].running
+    groups[group].running -= 1
+    groups[group].created_ms -= tasks[task].created_ms
+
+
+@inner
+def resize_task(groups: Records, amounts: I64, tasks: Records, capability: I64, i: int, task: int) -> None:
+    """Let a task, that has had as much as the others of its group, have what is in row ``i`` of ``capability``."""
+    group = tasks[task].group
+    for r in range(amounts.shape[1]):
+        amounts[group, r] += capability[i, r] - amounts[group, r] // groups[group].running
+
+
+@inner
+def note_pilot(apps: Records, tasks: Records, app: int, task: int, priority: int) -> None:
+    """Take a task that begins for a pilot, if its application still needs one."""
+    if apps[app].sampling != RUNS_PILOTS or not is_of_stage(apps[app].sampled_stage, priority):
+        return
+    wanted = apps[app].pilots + apps[app].replacements
+    if apps[app].pilots_running + apps[app].pilots_ended < wanted:
+        tasks[task].pilot = 1
+        apps[app].pilots_running += 1
+
+
+@inner
+def note_input(apps: Records, app: int, duration_ms: int, input_bytes: float) -> None:
+    """Add up durations and inputs of pilots, as far as their input is known."""
+    if input_bytes > 0.0:
+        apps[app].sized += 1
+        apps[app].sized_ms += duration_ms
+        apps[app].sized_bytes += input_bytes
+        apps[app].sized_squares += input_bytes * input_bytes
+        apps[app].sized_products += float(duration_ms) * input_bytes
+        apps[app].sized_duration_squares += float(duration_ms) * float(duration_ms)
+
+
+@kernel
+def find_task(task_index: Records, app: int, container: int) -> int:
+    """Return the task in a container, -1 if it does not run."""
+    return find(task_index, task_key(app, container))
+
+
+@inner
+def is_of_stage(stage: int, priority: int) -> bool:
+    """Say whether containers of a priority belong to the stage that is sampled (`APPLICATION.sampled_stage`)."""
+    if stage == MAPS:
+        return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
+    return (priority + 2) // 3 == stage
+
+
+@inner
+def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> bool:
+    """Say whether a container has done its task.
+
+    A MapReduce master kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
+    long a task takes. Others give back containers that are done. Where the gate samples them a container has one task.
+    """
+    if exit_status == SUCCESS:
+        return True
+    if apps[app].type == mapreduce:
+        return False
+    return bool(exit_status == KILLED_BY_AM or (exit_status == RELEASED and apps[app].sampling != UNKNOWN))
+
+
+@kernel
+def apply_containers(
+    apps: Records,
+    groups: Records,
+    amounts: I64,
+    index: Records,
+    free: I32,
+    next_unused: I64,
+    tasks: Records,
+    task_index: Records,
+    free_tasks: I32,
+    next_task: I64,
+    container: I64,
+    application: I32,
+    priority: I32,
+    event: U8,
+    time_ms: I64,
+    created_ms: I64,
+    exit_status: I32,
+    am: U8,
+    capability: I64,
+    mapreduce: int,
+) -> None:
+    """Take steps in the lives of containers, in order; ``mapreduce`` is the name of that type of applications."""
+    for i in range(len(container)):
+        app = application[i]
+        if app < 0 or am[i] or apps[app].state == GONE:
+            continue
+        key = task_key(app, container[i])
+        if event[i] != COMPLETED:
+            task = find(task_index, key)
+            if task >= 0 and event[i] == RESIZED:
+                resize_task(groups, amounts, tasks, capability, i, task)
+            if task < 0:
+                group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
+                task = take_from(free_tasks, next_task)
+                put(task_index, key, task)
+                tasks[task].key = key
+                begin_task(groups, amounts, tasks, capability, i, task, group, created_ms[i])
+                note_pilot(apps, tasks, app, task, priority[i])
+            continue
+        group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
+        task = remove(task_index, key)
+        well = ended_well(apps, app, exit_status[i], mapreduce)
+        duration_ms = max(time_ms[i] - created_ms[i], 0)
+        if task >= 0:
+            if tasks[task].pilot:
+                apps[app].pilots_running -= 1
+                if well:
+                    apps[app].pilots_ended += 1
+                    apps[app].pilots_ms += duration_ms
+                    apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
+                    note_input(apps, app, duration_ms, tasks[task].input_bytes)
+            end_task(groups, amounts, tasks, task)
+            give_back(free_tasks, task)
+        # what was preempted or killed is no failure, after which a map is asked for again
+        failed = not well and exit_status[i] != PREEMPTED and exit_status[i] != KILLED_BY_AM
+        if task >= 0 and failed and priority[i] in (MAP, OPPORTUNISTIC_MAP):
+            apps[app].ended_badly += 1
+        if well:
+            groups[group].ended += 1
+            groups[group].ended_ms += duration_ms
+
+
+@kernel
+def drop_groups(
+    apps: Records,
+    app: int,
+    groups: Records,
+    index: Records,
+    free: I32,
+    tasks: Records,
+    task_index: Records,
+    free_tasks: I32,
+) -> None:
+    """Forget an application's tasks."""
+    group = apps[app].first_group
+    while group >= 0:
+        task = groups[group].first
+        while task >= 0:
+            remove(task_index, tasks[task].key)
+            give_back(free_tasks, task)
+            task = tasks[task].next
+        remove(index, group_key(app, groups[group].priority))
+        groups[group].application = -1
+        give_back(free, group)
+        group = groups[group].next
+    apps[app].first_group = -1
+
 
 GROUP: Final = np.dtype(
     [
@@ -83,7 +325,7 @@ class TaskTable(Table):
         self.tasks.reserve(int(self._next_task[0]) + more)
         self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
         self.task_index.reserve(more)
-        kernel.apply_containers(
+        apply_containers(
             apps.at,
             self.at,
             self.amounts,
@@ -118,13 +360,13 @@ class TaskTable(Table):
             raise ModelError("TaskInputs.bytes must not be negative")
         rows = zip(event.application.tolist(), event.container.tolist(), event.bytes.tolist(), strict=True)
         for application, container, size in rows:
-            task = int(kernel.find_task(self.task_index.pairs, application, container))
+            task = int(find_task(self.task_index.pairs, application, container))
             if task >= 0:
                 self.tasks.at["input_bytes"][task] = size
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget an application."""
-        kernel.drop_groups(
+        drop_groups(
             apps.at,
             application,
             self.at,

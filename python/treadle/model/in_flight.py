@@ -1,4 +1,8 @@
-"""Assumed allocations: proposals whose fate is not known yet.
+"""Proposals whose fate is not known yet, and what a rejection teaches.
+
+The RM's reason says whose mistake it was: the pair of request row and node (another node may do), the node, or the
+row. That one is not proposed again for a number of decides that doubles with each rejection in a row, up to
+`LONGEST`. Counts of decides, not clocks: the same events give the same proposals.
 
 Between a proposal and its fate the node's free space, the use of queues, user and application, and the outstanding
 asks all count it as if it were there. The RM's rows are absolute and tell the state after the commits whose fates
@@ -14,10 +18,66 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8, Records
-from treadle.model import in_flight_compiled as kernel
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import PairMap
+from treadle.events import Fate
+from treadle.model.tables import ASSUMED
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
+
+
+@inner
+def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> None:
+    """Add (sign 1) or take off (-1) what proposal ``i`` assumes: on node, queues, user, application, row."""
+    app, row, node = batch[i].application, batch[i].row, batch[i].node
+    user, partition = batch[i].user, batch[i].partition
+    view.apps[app].assumed_count += sign
+    view.rows[row].assumed += sign
+    for r in range(capability.shape[1]):
+        amount = sign * capability[i, r]
+        view.node_amounts[node, ASSUMED, r] += amount
+        view.app_amounts[app, ASSUMED, r] += amount
+        if user >= 0:
+            view.user_amounts[user, ASSUMED, r] += amount
+        queue = batch[i].queue
+        while queue >= 0:
+            view.limit_amounts[queue, partition, ASSUMED, r] += amount
+            queue = view.queues[queue].parent
+
+
+@inner
+def shift_locality(places: Records, place: int, decide: int, sign: int) -> None:
+    """Do the same to a count at a node or rack, unless it was forgotten since and the row stands for another."""
+    if place >= 0 and places[place].born <= decide:
+        places[place].assumed += sign
+
+
+@inner
+def assume(view: View, batch: Records, capability: I64, i: int, decide: int) -> None:
+    """Assume proposal ``i``."""
+    shift(view, batch, capability, i, 1)
+    shift_locality(view.places, batch[i].node_place, decide, 1)
+    shift_locality(view.places, batch[i].rack_place, decide, 1)
+
+
+@kernel
+def resolve(view: View, batch: Records, capability: I64, decide: int, positions: I32, fates: U8) -> int:
+    """Take off what the proposals at ``positions`` assumed; return how many were still open. Fate 0 is a commit."""
+    resolved = 0
+    for k in range(len(positions)):
+        i = positions[k]
+        if i < 0 or i >= len(batch) or batch[i].open == 0:
+            continue
+        batch[i].open = 0
+        resolved += 1
+        shift(view, batch, capability, i, -1)
+        shift_locality(view.places, batch[i].node_place, decide, -1)
+        shift_locality(view.places, batch[i].rack_place, decide, -1)
+        if fates[k] == 0:
+            view.rows[batch[i].row].cool_level = 0
+    return resolved
+
 
 MAX_BATCHES: Final = 256
 """Answers with unknown fates that are kept; the shim has one at a time."""
@@ -72,7 +132,7 @@ class Assumed:
         batch = self._batches.get(sequence)
         if batch is None:
             return None
-        batch.left -= int(kernel.resolve(view, batch.proposals, batch.capability, batch.decide, positions, fates))
+        batch.left -= int(resolve(view, batch.proposals, batch.capability, batch.decide, positions, fates))
         if batch.left == 0:
             del self._batches[sequence]
         return batch.proposals
@@ -87,5 +147,87 @@ class Assumed:
         batch = self._batches.pop(sequence)
         rows = len(batch.proposals)
         unknown = np.full(rows, 255, np.uint8)
-        kernel.resolve(view, batch.proposals, batch.capability, batch.decide, np.arange(rows, dtype=np.int32), unknown)
+        resolve(view, batch.proposals, batch.capability, batch.decide, np.arange(rows, dtype=np.int32), unknown)
         return batch.left
+
+
+SHORTEST = 4
+LONGEST = 1024
+MAX_PAIRS = 1 << 16
+
+_PAIR = {Fate.BLACKLISTED, Fate.WRONG_PARTITION, Fate.LOCALITY, Fate.CONSTRAINT, Fate.NODE_FULL}
+_NODE = {Fate.UNKNOWN_NODE, Fate.NODE_NOT_RUNNING, Fate.NODE_STALE, Fate.NODE_RESERVED}
+_APPLICATION = {
+    Fate.UNKNOWN_APPLICATION,
+    Fate.FINISHED_ATTEMPT,
+    Fate.STOPPED_ATTEMPT,
+    Fate.INACTIVE_APPLICATION,
+}
+_NOBODY = {Fate.COMMITTED, Fate.OBSERVED, Fate.OVER_BATCH, Fate.LEASE_LOST, Fate.NOT_READY}
+
+
+class Rejections:
+    """Cool-downs after rejections."""
+
+    def __init__(self) -> None:
+        self.excluded = PairMap()
+        """(row, node) -> the decide from which the node may be proposed for the row again (31 bits of it)."""
+        self.last_cool = 0
+        """No cool-down lasts beyond this decide."""
+        self._pairs = 0
+
+    def learn(
+        self,
+        nodes: Records,
+        apps: Records,
+        rows: Records,
+        batch: Records,
+        positions: I32,
+        fates: U8,
+        decide: int,
+    ) -> None:
+        """Take the fates of proposals of ``batch``; ``decide`` is the number of the next decide."""
+        for at in np.flatnonzero(fates):
+            position, fate = int(positions[at]), int(fates[at])
+            if not 0 <= position < len(batch) or fate in _NOBODY:
+                continue
+            row, node, app = (
+                int(batch["row"][position]),
+                int(batch["node"][position]),
+                int(batch["application"][position]),
+            )
+            until = decide + min(SHORTEST << int(rows["cool_level"][row]), LONGEST)
+            if rows["cool_level"][row] < 20:
+                rows["cool_level"][row] += 1
+            self.last_cool = max(self.last_cool, until)
+            if fate in _PAIR:
+                self._exclude(rows, row, node, until)
+            elif fate in _NODE:
+                nodes["cool_until"][node] = until
+            elif fate in _APPLICATION:
+                apps["cool_until"][app] = until
+            else:
+                rows["cool_until"][row] = until
+
+    def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, decide: int) -> None:
+        """Take over the cool-downs of a model before a snapshot that have not ended by ``decide``.
+
+        ``new_row`` and ``new_node`` have the new index of each old one, -1 for none; ``rows`` are the new rows.
+        """
+        self.last_cool = before.last_cool
+        pairs = before.excluded.pairs[before.excluded.pairs["key"] >= 0]
+        pairs = pairs[pairs["value"] > (decide & 0x7FFFFFFF)]
+        row, node = new_row[pairs["key"] >> 32], new_node[pairs["key"] & 0xFFFFFFFF]
+        stayed = (row >= 0) & (node >= 0)
+        order = np.argsort(pairs["key"][stayed])
+        for at in order.tolist():
+            self._exclude(rows, int(row[stayed][at]), int(node[stayed][at]), int(pairs["value"][stayed][at]))
+
+    def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
+        """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends cool-downs early."""
+        if self._pairs >= MAX_PAIRS:
+            self.excluded = PairMap()
+            self._pairs = 0
+        self._pairs += 1
+        rows["exclusions"][row] += 1
+        self.excluded.put(row, node, until & 0x7FFFFFFF)

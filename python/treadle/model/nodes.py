@@ -8,8 +8,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32
-from treadle.model.names import Names
-from treadle.model.tables import FREE, TOTAL, Table
+from treadle.model.tables import FREE, TOTAL, Names, Table
 
 NODE: Final = np.dtype(
     [

@@ -7,13 +7,282 @@ from typing import Final
 import numpy as np
 
 from treadle import events
-from treadle.compiled.array_types import I32, I64
-from treadle.compiled.pair_map import PairMap
-from treadle.model import requests_compiled as kernel
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
 from treadle.model.applications import ApplicationTable
-from treadle.model.hints import ToldTable
-from treadle.model.names import Names
-from treadle.model.tables import Table, grown, largest, own
+from treadle.model.hints import ToldTable, copy_ask
+from treadle.model.tables import Names, Table, grown, largest, own
+
+
+@inner
+def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -> None:
+    """Set what is outstanding of a row at ANY, and its application's sums."""
+    app = rows[row].application
+    apps[app].pending += count - rows[row].count
+    apps[app].demand += (count - rows[row].count) * memory
+    rows[row].count = count
+
+
+@inner
+def link(apps: Records, rows: Records, row: int) -> None:
+    """Put a row into its application's list: by priority, allocation request id, key."""
+    app = rows[row].application
+    before = -1
+    after = apps[app].first_row
+    while after >= 0:
+        if rows[after].priority != rows[row].priority:
+            behind = rows[after].priority > rows[row].priority
+        elif rows[after].allocation_request_id != rows[row].allocation_request_id:
+            behind = rows[after].allocation_request_id > rows[row].allocation_request_id
+        else:
+            behind = rows[after].key > rows[row].key
+        if behind:
+            break
+        before = after
+        after = rows[after].next
+    rows[row].next = after
+    if before < 0:
+        apps[app].first_row = row
+    else:
+        rows[before].next = row
+
+
+@inner
+def unlink(apps: Records, rows: Records, row: int) -> None:
+    """Take a row out of its application's list."""
+    app = rows[row].application
+    at = apps[app].first_row
+    if at == row:
+        apps[app].first_row = rows[row].next
+        return
+    while rows[at].next != row:
+        at = rows[at].next
+    rows[at].next = rows[row].next
+
+
+@inner
+def start_row(rows: Records, row: int, app: int, key: int) -> None:
+    """Make a row that nothing has happened to."""
+    rows[row].application = app
+    rows[row].key = key
+    rows[row].count = 0
+    rows[row].assumed = 0
+    rows[row].first_locality = -1
+    rows[row].localities = 0
+    rows[row].waiting_since_ms = -1
+    rows[row].cool_until = 0
+    rows[row].cool_level = 0
+    rows[row].exclusions = 0
+    rows[row].hold_node = -1
+    rows[row].hold_avoid = -1
+    rows[row].told = -1
+    rows[row].group = -1
+
+
+@kernel
+def apply_requests(
+    apps: Records,
+    rows: Records,
+    capabilities: I64,
+    index: Records,
+    free: I32,
+    next_unused: I64,
+    told: Records,
+    told_capability: I64,
+    told_index: Records,
+    application: I32,
+    key: I32,
+    priority: I32,
+    allocation_request_id: I64,
+    count: I32,
+    relax: U8,
+    constrained: U8,
+    partition: I32,
+    capability: I64,
+    emptied: I32,
+    places: Records,
+    place_index: Records,
+    free_places: I32,
+) -> int:
+    """Take request keys, absolute; write the rows left without an ask to ``emptied`` and return how many there are.
+
+    Such a row forgets where it wanted to be: if it asks again it says so again.
+    """
+    empty = 0
+    for i in range(len(application)):
+        place = pair(application[i], key[i])
+        row = find(index, place)
+        fresh = row < 0
+        if fresh:
+            if count[i] <= 0:
+                continue
+            row = take_from(free, next_unused)
+            put(index, place, row)
+            start_row(rows, row, application[i], key[i])
+            rows[row].told = find(told_index, place)
+        set_count(apps, rows, row, capabilities[row, 0], 0)
+        if count[i] > 0:
+            moved = rows[row].priority != priority[i] or rows[row].allocation_request_id != allocation_request_id[i]
+            if moved and not fresh:
+                unlink(apps, rows, row)
+            rows[row].priority = priority[i]
+            rows[row].allocation_request_id = allocation_request_id[i]
+            rows[row].relax = relax[i]
+            rows[row].constrained = constrained[i]
+            rows[row].partition = partition[i]
+            for r in range(capability.shape[1]):
+                capabilities[row, r] = capability[i, r]
+            if moved or fresh:
+                link(apps, rows, row)
+            set_count(apps, rows, row, capabilities[row, 0], count[i])
+            if rows[row].told >= 0:
+                copy_ask(rows, capabilities, row, told, told_capability)
+        else:
+            clear_localities(rows, row, places, place_index, free_places)
+            emptied[empty] = row
+            empty += 1
+    return empty
+
+
+@inner
+def clear_localities(rows: Records, row: int, places: Records, index: Records, free: I32) -> None:
+    """Forget where a row would like to be."""
+    at = rows[row].first_locality
+    while at >= 0:
+        remove(index, pair(row, places[at].name))
+        give_back(free, at)
+        at = places[at].next
+    rows[row].first_locality = -1
+    rows[row].localities = 0
+
+
+@kernel
+def drop_asks(
+    apps: Records,
+    app: int,
+    rows: Records,
+    capabilities: I64,
+    places: Records,
+    index: Records,
+    free: I32,
+    emptied: I32,
+) -> int:
+    """Set all asks of an application to nothing, its localities too; write its rows to ``emptied``, return how many."""
+    empty = 0
+    row = apps[app].first_row
+    while row >= 0:
+        set_count(apps, rows, row, capabilities[row, 0], 0)
+        clear_localities(rows, row, places, index, free)
+        emptied[empty] = row
+        empty += 1
+        row = rows[row].next
+    return empty
+
+
+@kernel
+def count_rows(apps: Records, app: int, rows: Records) -> int:
+    """Return how many rows an application has."""
+    count = 0
+    row = apps[app].first_row
+    while row >= 0:
+        count += 1
+        row = rows[row].next
+    return count
+
+
+@kernel
+def apply_localities(
+    rows: Records,
+    row_index: Records,
+    places: Records,
+    index: Records,
+    free: I32,
+    next_unused: I64,
+    generation: int,
+    application: I32,
+    key: I32,
+    name: I32,
+    count: I32,
+    relax: U8,
+) -> None:
+    """Take outstanding counts at nodes and racks, absolute; those of rows that do not exist are ignored."""
+    for i in range(len(application)):
+        row = find(row_index, pair(application[i], key[i]))
+        if row < 0:
+            continue
+        place = pair(row, name[i])
+        at = find(index, place)
+        if at < 0:
+            if count[i] <= 0:
+                continue
+            at = take_from(free, next_unused)
+            put(index, place, at)
+            places[at].name = name[i]
+            places[at].assumed = 0
+            places[at].born = generation
+            places[at].next = rows[row].first_locality
+            rows[row].first_locality = at
+            rows[row].localities += 1
+        places[at].count = max(count[i], 0)
+        places[at].relax = relax[i]
+
+
+@inner
+def free_row(
+    apps: Records,
+    rows: Records,
+    row: int,
+    row_index: Records,
+    free_rows: I32,
+    places: Records,
+    place_index: Records,
+    free_places: I32,
+    told: Records,
+) -> None:
+    """Give a row back that has no ask and nothing assumed."""
+    clear_localities(rows, row, places, place_index, free_places)
+    unlink(apps, rows, row)
+    remove(row_index, pair(rows[row].application, rows[row].key))
+    rows[row].application = -1
+    if rows[row].told >= 0:
+        told[rows[row].told].row = -1
+    give_back(free_rows, row)
+
+
+@kernel
+def sweep_rows(
+    apps: Records,
+    rows: Records,
+    emptied: I32,
+    held: I32,
+    row_index: Records,
+    free_rows: I32,
+    places: Records,
+    place_index: Records,
+    free_places: I32,
+    told: Records,
+) -> tuple[int, int]:
+    """Give back the rows of ``emptied`` that have no ask and nothing assumed.
+
+    Those that must wait for a fate stay in ``emptied``; those that a node is held for are written to ``held``. Returns
+    how many there are of both.
+    """
+    left, holds = 0, 0
+    for at in range(len(emptied)):
+        row = emptied[at]
+        if rows[row].count > 0:
+            continue
+        if rows[row].assumed > 0:
+            emptied[left] = row
+            left += 1
+            continue
+        free_row(apps, rows, row, row_index, free_rows, places, place_index, free_places, told)
+        if rows[row].hold_node >= 0:
+            held[holds] = row
+            holds += 1
+    return left, holds
+
 
 REQUEST: Final = np.dtype(
     [
@@ -84,7 +353,7 @@ class RequestTable(Table):
         self._free = grown(self._free, len(self.at) + 1, 0)
         self.index.reserve(more)
         emptied = np.empty(more, np.int32)
-        count = kernel.apply_requests(
+        count = apply_requests(
             apps.at,
             self.at,
             self.capability,
@@ -120,7 +389,7 @@ class RequestTable(Table):
         self.localities.reserve(int(self._next_locality[0]) + more)
         self._free_localities = grown(self._free_localities, len(self.localities.at) + 1, 0)
         self.locality_index.reserve(more)
-        kernel.apply_localities(
+        apply_localities(
             self.at,
             self.index.pairs,
             self.localities.at,
@@ -137,8 +406,8 @@ class RequestTable(Table):
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget all asks of an application. Rows asked for again in the same frame keep what else is known of them."""
-        emptied = np.empty(kernel.count_rows(apps.at, application, self.at), np.int32)
-        kernel.drop_asks(
+        emptied = np.empty(count_rows(apps.at, application, self.at), np.int32)
+        drop_asks(
             apps.at,
             application,
             self.at,
@@ -156,7 +425,7 @@ class RequestTable(Table):
             return []
         rows = np.array(sorted(self._emptied), np.int32)
         held = np.empty(len(rows), np.int32)
-        left, holds = kernel.sweep_rows(
+        left, holds = sweep_rows(
             apps.at,
             self.at,
             rows,

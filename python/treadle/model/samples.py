@@ -13,8 +13,7 @@ import numpy as np
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
 from treadle.model.applications import ApplicationTable, Sampling
-from treadle.model.containers import TaskTable
-from treadle.model.containers_compiled import MAPS
+from treadle.model.containers import MAPS, TaskTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError
 from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
@@ -104,7 +103,7 @@ def _knows_more(apps: ApplicationTable, app: int, since_ms: int) -> bool:
 
 
 def _is_of_stage(stage: int, priority: int) -> bool:
-    """Say whether a request priority belongs to a stage (`treadle.model.containers_compiled.is_of_stage`, compiled)."""
+    """Say whether a request priority belongs to a stage (`treadle.model.containers.is_of_stage`, compiled)."""
     if stage == MAPS:
         return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
     return (priority + 2) // 3 == stage

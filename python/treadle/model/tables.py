@@ -1,4 +1,4 @@
-"""Tables: records and amounts of resources, in numpy arrays that grow together.
+"""Tables: records and amounts of resources in arrays that grow together, texts, all tables as kernels take them.
 
 A table has one structured array with a record a row, and, where there are amounts, an array (row, kind, resource).
 Kernels take whole tables: few arrays with many fields compile several times faster than many arrays, and the fields
@@ -8,13 +8,61 @@ defaults.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import I32, I64, Records
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.structs import tables
 from treadle.events import INDEX_MAX
+
+MAX_PARTITIONS = 64
+"""More node labels than a cluster has; bounds the tables that have a column for each."""
+
+
+class Names:
+    """Texts by index, and the partitions among them numbered from 0 (the default partition, the empty text)."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._index: dict[str, int] = {}
+        self.partitions: list[int] = [0]
+        self.first_node: I32 = np.full(64, -1, np.int32)
+        """For each name the first node that bears it, or -1; `NodeColumns.next_same_name` has the others."""
+        self._partition: I32 = np.full(64, -1, np.int32)
+        self._partition[0] = 0
+
+    def add(self, texts: tuple[str, ...]) -> None:
+        """Give ``texts`` the next indices, in order."""
+        for at, text in enumerate(texts, len(self.texts)):
+            self._index.setdefault(text, at)
+        self.texts.extend(texts)
+        self.first_node = grown(self.first_node, len(self.texts), -1)
+        self._partition = grown(self._partition, len(self.texts), -1)
+
+    def index_of(self, text: str) -> int:
+        """Return the index of a text, -1 if it was never sent."""
+        return self._index.get(text, -1)
+
+    def check(self, index: I32) -> None:
+        """Raise `ModelError` unless every one of ``index`` was given to a text."""
+        if len(index) and (int(index.min()) < 0 or int(index.max()) >= len(self.texts)):
+            raise ModelError(f"name index {int(index.max())} was never sent; there are {len(self.texts)} names")
+
+    def partitions_of(self, index: I32) -> I32:
+        """Return the numbers of the partitions with these names; one not seen before gets the next number."""
+        self.check(index)
+        numbers: I32 = self._partition[index]
+        if len(numbers) and int(numbers.min()) < 0:
+            for name in sorted({int(name) for name in index[numbers < 0]}):
+                if len(self.partitions) == MAX_PARTITIONS:
+                    raise ModelError(f"more than {MAX_PARTITIONS} partitions")
+                self._partition[name] = len(self.partitions)
+                self.partitions.append(name)
+            numbers = self._partition[index]
+        return numbers
+
 
 # Kinds of amounts. A table has those that it needs; ASSUMED is what is proposed and not yet decided.
 ASSUMED: Final = 0
@@ -89,3 +137,33 @@ class Table:
         rows = largest(index, what) + 1
         self.reserve(rows)
         self.size = max(self.size, rows)
+
+
+@tables
+class View(NamedTuple):
+    """All tables, as kernels take them. Stale after the next event."""
+
+    nodes: Records
+    node_amounts: I64
+    queues: Records
+    children: I32
+    limit_known: U8
+    limit_amounts: I64
+    user_amounts: I64
+    apps: Records
+    app_amounts: I64
+    rows: Records
+    capability: I64
+    places: Records
+    user_index: Records
+    place_index: Records
+    blacklist: Records
+    excluded: Records
+    first_node: I32
+    counted: U8
+    told: Records
+    told_capability: I64
+    groups: Records
+    group_amounts: I64
+    group_index: Records
+    tasks: Records

@@ -12,7 +12,7 @@ from treadle.config.part_files import FilePart, KeyedFilePart
 from treadle.config.parts import Part
 from treadle.config.settings import Settings
 from treadle.model.cluster import Cluster
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.file_parts import Calls, FileEstimate, FileFit, FileGate, FileOrder, FileShare
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.claims import floor_claims

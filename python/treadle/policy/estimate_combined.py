@@ -8,7 +8,7 @@ from pydantic import Field
 from treadle.compiled.array_types import F64
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.kernel.history import scale_told
 from treadle.policy.kernel.pilot_estimates import join_told, pilot_durations
 from treadle.policy.kernel.work import observed_durations, told_durations

@@ -23,7 +23,7 @@ from treadle.config.part_files import (
     where,
 )
 from treadle.model.cluster import Cluster
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.jobs import Jobs
 from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.kernel.share_scratch import Shares, no_tree

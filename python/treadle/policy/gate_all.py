@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.compiled.array_types import Records
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.parts import PlainGate
 
 

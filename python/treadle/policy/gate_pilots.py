@@ -11,7 +11,7 @@ from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.kernel import sampling as kernel
 from treadle.policy.kernel.credit import Credit
 from treadle.policy.kernel.history import Trust

@@ -16,9 +16,7 @@ import numpy as np
 from treadle.compiled.array_types import I32, I64
 from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
-from treadle.model.names import MAX_PARTITIONS
-from treadle.model.tables import ASSUMED, FREE, TOTAL
-from treadle.model.view import View
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
 from treadle.policy.kernel.hold import best_hold, missing_share
 from treadle.policy.kernel.scratch import BIG_COUNT, Knobs, Scratch
 from treadle.policy.kernel.share_scratch import CAPACITY, DEFICIT

@@ -16,7 +16,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, Records
 from treadle.model.cluster import Cluster
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.kernel.share_scratch import Shares
 
 if TYPE_CHECKING:

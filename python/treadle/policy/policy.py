@@ -10,7 +10,7 @@ from treadle.compiled.array_types import I32, I64, Records
 from treadle.config.settings import Settings
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.composition import Composition
 from treadle.policy.file_parts import Calls, PartFailure, Watch, unwatched
 from treadle.policy.holds import Holds

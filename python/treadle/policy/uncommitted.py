@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle.compiled.array_types import Records
-from treadle.model.view import View
+from treadle.model.tables import View
 from treadle.policy.kernel.scratch import BUNDLE, CURSOR, OFFERS, SCORED, Scratch
 
 _COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]

@@ -27,7 +27,7 @@ from treadle.policy.kernel.scratch import CLUSTER, OPEN_NODES, PARTITION, ROOM
 from treadle.policy.kernel.share_scratch import CHECKS_LEFT, HDRF, WITNESS
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 CHECKS_PER_LEAF = 64

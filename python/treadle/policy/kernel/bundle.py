@@ -28,7 +28,7 @@ from treadle.policy.kernel.scratch import BUNDLE, CLUSTER, PACKED, ROOM, SCORED,
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 MEMORY = 1000

@@ -8,7 +8,7 @@ from treadle.compiled.functions import inner, kernel
 from treadle.policy.kernel.work import told_group
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
 
 
 @inner

@@ -11,7 +11,7 @@ from treadle.policy.kernel.history import level_of, stage_told, told_size_ms
 from treadle.policy.kernel.scratch import UNBOUNDED
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
 
 
 @tables

@@ -26,7 +26,7 @@ from treadle.policy.kernel.scratch import (
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 NODE_LOCAL = 0

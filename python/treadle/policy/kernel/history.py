@@ -9,11 +9,11 @@ from treadle.compiled.array_types import F64
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.compiled.structs import tables
-from treadle.model.containers_compiled import group_key, is_of_stage
+from treadle.model.containers import group_key, is_of_stage
 from treadle.policy.kernel.pilot_estimates import joined
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
 
 
 @tables

@@ -9,7 +9,7 @@ from treadle.model.tables import TOTAL
 from treadle.policy.kernel.fit import NOT_THERE, is_wanted, level_of
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

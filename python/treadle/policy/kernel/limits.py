@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
-from treadle.model.names import MAX_PARTITIONS
-from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, USED
+from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
 from treadle.policy.kernel.scratch import BIG_COUNT, BIG_ROWS, PLACED, ROOM
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 NOT_KNOWN: Final = -1

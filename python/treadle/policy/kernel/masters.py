@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
-from treadle.model.names import MAX_PARTITIONS
-from treadle.model.tables import ASSUMED, FREE
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
 from treadle.policy.kernel.limits import has_room, is_over_limit, room_under_maxima
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, I64, Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
 
 NEVER: Final = 1 << 62
 STARTED: Final = -1

@@ -10,7 +10,7 @@ from treadle.model.tables import ASSUMED, USED
 from treadle.policy.kernel.scratch import CLUSTER, FAIR, FIFO, LEVELS
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Scratch
 
 

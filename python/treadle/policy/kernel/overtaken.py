@@ -14,7 +14,7 @@ from treadle.policy.kernel.scratch import BIG_COUNT, PLACED
 from treadle.policy.kernel.share_scratch import CAPACITY, DEFICIT
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
     from treadle.policy.kernel.share_scratch import Shares
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.containers_compiled import group_key, is_of_stage
+from treadle.model.containers import group_key, is_of_stage
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64
-    from treadle.model.view import View
+    from treadle.model.tables import View
 
 ERROR_MIN: Final = 1e-3
 """No estimate counts for more certain than that."""

@@ -18,7 +18,7 @@ from treadle.policy.kernel.share_capacity import add_live
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

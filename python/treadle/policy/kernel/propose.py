@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.model.in_flight_compiled import assume
+from treadle.model.in_flight import assume
 from treadle.policy.kernel.fit import NODE_LOCAL, OFF_SWITCH, RACK_LOCAL, close_node, count_anew, level_of, place_of
 from treadle.policy.kernel.scratch import OFFERS, PLACED
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.containers_compiled import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
+from treadle.model.containers import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
 from treadle.policy.kernel.credit import level_by_now, level_on_credit, tasks_on_credit
 from treadle.policy.kernel.history import is_trusted, widest_ahead
 from treadle.policy.kernel.scratch import UNBOUNDED
@@ -15,7 +15,7 @@ from treadle.yarn.priorities import FAILED_MAP, REDUCE
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.credit import Credit
     from treadle.policy.kernel.history import Trust
 

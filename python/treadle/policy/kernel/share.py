@@ -21,7 +21,7 @@ from treadle.policy.kernel.share_scratch import BLOCKED, CAPACITY, DEFICIT, NONE
 from treadle.policy.kernel.share_tree import begin_tree, first_child, pick_in_tree, update_path
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

@@ -9,7 +9,7 @@ from treadle.model.tables import ASSUMED, GUARANTEED, USED
 from treadle.policy.kernel.scratch import KEYED, PARTITION
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Knobs, Scratch
 
 

@@ -19,7 +19,7 @@ from treadle.policy.kernel.share_scratch import BLOCKED, UNITS, VIRTUAL_TIME, WE
 from treadle.policy.kernel.share_tree import STEPS, weigh_children
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Scratch
     from treadle.policy.kernel.share_scratch import Shares
 

@@ -10,7 +10,7 @@ from treadle.policy.kernel.scratch import FIFO
 from treadle.policy.kernel.share_scratch import BLOCKED
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Scratch
     from treadle.policy.kernel.share_scratch import Shares
 

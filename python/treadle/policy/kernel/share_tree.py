@@ -21,7 +21,7 @@ from treadle.policy.kernel.scratch import PARTITION
 from treadle.policy.kernel.share_scratch import BLOCKED, FROM_QUEUE, HDRF, LAST, OWED, PART, USE
 
 if TYPE_CHECKING:
-    from treadle.model.view import View
+    from treadle.model.tables import View
     from treadle.policy.kernel.scratch import Scratch
     from treadle.policy.kernel.share_scratch import Shares
 

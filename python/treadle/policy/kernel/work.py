@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.containers_compiled import RUNS_PILOTS, group_key
+from treadle.model.containers import RUNS_PILOTS, group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64, U8, Records
-    from treadle.model.view import View
+    from treadle.model.tables import View
 
 
 @kernel
