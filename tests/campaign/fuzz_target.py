@@ -24,9 +24,9 @@ from treadle.plans.stage_report import read_stage_report
 from treadle.policy.catalogue import register_parts
 from treadle.profiles.importers.history import Source
 from treadle.profiles.importers.sources import read_source
-from treadle.wire import decoder
+from treadle.wire import frames as decoder
 from treadle.wire.answer import decode_answer
-from treadle.wire.errors import WireError
+from treadle.wire.schema import WireError
 
 Target = Callable[[bytes], None]
 

@@ -13,12 +13,8 @@ from hypothesis.extra import numpy as arrays
 from treadle import events
 from treadle.proposals import Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
-from treadle.wire.decoder import FrameDecoder
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.errors import WireError
-from treadle.wire.header import FrameHeader
-from treadle.wire.plans import EVENT_TYPES, NAMES, CheckPlan, ColumnPlan, SectionPlan, plans
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
+from treadle.wire.schema import EVENT_TYPES, NAMES, CheckPlan, ColumnPlan, FrameFlag, SectionPlan, WireError, plans
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.lists(st.text(st.characters(codec="utf-8")), max_size=5, unique=True)

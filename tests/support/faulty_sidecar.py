@@ -22,7 +22,7 @@ import numpy as np
 from treadle.proposals import Proposals
 from treadle.sidecar import server
 from treadle.wire.answer import decode_answer, encode_answer
-from treadle.wire.header import read_frame_header
+from treadle.wire.frames import read_frame_header
 
 SLOW_S = 8.0
 """Longer than the lease that tests set."""

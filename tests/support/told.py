@@ -11,7 +11,7 @@ import numpy as np
 
 from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
 from treadle.sidecar.session import Teller
-from treadle.wire.decoder import Frame
+from treadle.wire.frames import Frame
 
 _KINDS: Final = (TaskEstimates, TaskClaims, PlanRanks, StageInputs, TaskInputs, Samples)
 _TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}

@@ -16,8 +16,7 @@ from treadle.sidecar.memory import PolicyMemory
 from treadle.sidecar.policies import LivePolicies
 from treadle.sidecar.session import Session
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 DEFAULT = default_settings().policy.name()

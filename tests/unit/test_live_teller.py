@@ -12,8 +12,7 @@ from treadle.events import ApplicationState, Event, Samples
 from treadle.model.scripted import Texts, rows
 from treadle.profiles.samples import Sample, samples_event
 from treadle.sidecar.teller import ABSENT_MS, LiveTeller
-from treadle.wire.decoder import Frame
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 SAMPLE = Sample(1, 0, 40, 4, 3, 30_000.0, 3e8, -1.0, 0.0, 10.0, 5, 0.0)

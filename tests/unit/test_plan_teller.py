@@ -19,9 +19,7 @@ from treadle.plans.protocol import Header, Kind, Status
 from treadle.plans.service import PlanService
 from treadle.profiles.run import JobRun
 from treadle.sidecar.plan_teller import PlanTeller
-from treadle.wire.decoder import Frame, FrameDecoder, without_keys
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, without_keys
 
 TEXTS = (
     "",

@@ -23,8 +23,7 @@ from treadle.sidecar.live import read_live_settings
 from treadle.sidecar.patient_store import RETRY_MS
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import FrameEncoder, FrameHeader
 
 DATA = Path(__file__).parents[1] / "data" / "stages" / "three-jobs.json"
 

@@ -20,11 +20,9 @@ from treadle.policy.catalogue import register_parts
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
-from treadle.wire.answer import PROPOSAL_HEADER, Answer, decode_answer
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.answer import PROPOSAL_HEADER, Answer, Status, decode_answer
+from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
-from treadle.wire.status import Status
 
 PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():

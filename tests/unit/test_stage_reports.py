@@ -27,8 +27,7 @@ from treadle.profiles.run import Measured, StageRun
 from treadle.profiles.sketch import DurationSketch
 from treadle.profiles.store import open_store
 from treadle.sidecar.recorder import ProfileRecorder
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import FrameEncoder, FrameHeader
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stage-report.bin"
 ONE = Attempt(1_700_000_000_000, 7, 1)

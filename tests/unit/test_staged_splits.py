@@ -21,8 +21,7 @@ from treadle.stages import split_meta
 from treadle.stages.split_meta import BYTES_MAX
 from treadle.stages.splits import Split, SplitOrder
 from treadle.stages.tracker import StageTracker
-from treadle.wire.decoder import Frame
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 SPLIT = content(*(Split(1000 - at, ("n0",)) for at in range(3)))

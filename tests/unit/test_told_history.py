@@ -36,9 +36,7 @@ from treadle.sidecar.teller import LiveTeller
 from treadle.stages import split_meta
 from treadle.stages.splits import Split
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.decoder import Frame
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 MAP, REDUCE = 20, 10

@@ -11,12 +11,8 @@ import pytest
 from treadle import events
 from treadle.model.scripted import Texts, request, rows
 from treadle.model.tables import ModelError, largest
-from treadle.wire.decoder import FrameDecoder
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.errors import TooManyError, WireError
-from treadle.wire.header import FrameHeader
-from treadle.wire.plans import EVENT_TYPES
-from treadle.wire.schema import SECTIONS, FrameFlag
+from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
+from treadle.wire.schema import EVENT_TYPES, SECTIONS, FrameFlag, TooManyError, WireError
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)

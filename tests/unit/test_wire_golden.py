@@ -13,11 +13,8 @@ import pytest
 from treadle import events
 from treadle.proposals import Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
-from treadle.wire.decoder import FrameDecoder
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
-from treadle.wire.plans import EVENT_TYPES
-from treadle.wire.schema import SECTIONS
+from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
+from treadle.wire.schema import EVENT_TYPES, SECTIONS
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -27,8 +27,7 @@ from treadle.events import Event
 from treadle.plans.keys import Attempt
 from treadle.sidecar.plan_link import PlanLink
 from treadle.sidecar.plan_teller import PlanTeller
-from treadle.wire.decoder import Frame
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 LOAD: Final = Load(nodes=2_000, rows=4_000, leaves=20, batch=400, arrivals=0)

@@ -14,7 +14,7 @@ from treadle.profiles.recurrence import RecurrenceKey
 from treadle.profiles.run import Measured
 from treadle.stages.job import JobState
 from treadle.stages.tracker import StageTracker
-from treadle.wire.decoder import Frame
+from treadle.wire.frames import Frame
 
 KEYS_MAX: Final = 1_000_000
 """Request keys that are looked at; beyond it nothing is told until the next snapshot."""

@@ -20,7 +20,7 @@ from treadle.plans.fair_queue import FairQueue
 from treadle.plans.keys import Attempt
 from treadle.plans.service import TYPES
 from treadle.sidecar.plan_link import PlanSide
-from treadle.wire.decoder import Frame
+from treadle.wire.frames import Frame
 from treadle.words import counted
 
 _log = logging.getLogger(__name__)

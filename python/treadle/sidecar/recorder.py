@@ -28,8 +28,7 @@ from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
 from treadle.sidecar.patient_store import OpenStore, PatientStore
 from treadle.sidecar.staging import StagedSplits, ToldSplits
 from treadle.stages.tracker import StageTracker
-from treadle.wire.decoder import Frame, FrameDecoder
-from treadle.wire.header import read_frame_header
+from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 
 _log = logging.getLogger(__name__)
 

@@ -13,11 +13,9 @@ from treadle.config.settings import Settings
 from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
 from treadle.policy.file_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, encode_answer
-from treadle.wire.decoder import Frame, FrameDecoder, without_keys
-from treadle.wire.errors import TooManyError, WireError
-from treadle.wire.header import FrameHeader, read_frame_header
-from treadle.wire.status import Status
+from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, Status, encode_answer
+from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
+from treadle.wire.schema import TooManyError, WireError
 
 _log = logging.getLogger(__name__)
 

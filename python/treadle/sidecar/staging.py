@@ -18,7 +18,7 @@ from treadle.stages.job import JobState
 from treadle.stages.split_meta import BYTES_MAX, SplitMetaError, open_staged, read_splits
 from treadle.stages.splits import Places, SplitOrder
 from treadle.stages.tracker import StageTracker
-from treadle.wire.decoder import Frame
+from treadle.wire.frames import Frame
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from treadle.sidecar.history import Moment, ToldKey
 from treadle.sidecar.session import Teller
 from treadle.sidecar.staging import ToldSplits
 from treadle.stages.splits import SplitFollower
-from treadle.wire.decoder import Frame
+from treadle.wire.frames import Frame
 
 ROWS_MAX: Final = 5_000
 """Request keys told of at once; the others wait for the next frame."""

@@ -17,8 +17,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.sidecar.session import Session
 from treadle.wire.answer import decode_answer
-from treadle.wire.encoder import FrameEncoder
-from treadle.wire.header import FrameHeader
+from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 _REPLY_MAX_BYTES: Final = 1 << 20

@@ -1,4 +1,4 @@
-"""Frames to events.
+"""Frames to events and back.
 
 A decoder belongs to one connection: names are sent once, so it remembers the texts since the last snapshot. It is
 strict. Whatever is not a frame of docs/wire-format.md raises `WireError`, after which only a snapshot is taken: the
@@ -7,17 +7,200 @@ engine asks for one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle import events
-from treadle.wire.errors import TooManyError, WireError
-from treadle.wire.header import FRAME_HEADER, SECTION_HEADER, FrameHeader, read_frame_header, write_frame_header
-from treadle.wire.plans import EVENT_TYPES, NAMES, CheckPlan, SectionPlan, out_of_bounds, plans, view
-from treadle.wire.schema import SECTIONS
+from treadle.wire.schema import (
+    EVENT_TYPES,
+    FRAME_MAGIC,
+    NAMES,
+    SECTIONS,
+    VERSION,
+    CheckPlan,
+    ColumnPlan,
+    FrameFlag,
+    SectionPlan,
+    TooManyError,
+    WireError,
+    out_of_bounds,
+    plans,
+    view,
+)
+
+FRAME_HEADER: Final = Struct("<4sHHqqqiiHHI")
+SECTION_HEADER: Final = Struct("<HHII")
+
+RESOURCES_MAX: Final = 64
+"""More resource types than any cluster has: a header that says more is malformed."""
+
+_ALL_FLAGS: Final = int(FrameFlag.SNAPSHOT | FrameFlag.MORE | FrameFlag.OBSERVE)
+
+
+class FrameHeader(NamedTuple):
+    """What a frame says of itself; magic, version, section count and length are left to encoder and decoder."""
+
+    flags: int
+    """Bits of `FrameFlag`."""
+    epoch: int
+    sequence: int
+    rm_time_ms: int
+    """The RM's clock, milliseconds since 1970."""
+    configuration: int
+    limit: int
+    """The most proposals that the answer may hold."""
+    resources: int
+    """R, the number of resource types."""
+
+    @property
+    def snapshot(self) -> bool:
+        """Does the frame start a snapshot?"""
+        return bool(self.flags & FrameFlag.SNAPSHOT)
+
+    @property
+    def more(self) -> bool:
+        """Does another part follow, so that no proposals are wanted yet?"""
+        return bool(self.flags & FrameFlag.MORE)
+
+    @property
+    def observe(self) -> bool:
+        """Will nothing that is proposed be committed?"""
+        return bool(self.flags & FrameFlag.OBSERVE)
+
+
+def read_frame_header(frame: bytes) -> tuple[FrameHeader, int]:
+    """Return the header of a frame and the number of its sections.
+
+    Raises:
+        WireError: the bytes cannot be a frame; it names the field.
+    """
+    if len(frame) < FRAME_HEADER.size:
+        raise WireError("header", f"{len(frame)} bytes, a header has {FRAME_HEADER.size}")
+    magic, version, flags, epoch, sequence, time_ms, configuration, limit, resources, sections, length = (
+        FRAME_HEADER.unpack_from(frame)
+    )
+    if magic != FRAME_MAGIC:
+        raise WireError("magic", f"{magic!r} instead of {FRAME_MAGIC!r}")
+    if version != VERSION:
+        raise WireError("version", f"{version}, this engine speaks {VERSION}: use the jar and the wheel of one release")
+    if flags & ~_ALL_FLAGS:
+        raise WireError("flags", f"{flags:#x} has bits of no meaning")
+    if length != len(frame):
+        raise WireError("length", f"{length} in the header, {len(frame)} bytes in the frame")
+    if sequence < 1:
+        raise WireError("sequence", f"{sequence} is below 1")
+    if limit < 0:
+        raise WireError("limit", f"{limit} is below 0")
+    if not 1 <= resources <= RESOURCES_MAX:
+        raise WireError("resources", f"{resources} is not in 1 to {RESOURCES_MAX}")
+    return FrameHeader(flags, epoch, sequence, time_ms, configuration, limit, resources), sections
+
+
+def write_frame_header(header: FrameHeader, sections: int, length: int) -> bytes:
+    """Return the bytes of a header; ``length`` counts the whole frame, header included."""
+    return FRAME_HEADER.pack(
+        FRAME_MAGIC,
+        VERSION,
+        header.flags,
+        header.epoch,
+        header.sequence,
+        header.rm_time_ms,
+        header.configuration,
+        header.limit,
+        header.resources,
+        sections,
+        length,
+    )
+
+
+_KIND_OF: Final = {
+    **{type_: SECTIONS[name].kind for name, type_ in EVENT_TYPES.items()},
+    events.Names: SECTIONS["STRINGS"].kind,
+    events.ResourceTypes: SECTIONS["RESOURCE_TYPES"].kind,
+    events.Settings: SECTIONS["SETTINGS"].kind,
+}
+
+
+class FrameEncoder:
+    """Encodes the frames of one connection, in their order; it remembers the texts since the last snapshot."""
+
+    def __init__(self) -> None:
+        self._indices: dict[str, int] = {}
+        self._texts = 0
+
+    def encode(self, header: FrameHeader, found: Iterable[events.Event]) -> bytes:
+        """Return a frame with these events, at most one of a type; `Snapshot` is written as the header's flag.
+
+        Raises:
+            ValueError: two events of one type, one that is not on the wire, a text that no `Names` gave, or columns of
+                different lengths.
+        """
+        if header.snapshot:
+            self._indices, self._texts = {}, 0
+        by_kind: dict[int, events.Event] = {}
+        for event in found:
+            if isinstance(event, events.Snapshot):
+                if not header.snapshot or event.epoch != header.epoch:
+                    raise ValueError("the header says nothing of the Snapshot among the events")
+                continue
+            if type(event) not in _KIND_OF:
+                raise ValueError(f"{type(event).__name__} is not on the wire")
+            if by_kind.setdefault(_KIND_OF[type(event)], event) is not event:
+                raise ValueError(f"two events of type {type(event).__name__} in one frame")
+        sections = [self._section(kind, by_kind[kind], header.resources) for kind in sorted(by_kind)]
+        length = FRAME_HEADER.size + sum(map(len, sections))
+        return write_frame_header(header, len(sections), length) + b"".join(sections)
+
+    def _section(self, kind: int, event: events.Event, resources: int) -> bytes:
+        if isinstance(event, events.Names):
+            rows, columns = len(event.texts), self._strings(event)
+        else:
+            rows, columns = self._columns(kind, event, resources)
+        return SECTION_HEADER.pack(kind, 0, rows, len(columns)) + columns
+
+    def _strings(self, names: events.Names) -> bytes:
+        for text in names.texts:
+            self._indices.setdefault(text, self._texts)
+            self._texts += 1
+        encoded = [text.encode("utf-8") for text in names.texts]
+        return np.array([len(text) for text in encoded], "<i4").tobytes() + b"".join(encoded)
+
+    def _columns(self, kind: int, event: events.Event, resources: int) -> tuple[int, bytes]:
+        values = self._values(event)
+        rows = len(values[0])
+        plan = plans(resources)[kind]
+        parts = [_column(column, value, rows) for column, value in zip(plan.columns, values, strict=True)]
+        return rows, b"".join(parts)
+
+    def _values(self, event: events.Event) -> list[npt.NDArray[Any] | list[int]]:
+        match event:
+            case events.ResourceTypes():
+                named = [self._named(event.names), self._named(event.units)]
+                return [*named, event.counted, event.minimum, event.maximum]
+            case events.Settings():
+                return [self._named(event.values), self._named(event.values.values())]
+            case _:
+                return [getattr(event, field.name) for field in fields(event)]
+
+    def _named(self, texts: Iterable[str]) -> list[int]:
+        try:
+            return [self._indices[text] for text in texts]
+        except KeyError as error:
+            raise ValueError(f"no Names gave the text {error}") from error
+
+
+def _column(column: ColumnPlan, value: npt.NDArray[Any] | list[int], rows: int) -> bytes:
+    array = np.asarray(value, column.dtype)
+    shape = (rows, column.resources) if column.resources else (rows,)
+    if array.shape != shape:
+        raise ValueError(f"the column {column.name} has the shape {array.shape} instead of {shape}")
+    return array.tobytes("F")
+
 
 _STRINGS: Final = SECTIONS["STRINGS"].kind
 _KEYS: Final = SECTIONS["KEYS"].kind
