@@ -28,8 +28,8 @@ from treadle.model.samples import SampleLog
 from treadle.model.scripted import small_cluster, small_events
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
-from treadle.policy.file_parts import PartFailure, Watch, unwatched
 from treadle.policy.policy import Policy
+from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.proposals import Proposals
 
 register_parts()  # who has an engine can read what it is to follow

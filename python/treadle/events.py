@@ -328,7 +328,7 @@ class TaskEstimates:
 class TaskClaims(TaskEstimates):
     """What an application itself says of the tasks behind its request keys: like `TaskEstimates`, and less believed.
 
-    No claim counts below what the RM sees (`treadle.policy.kernel.claims`).
+    No claim counts below what the RM sees (`treadle.policy.claims`).
     """
 
 

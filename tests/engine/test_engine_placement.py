@@ -15,7 +15,7 @@ from treadle.engine import Engine
 from treadle.events import Fate, NodeState
 from treadle.model.scripted import small_cluster
 from treadle.model.tables import ModelError
-from treadle.policy.kernel.scratch import LOOKED
+from treadle.policy.state import LOOKED
 
 
 def nodes(made: list[Any]) -> list[int]:

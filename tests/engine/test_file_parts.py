@@ -15,7 +15,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
 from treadle.model.scripted import small_cluster
-from treadle.policy.file_parts import PartFailure
+from treadle.policy.user_parts import PartFailure
 
 DEFAULT = "gate=all share=capacity order=queue fit=packing estimate=none"
 

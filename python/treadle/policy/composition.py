@@ -13,13 +13,13 @@ from treadle.config.parts import Part
 from treadle.config.settings import Settings
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.file_parts import Calls, FileEstimate, FileFit, FileGate, FileOrder, FileShare
+from treadle.policy.claims import floor_claims
 from treadle.policy.jobs import Jobs
-from treadle.policy.kernel.claims import floor_claims
-from treadle.policy.kernel.scratch import CLUSTER, UNBOUNDED, Scratch, scratch_for
-from treadle.policy.kernel.work import charge
 from treadle.policy.moment import Moment
 from treadle.policy.parts import NEVER, Estimate, Fit, Gate, Order, Share
+from treadle.policy.state import CLUSTER, UNBOUNDED, Scratch, scratch_for
+from treadle.policy.user_parts import Calls, FileEstimate, FileFit, FileGate, FileOrder, FileShare
+from treadle.policy.work import charge
 
 ALL_AT_ONCE: Final = 1 << 62
 

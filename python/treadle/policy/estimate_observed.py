@@ -8,7 +8,7 @@ from treadle.compiled.array_types import F64
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.kernel.work import observed_durations
+from treadle.policy.work import observed_durations
 
 
 class ObservedParameters(Parameters):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle.errors import UserError
-from treadle.policy.file_parts import PartFailure
+from treadle.policy.user_parts import PartFailure
 
 
 class PolicyFailedError(UserError):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from treadle.config.parts import NoParameters
-from treadle.policy.kernel.scratch import RANDOM
 from treadle.policy.parts import PlainFit
+from treadle.policy.state import RANDOM
 
 
 class RandomFit(PlainFit):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from treadle.config.parts import Parameters
-from treadle.policy.kernel.scratch import PACKING
 from treadle.policy.parts import PlainFit
+from treadle.policy.state import PACKING
 
 
 class TetrisParameters(Parameters):

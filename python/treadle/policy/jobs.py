@@ -10,7 +10,7 @@ from treadle.compiled.array_types import F64, I32
 from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.kernel import work as kernel
+from treadle.policy import work as kernel
 from treadle.policy.parts import Estimate
 
 

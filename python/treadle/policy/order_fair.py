@@ -8,8 +8,8 @@ from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.policy.jobs import Jobs
-from treadle.policy.kernel.scratch import FAIR
 from treadle.policy.parts import PlainOrder
+from treadle.policy.state import FAIR
 
 
 class FairParameters(Parameters):

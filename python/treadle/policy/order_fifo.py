@@ -6,8 +6,8 @@ from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.policy.jobs import Jobs
-from treadle.policy.kernel.scratch import FIFO
 from treadle.policy.parts import PlainOrder
+from treadle.policy.state import FIFO
 
 
 class FifoOrder(PlainOrder):

@@ -12,7 +12,7 @@ from treadle.config.parts import Parameters
 from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
 from treadle.policy.jobs import Jobs
-from treadle.policy.kernel.scratch import LEVELS
+from treadle.policy.state import LEVELS
 
 
 class MlfqParameters(Parameters):

@@ -6,8 +6,8 @@ from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.policy.jobs import Jobs
-from treadle.policy.kernel.scratch import KEYED
 from treadle.policy.parts import PlainOrder
+from treadle.policy.state import KEYED
 
 
 class SrptOrder(PlainOrder):

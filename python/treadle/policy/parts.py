@@ -1,9 +1,9 @@
 """What each kind of part must do.
 
-Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.kernel`), or fill a column that
+Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that
 the loop reads. A new one is a class with one of the interfaces of this file, in a file of its own, listed in
-`treadle.policy.catalogue`; see `share_capacity` for the shortest example. A user's part needs no rule compiled: see
-`treadle.policy.file_parts`.
+`treadle.policy.catalogue`; see `shares.capacity` for a short example. A user's part needs no rule compiled: see
+`treadle.policy.user_parts`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, Records
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.kernel.share_scratch import Shares
+from treadle.policy.share_state import Shares
 
 if TYPE_CHECKING:
     from treadle.policy.jobs import Jobs
@@ -74,10 +74,10 @@ class Share(Protocol):
     """Which queue is owed most?"""
 
     rule: int
-    """Which of the rules in `treadle.policy.kernel.share_scratch` compares queues."""
+    """Which of the rules in `treadle.policy.share_state` compares queues."""
 
     def shares(self, cluster: Cluster) -> Shares:
-        """Return the tree to share by, and room for what the rule keeps; `treadle.policy.share_tree` makes both."""
+        """Return the tree to share by, and room for what the rule keeps; `treadle.policy.shares.tree` makes both."""
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know about the share."""
@@ -94,7 +94,7 @@ class Order(Protocol):
     """The level of jobs whose pilots have not ended."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.kernel.scratch`.
+        """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
 
         For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
         """
@@ -118,7 +118,7 @@ class Fit(Protocol):
     """Which node for an ask?"""
 
     rule: int
-    """`treadle.policy.kernel.scratch.FIRST_FIT`, `PACKING` or `RANDOM`."""
+    """`treadle.policy.state.FIRST_FIT`, `PACKING` or `RANDOM`."""
     window: int
     """How many nodes on which the ask fits are compared."""
     candidates: int

@@ -12,12 +12,12 @@ from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.composition import Composition
-from treadle.policy.file_parts import Calls, PartFailure, Watch, unwatched
-from treadle.policy.holds import Holds
-from treadle.policy.kernel.place import place
-from treadle.policy.kernel.scratch import BUNDLE, CLUSTER, CURSOR, DELAYED, PLACED, Knobs, Scratch
-from treadle.policy.kernel.work import add_up_nodes, note_use
-from treadle.policy.uncommitted import Uncommitted
+from treadle.policy.loop.place import place
+from treadle.policy.loop.reserve import Holds
+from treadle.policy.loop.uncommitted import Uncommitted
+from treadle.policy.state import BUNDLE, CLUSTER, CURSOR, DELAYED, PLACED, Knobs, Scratch
+from treadle.policy.user_parts import Calls, PartFailure, Watch, unwatched
+from treadle.policy.work import add_up_nodes, note_use
 
 NODE_LOCALITY_DELAY = 40
 """YARN's default of yarn.scheduler.capacity.node-locality-delay."""

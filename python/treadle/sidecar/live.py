@@ -12,7 +12,7 @@ from treadle.config.settings import Settings, default_settings
 from treadle.config.writer import default_yaml
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.engine import Engine
-from treadle.policy.file_parts import PartFailure, Watch, unwatched
+from treadle.policy.user_parts import PartFailure, Watch, unwatched
 
 
 def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:

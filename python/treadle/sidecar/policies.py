@@ -22,7 +22,7 @@ from treadle.config.settings import Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
-from treadle.policy.file_parts import PartFailure
+from treadle.policy.user_parts import PartFailure
 from treadle.sidecar.live import has_file_parts, read_live_settings
 from treadle.sidecar.memory import PolicyMemory, state_folder
 from treadle.sidecar.plans import open_plans

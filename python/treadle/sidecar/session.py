@@ -11,7 +11,7 @@ from treadle.config.errors import ConfigError
 from treadle.config.needs import missing
 from treadle.config.settings import Settings
 from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
-from treadle.policy.file_parts import PartFailure
+from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, Status, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys

@@ -1,1 +1,0 @@
-"""The compiled inner loop: queues, applications, request rows, nodes."""

@@ -1,0 +1,1 @@
+"""The inner loop: leaf, application, ask, node, proposal; nodes reserved for large asks."""

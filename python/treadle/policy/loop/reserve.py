@@ -1,0 +1,93 @@
+"""Nodes held for asks that are too big for any node's free space.
+
+An ask that some node could take if it were empty, but none has room for now, would starve if smaller asks took every
+gap. So when a smaller ask was placed though the big one, had it fitted, would have come first, the node that lacks
+least is held: nothing else goes there, until the big ask fits, is no longer asked for, or the time is over. Then a
+node is chosen again, another one if what was missing on the first has not become less.
+
+What is held idles in part, so of a few nodes only a share may be held; any of them where the shares of a tree are
+compared, since there whoever has a node held is owed it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.compiled.array_types import I32, I64
+from treadle.config.settings import Hold
+from treadle.model.cluster import Cluster
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
+from treadle.policy.loop.reserve_compiled import best_hold, missing_share
+from treadle.policy.share_state import CAPACITY, DEFICIT
+from treadle.policy.state import BIG_COUNT, Knobs, Scratch
+
+
+class Holds:
+    """Which nodes are held for which rows is in the columns; here is what else must be known of a hold."""
+
+    def __init__(self) -> None:
+        self._missing: dict[int, float] = {}
+        """For each held node the share of it that was missing when the hold began."""
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    def follow(self, cluster: Cluster, nodes: I32) -> None:
+        """Go on with the holds that a snapshot's model has taken over; ``nodes`` has the new index of each old node."""
+        now = {int(nodes[node]): missing for node, missing in self._missing.items()}
+        held = cluster.nodes.at["hold_row"]
+        self._missing = {node: missing for node, missing in now.items() if node >= 0 and held[node] >= 0}
+
+    def forget_ended(self, cluster: Cluster, view: View, now_ms: int) -> bool:
+        """Release nodes whose time is over, whose row has no ask any more, or that may not be used; True if any was."""
+        released = False
+        for node in sorted(self._missing):
+            row = int(view.nodes["hold_row"][node])
+            late = now_ms >= int(view.nodes["hold_until_ms"][node])
+            wanted = (
+                row >= 0 and view.rows["hold_node"][row] == node and view.rows["count"][row] > view.rows["assumed"][row]
+            )
+            if wanted and not late and view.nodes["state"][node] == 1:
+                continue
+            if wanted and late:
+                self._avoid_if_vain(cluster, view, row, node)
+            if row >= 0 and view.rows["hold_node"][row] == node:
+                view.rows["hold_node"][row] = -1
+            view.nodes["hold_row"][node] = -1
+            del self._missing[node]
+            released = True
+        return released
+
+    def _avoid_if_vain(self, cluster: Cluster, view: View, row: int, node: int) -> None:
+        free = view.node_amounts[node, FREE] - view.node_amounts[node, ASSUMED]
+        ask, total = view.capability[row], np.maximum(view.node_amounts[node, TOTAL], 1)
+        missing = float(np.max(np.where(cluster.counted == 1, (ask - free) / total, 0.0), initial=0.0))
+        view.rows["hold_avoid"][row] = node if missing >= self._missing[node] else -1
+
+    def choose(self, view: View, scratch: Scratch, knobs: Knobs, hold: Hold) -> None:
+        """Hold nodes for rows that were passed over in this decide, first come first served."""
+        if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
+            return
+        owed = CAPACITY < knobs.share < DEFICIT  # as `treadle.policy.shares.overtaken.compares_shares`, a kernel's
+        left = self._may_be_held(view, 1.0 if owed else hold.nodes_share)
+        for at in range(int(scratch.counters[BIG_COUNT])):
+            if len(self._missing) >= hold.nodes_max:
+                return
+            row = int(scratch.big["row"][at])
+            partition = int(view.rows["partition"][row])
+            if not scratch.big["overtaken"][at] or view.rows["hold_node"][row] >= 0 or left[partition] <= 0:
+                continue
+            node = int(best_hold(view, scratch, knobs, row))
+            if node >= 0:
+                view.nodes["hold_row"][node] = row
+                view.nodes["hold_until_ms"][node] = knobs.now_ms + hold.duration_ms
+                view.rows["hold_node"][row] = node
+                self._missing[node] = float(missing_share(view, scratch, row, node))
+                left[partition] -= 1
+
+    def _may_be_held(self, view: View, share: float) -> I64:
+        """Return by partition how many more nodes may be held: a share of those that may be used, at least one."""
+        usable = view.nodes["partition"][view.nodes["state"] == 1]
+        held = view.nodes["partition"][list(self._missing)]
+        nodes = np.bincount(usable, minlength=MAX_PARTITIONS)
+        return np.maximum((share * nodes).astype(np.int64), 1) - np.bincount(held, minlength=MAX_PARTITIONS)

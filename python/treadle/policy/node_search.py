@@ -1,0 +1,385 @@
+"""Which node for an ask: those it prefers first, then a window of the others; the best by the fit's score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treadle.compiled.functions import inner
+from treadle.compiled.pair_map import find, pair
+from treadle.policy.state import (
+    CURSOR,
+    DELAYED,
+    KEYED,
+    LARGEST,
+    LEAST,
+    LOOKED,
+    MEMO,
+    MEMO_COUNT,
+    MEMOS,
+    OFFERS,
+    OPEN_NODES,
+    PACKING,
+    RANDOM,
+)
+
+if TYPE_CHECKING:
+    from treadle.compiled.array_types import Records
+    from treadle.model.tables import View
+    from treadle.policy.state import Knobs, Scratch
+
+NODE_LOCAL = 0
+RACK_LOCAL = 1
+OFF_SWITCH = 2
+NOT_THERE = 3
+
+DRAWS = 16
+"""So many random nodes are tried before the nodes from a random one on are looked through."""
+
+NO_NODE = -1
+WAIT = -2
+
+
+@inner
+def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
+    """Is there room on the node, in every resource that nodes bound?"""
+    for r in range(len(view.counted)):
+        if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
+            return False
+    return True
+
+
+@inner
+def place_of(view: View, row: int, name: int) -> int:
+    """Return the locality row at which ``row`` still has an ask for this name, or -1."""
+    place = find(view.place_index, pair(row, name))
+    if place >= 0 and view.places[place].count > view.places[place].assumed:
+        return place
+    return -1
+
+
+@inner
+def level_of(view: View, row: int, node: int) -> int:
+    """Return how near the node is to what the row asks for, `NOT_THERE` if relaxLocality rules it out."""
+    if view.rows[row].localities > 0 and not view.rows[row].constrained:
+        rack = place_of(view, row, view.nodes[node].rack)
+        if rack >= 0:
+            if place_of(view, row, view.nodes[node].name) >= 0:
+                return NODE_LOCAL
+            if view.places[rack].relax:
+                return RACK_LOCAL
+    if view.rows[row].relax or view.rows[row].constrained:
+        return OFF_SWITCH
+    return NOT_THERE
+
+
+@inner
+def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
+    """Is the node neither blacklisted by the application nor one that the row was rejected on of late?"""
+    app = view.rows[row].application
+    if view.apps[app].blacklisted > 0:
+        if find(view.blacklist, pair(app, view.nodes[node].name)) >= 0:
+            return False
+        if find(view.blacklist, pair(app, view.nodes[node].rack)) >= 0:
+            return False
+    if view.rows[row].exclusions > 0:
+        return find(view.excluded, pair(row, node)) <= knobs.decide
+    return True
+
+
+@inner
+def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
+    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; Graphene's pScore)."""
+    value = 0.0
+    for r in range(len(view.counted)):
+        scale = scratch.rates[LARGEST, r]
+        value += view.capability[row, r] * scale * scratch.available[node, r] * scale
+    return value
+
+
+@inner
+def locality_factor(view: View, knobs: Knobs, row: int, level: int) -> float:
+    """Return what is left of a score on a node this near: all of it on a node that is asked for."""
+    if knobs.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
+        return 1.0
+    return 1.0 - knobs.remote_penalty
+
+
+@inner
+def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int, level: int) -> float:
+    """Return how well a row fits on a node on which there is room; 0 where the first will do."""
+    if knobs.fit == PACKING:
+        return dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
+    if knobs.fit == KEYED:
+        return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
+    return 0.0
+
+
+@inner
+def draw(knobs: Knobs, scratch: Scratch, row: int, again: int, below: int) -> int:
+    """Return a number from 0 to ``below`` - 1: the same for the same seed, proposal, row and try (SplitMix64)."""
+    state = np.uint64(knobs.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
+    state += np.uint64(row) * np.uint64(0xD1B54A32D192ED03) + np.uint64(again) * np.uint64(0x8CB92BA72F3D8DD7)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int(np.int64((state ^ (state >> np.uint64(31))) % np.uint64(below)))
+
+
+@inner
+def draw_node(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
+    """Return a random node that will do; `NO_NODE` if some draws find none, which says little if few nodes fit."""
+    count = scratch.counters[OPEN_NODES]
+    for again in range(DRAWS):
+        at = draw(knobs, scratch, row, again, count)
+        node = scratch.spots[at].node
+        good = scratch.spots[at].next == at and fits(view, scratch, row, node)
+        if good and level_of(view, row, node) <= farthest and is_wanted(view, knobs, row, node):
+            return node
+    return NO_NODE
+
+
+@inner
+def skip(spots: Records, at: int) -> int:
+    """Return the first place at or after ``at`` whose node is still open (with path halving)."""
+    while spots[at].next != at:
+        spots[at].next = spots[spots[at].next].next
+        at = spots[at].next
+    return int(at)
+
+
+@inner
+def position_of(spots: Records, count: int, node: int) -> int:
+    """Return the place of the first node that is not before ``node`` in the list, by bisection."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if spots[middle].node < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def close_node(view: View, scratch: Scratch, node: int) -> None:
+    """Take a node off the list if not even the smallest ask fits any more."""
+    for r in range(len(view.counted)):
+        if scratch.bound[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
+            scratch.spots[node].open = 0
+            at = position_of(scratch.spots, scratch.counters[OPEN_NODES], node)
+            scratch.spots[at].next = at + 1
+            return
+
+
+@inner
+def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
+    """Return the best node no farther than ``farthest``; `NO_NODE` if none fits.
+
+    Best is the nearest, then the highest score; with a penalty on remote nodes only the score. Looks at open nodes from
+    the cursor on until ``window`` of them fit, however many have to be passed. Callers give ``farthest`` as `np.int64`:
+    numba compiles anew for each literal.
+    """
+    count = scratch.counters[OPEN_NODES]
+    start = 0
+    if (knobs.fit == RANDOM or scratch.rows[row].random) and count > 0:
+        node = draw_node(view, scratch, knobs, row, farthest)
+        if node >= 0:
+            return node
+        start = draw(knobs, scratch, row, DRAWS, count)
+    elif knobs.fit == PACKING:
+        start = position_of(scratch.spots, count, scratch.counters[CURSOR])
+    best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
+    for lap in range(2):
+        at = skip(scratch.spots, start if lap == 0 else 0)
+        end = count if lap == 0 else start
+        while at < end and found < knobs.window:
+            node = scratch.spots[at].node
+            scratch.counters[LOOKED] += 1
+            at = skip(scratch.spots, at + 1)
+            if not fits(view, scratch, row, node):
+                continue
+            level = level_of(view, row, node)
+            if level > farthest or not is_wanted(view, knobs, row, node):
+                continue
+            found += 1
+            last = node
+            value = score(view, scratch, knobs, row, node, level)
+            nearer = level < best_level and (knobs.remote_penalty < 0.0 or best < 0)
+            if nearer or (value > best_score and (level == best_level or knobs.remote_penalty >= 0.0)):
+                best, best_level, best_score = node, level, value
+    if found > 0 and farthest == OFF_SWITCH:
+        scratch.counters[CURSOR] = last + 1
+    return best
+
+
+@inner
+def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the best node that the row names, or `NO_NODE`."""
+    if scratch.counters[OPEN_NODES] <= knobs.window:
+        return scan(view, scratch, knobs, row, np.int64(NODE_LOCAL))
+    best, best_score, found = NO_NODE, 0.0, 0
+    if scratch.rows[row].random:
+        best = draw_node(view, scratch, knobs, row, np.int64(NODE_LOCAL))
+    if best >= 0:
+        return best
+    place = view.rows[row].first_locality
+    while place >= 0 and found < knobs.window:
+        asked = view.places[place].count > view.places[place].assumed
+        node = view.first_node[view.places[place].name] if asked else -1
+        while node >= 0:
+            good = scratch.spots[node].open and fits(view, scratch, row, node)
+            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, knobs, row, node):
+                found += 1
+                value = score(view, scratch, knobs, row, node, NODE_LOCAL)
+                if best < 0 or value > best_score or (value == best_score and node < best):
+                    best, best_score = node, value
+            node = view.nodes[node].next_same_name
+        place = view.places[place].next
+    return best
+
+
+@inner
+def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
+    """Has an ask that is no larger in any resource been found to fit nowhere?"""
+    for memo in range(scratch.counters[MEMO_COUNT]):
+        larger = True
+        for r in range(len(view.counted)):
+            if scratch.bound[r] and view.capability[row, r] < scratch.asks[MEMO + memo, r]:
+                larger = False
+                break
+        if larger:
+            return True
+    return False
+
+
+@inner
+def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
+    """Remember that an ask fits nowhere, if it was only its size that mattered."""
+    pure = view.rows[row].relax and view.rows[row].exclusions == 0
+    if pure and view.apps[view.rows[row].application].blacklisted == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
+        for r in range(len(view.counted)):
+            scratch.asks[MEMO + scratch.counters[MEMO_COUNT], r] = view.capability[row, r]
+        scratch.counters[MEMO_COUNT] += 1
+
+
+@inner
+def missed_opportunities(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return how often YARN would have offered a node, this time included, since the row first passed one over.
+
+    It offers a node at each of its heartbeats, again after each container that it places there, and, with asynchronous
+    scheduling, in each pass over the nodes, which a decide in which the row waited stands for.
+    """
+    since = view.rows[row].waiting_since_ms
+    if since < 0:
+        return 1
+    heartbeats = (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
+    return int(1 + heartbeats + scratch.counters[OFFERS] - view.rows[row].waiting_since_offers)
+
+
+@inner
+def count_anew(view: View, scratch: Scratch, knobs: Knobs, row: int, level: int) -> None:
+    """Begin to count missed opportunities anew after a proposal on a node or rack that the row names, as YARN does.
+
+    YARN offers nodes one by one: in the time between two decides it could have placed several containers on the rack,
+    each after a delay of its own. So a rack-local one takes its delay off what was missed, up to a round of the nodes.
+    """
+    left = 0
+    if level == RACK_LOCAL:
+        needed = min(knobs.cluster_nodes, knobs.node_delay) + 1
+        # less one: this proposal counts as an offer by now
+        left = min(missed_opportunities(view, scratch, knobs, row) - 1, knobs.cluster_nodes) - needed
+    if left > 1:
+        view.rows[row].waiting_since_ms = knobs.now_ms
+        view.rows[row].waiting_since_offers = scratch.counters[OFFERS] - (left - 1)
+    else:
+        view.rows[row].waiting_since_ms = -1
+
+
+@inner
+def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
+    """Return how many opportunities must be missed before a node elsewhere will do (as in YARN)."""
+    if knobs.rack_delay >= 0:
+        return min(knobs.cluster_nodes, knobs.node_delay + knobs.rack_delay)
+    asks = view.rows[row].count - view.rows[row].assumed
+    factor = min(view.rows[row].localities / knobs.cluster_nodes, 1.0)
+    return min(float(knobs.cluster_nodes), asks * factor)
+
+
+@inner
+def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
+    node = view.rows[row].hold_node
+    if node < 0 or view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
+        return NO_NODE
+    if view.nodes[node].cool_until > knobs.decide or not fits(view, scratch, row, node):
+        return NO_NODE
+    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, knobs, row, node):
+        return NO_NODE
+    return node
+
+
+@inner
+def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Begin or go on to wait for a nearer node, if there is a farther one that would do; else `NO_NODE`."""
+    cursor = scratch.counters[CURSOR]
+    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+    scratch.counters[CURSOR] = cursor
+    if node < 0:
+        remember_nowhere(view, scratch, row)
+        return NO_NODE
+    if view.rows[row].waiting_since_ms < 0:
+        view.rows[row].waiting_since_ms = knobs.now_ms
+        view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
+    # like a pass of asynchronous scheduling, this decide has offered the row every node with room once
+    view.rows[row].waiting_since_offers -= scratch.counters[OPEN_NODES]
+    scratch.counters[DELAYED] = 1
+    return WAIT
+
+
+@inner
+def choose_by_score(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the better of the nodes that the row names and of a window of all, remote ones at their penalty."""
+    near = scan_local(view, scratch, knobs, row)
+    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+    if node < 0:
+        remember_nowhere(view, scratch, row)
+        return near
+    if near >= 0:
+        level = level_of(view, row, node)
+        if score(view, scratch, knobs, row, near, NODE_LOCAL) >= score(view, scratch, knobs, row, node, level):
+            return near
+    return node
+
+
+@inner
+def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one.
+
+    Room only shrinks in a decide: where one search found no node near enough, no other is made for the row.
+    """
+    node = held_node(view, scratch, knobs, row)
+    if node >= 0:
+        return node
+    if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
+        return NO_NODE
+    if knobs.remote_penalty >= 0.0 and view.rows[row].localities > 0:
+        return choose_by_score(view, scratch, knobs, row)
+    if view.rows[row].localities > 0 and not view.rows[row].constrained:
+        if scratch.rows[row].nearest == NODE_LOCAL:
+            node = scan_local(view, scratch, knobs, row)
+            if node >= 0:
+                return node
+            scratch.rows[row].nearest = RACK_LOCAL
+        missed = missed_opportunities(view, scratch, knobs, row)
+        if scratch.rows[row].nearest == RACK_LOCAL and missed > min(knobs.cluster_nodes, knobs.node_delay):
+            node = scan(view, scratch, knobs, row, np.int64(RACK_LOCAL))
+            if node >= 0:
+                return node
+            scratch.rows[row].nearest = OFF_SWITCH
+        if not view.rows[row].relax or missed <= off_switch_delay(view, knobs, row):
+            return wait(view, scratch, knobs, row)
+    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+    if node < 0:
+        remember_nowhere(view, scratch, row)
+    return node

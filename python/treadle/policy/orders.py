@@ -1,0 +1,216 @@
+"""Which application of a leaf comes next: those that await their AM first, then as the order says."""
+
+from __future__ import annotations
+
+from math import log, log1p
+from typing import TYPE_CHECKING
+
+from treadle.compiled.functions import inner
+from treadle.model.tables import ASSUMED, USED
+from treadle.policy.state import CLUSTER, FAIR, FIFO, LEVELS
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+    from treadle.policy.state import Scratch
+
+
+@inner
+def wants(view: View, scratch: Scratch, app: int) -> bool:
+    """May the application still get something in this decide?"""
+    return scratch.apps[app].done == 0 and view.apps[app].pending > view.apps[app].assumed_count
+
+
+@inner
+def fair_key(view: View, app: int, sized: int) -> float:
+    """Return memory used, divided by log2(1 + memory asked for) with size-based weight (YARN's FairOrderingPolicy)."""
+    magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
+    if sized and magnitude != 0.0:
+        weight = log1p(max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)) / log(2.0)
+        if weight != 0.0:
+            magnitude /= weight
+    return magnitude
+
+
+@inner
+def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
+    """Say whether ``a`` comes before ``b``: the smaller key, then the earlier start, then fifo order."""
+    if scratch.apps[a].key != scratch.apps[b].key:
+        return scratch.apps[a].key < scratch.apps[b].key
+    if view.apps[a].start_time_ms != view.apps[b].start_time_ms:
+        return view.apps[a].start_time_ms < view.apps[b].start_time_ms
+    return scratch.apps[a].rank < scratch.apps[b].rank
+
+
+@inner
+def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> None:
+    """Restore the heap at ``heap[base:base + size]`` below position ``at``."""
+    heap = scratch.list
+    while True:
+        least = at
+        for child in range(2 * at + 1, min(2 * at + 3, size)):
+            if is_before(view, scratch, heap[base + child].heap, heap[base + least].heap):
+                least = child
+        if least == at:
+            return
+        lower = heap[base + least].heap
+        heap[base + least].heap = heap[base + at].heap
+        heap[base + at].heap = lower
+        at = least
+
+
+@inner
+def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
+    """Make a heap of the leaf's applications that want something."""
+    base, size = scratch.queues[leaf].first, 0
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            if scratch.queues[leaf].order == FAIR:
+                scratch.apps[app].key = fair_key(view, app, scratch.queues[leaf].sized)
+            scratch.list[base + size].heap = app
+            size += 1
+    scratch.queues[leaf].heap_size = size
+    for at in range(size // 2 - 1, -1, -1):
+        sift_down(view, scratch, base, size, at)
+
+
+@inner
+def begin_leaf(scratch: Scratch, leaf: int) -> None:
+    """Start at the head of a leaf's applications."""
+    scratch.queues[leaf].am_cursor = scratch.queues[leaf].first
+    scratch.queues[leaf].cursor = scratch.queues[leaf].first
+    scratch.queues[leaf].heap_size = -1
+    scratch.queues[leaf].served = -1
+
+
+@inner
+def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
+    """Say whether the application awaits an AM container that is not proposed yet."""
+    return view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count == 0 and wants(view, scratch, app)
+
+
+@inner
+def next_application(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return the application to serve now, or -1 if the leaf has none."""
+    last = scratch.queues[leaf + 1].first
+    while scratch.queues[leaf].am_cursor < last:
+        app = scratch.list[scratch.queues[leaf].am_cursor].application
+        if awaits_am(view, scratch, app):
+            return app
+        scratch.queues[leaf].am_cursor += 1
+    if scratch.queues[leaf].order == LEVELS:
+        return next_of_levels(view, scratch, leaf)
+    if scratch.queues[leaf].order != FIFO:
+        return next_of_heap(view, scratch, leaf)
+    while scratch.queues[leaf].cursor < last:
+        app = scratch.list[scratch.queues[leaf].cursor].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            return app
+        scratch.queues[leaf].cursor += 1
+    return -1
+
+
+@inner
+def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return the application with the least key, after putting the one served last where it belongs now."""
+    if scratch.queues[leaf].heap_size < 0:
+        build_heap(view, scratch, leaf)
+    base = scratch.queues[leaf].first
+    if scratch.queues[leaf].heap_size > 0 and scratch.queues[leaf].order == FAIR:
+        head = scratch.list[base].heap
+        scratch.apps[head].key = fair_key(view, head, scratch.queues[leaf].sized)
+        sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
+    while scratch.queues[leaf].heap_size > 0:
+        head = scratch.list[base].heap
+        if wants(view, scratch, head):
+            return head
+        scratch.queues[leaf].heap_size -= 1
+        scratch.list[base].heap = scratch.list[base + scratch.queues[leaf].heap_size].heap
+        sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
+    return -1
+
+
+@inner
+def cluster_share(view: View, scratch: Scratch, app: int) -> float:
+    """Return the dominant share of the cluster that an application uses, with what is assumed."""
+    share = 0.0
+    for r in range(len(view.counted)):
+        if view.counted[r] and scratch.rates[CLUSTER, r] > 0.0:
+            used = view.app_amounts[app, USED, r] + view.app_amounts[app, ASSUMED, r]
+            share = max(share, used / scratch.rates[CLUSTER, r])
+    return share
+
+
+@inner
+def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
+    """List the leaf's applications that want something by level, and add up what each level uses."""
+    base, count = scratch.queues[leaf].first, len(scratch.weights)
+    levels = scratch.levels[leaf * count : (leaf + 1) * count]
+    for level in range(count):
+        levels[level].used = 0.0
+        levels[level].end = 0
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
+        scratch.apps[app].share = cluster_share(view, scratch, app)
+        levels[level].used += scratch.apps[app].share
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            levels[level].end += 1
+    size = base
+    for level in range(count):
+        levels[level].cursor = size
+        size += levels[level].end
+        levels[level].end = levels[level].cursor
+    for at in range(base, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
+            scratch.list[levels[level].end].heap = app
+            levels[level].end += 1
+    scratch.queues[leaf].heap_size = size - base
+
+
+@inner
+def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return the first application of the level that uses least for its weight, of those that have one; else -1."""
+    if scratch.queues[leaf].heap_size < 0:
+        build_levels(view, scratch, leaf)
+    count = len(scratch.weights)
+    levels = scratch.levels[leaf * count : (leaf + 1) * count]
+    served = scratch.queues[leaf].served
+    if served >= 0:
+        share = cluster_share(view, scratch, served)
+        level = int(min(max(scratch.apps[served].key, 0.0), count - 1.0))
+        levels[level].used += share - scratch.apps[served].share
+        scratch.apps[served].share = share
+    best = -1
+    for level in range(count):
+        while levels[level].cursor < levels[level].end:
+            if wants(view, scratch, scratch.list[levels[level].cursor].heap):
+                break
+            levels[level].cursor += 1
+        if levels[level].cursor == levels[level].end:
+            continue
+        if best < 0 or levels[level].used / scratch.weights[level] < levels[best].used / scratch.weights[best]:
+            best = level
+    served = -1 if best < 0 else scratch.list[levels[best].cursor].heap
+    scratch.queues[leaf].served = served
+    return served
+
+
+@inner
+def application_after(scratch: Scratch, leaf: int, at: int) -> int:
+    """Return the application ``at`` places after the leaf's next one, which `next_application` has found, or -1.
+
+    Of a heap these are the ones in its upper part, not exactly the next; of levels those of the level being served.
+    """
+    base, order = scratch.queues[leaf].first, scratch.queues[leaf].order
+    if order == FIFO:
+        place = scratch.queues[leaf].cursor + at
+        return scratch.list[place].application if place < scratch.queues[leaf + 1].first else -1
+    if order == LEVELS:
+        count = len(scratch.weights)
+        level = int(min(max(scratch.apps[scratch.queues[leaf].served].key, 0.0), count - 1.0))
+        place = scratch.levels[leaf * count + level].cursor + at
+        return scratch.list[place].heap if place < scratch.levels[leaf * count + level].end else -1
+    return scratch.list[base + at].heap if at < scratch.queues[leaf].heap_size else -1

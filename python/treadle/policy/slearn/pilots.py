@@ -1,0 +1,443 @@
+"""Who is sampled, how many pilots are still wanted, when the gate opens (SLearn, NSDI 2022, section 5.1.2)."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Final
+
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import find
+from treadle.model.containers import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
+from treadle.policy.slearn.confidence import is_trusted, widest_ahead
+from treadle.policy.slearn.credit import level_by_now, level_on_credit, tasks_on_credit
+from treadle.policy.state import UNBOUNDED
+from treadle.yarn.priorities import FAILED_MAP, REDUCE
+
+if TYPE_CHECKING:
+    from treadle.compiled.array_types import F64, I32, Records
+    from treadle.model.tables import View
+    from treadle.policy.slearn.confidence import Trust
+    from treadle.policy.slearn.credit import Credit
+
+NEVER: Final = 1 << 62
+UNKNOWN: Final = 0
+OPEN: Final = 2
+THIN: Final = 3
+"""`treadle.model.applications.Sampling`, as kernels take it."""
+
+ACTIVE: Final = 1
+"""`treadle.events.ApplicationState.ACTIVE`."""
+
+HUNG_AGAIN_MS: Final = 1000
+"""How often it is looked whether more pilots hang, once one may."""
+
+VARIATION: Final = 0.5
+"""How much tasks of one stage vary, as far as nothing is known of it (`treadle.estimate.history.VARIATION`)."""
+VARIATION_DEGREES: Final = 2.0
+"""As how many degrees of freedom that counts (`treadle.estimate.estimators.VARIATION_DEGREES`)."""
+
+
+@kernel
+def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised: F64) -> int:
+    """List the ratios of sampled applications that are gone and their normalised completion times; return how many."""
+    count = 0
+    for app in range(size):
+        if apps[app].state != GONE or apps[app].sampling == UNKNOWN:
+            continue
+        if apps[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
+            percents[count] = apps[app].pilot_percent
+            normalised[count] = max(now_ms - apps[app].submit_time_ms, 0) / apps[app].container_ms
+            count += 1
+        apps[app].sampling = UNKNOWN
+        apps[app].width = apps[app].pilots = apps[app].replacements = 0
+        apps[app].pilots_running = apps[app].pilots_ended = 0
+        apps[app].pilots_ms = apps[app].pilots_squares = apps[app].pilot_percent = 0.0
+        apps[app].sized = apps[app].failures = apps[app].ended_badly = 0
+        apps[app].sized_ms = apps[app].sized_bytes = apps[app].sized_squares = 0.0
+        apps[app].sized_products = apps[app].sized_duration_squares = apps[app].input_bytes = 0.0
+        apps[app].pilot_mean_ms = -1.0
+        apps[app].sampling_level = -1
+    return count
+
+
+@inner
+def first_stage(view: View, app: int, mapreduce: int) -> int:
+    """Return the stage to be sampled: MapReduce's maps, of Tez's the stage with the lowest priorities asked for."""
+    if view.apps[app].type == mapreduce:
+        return MAPS
+    stage, row = 1 << 30, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].count > 0:
+            stage = min(stage, (view.rows[row].priority + 2) // 3)
+        row = view.rows[row].next
+    return stage
+
+
+@inner
+def begun_of(view: View, app: int) -> int:
+    """Return how many tasks of the stage run or have ended well."""
+    begun, group = 0, view.apps[app].first_group
+    while group >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+            begun += view.groups[group].running + view.groups[group].ended
+        group = view.groups[group].next
+    return begun
+
+
+@inner
+def pending_of(view: View, app: int) -> int:
+    """Return how many containers of the stage are asked for."""
+    pending, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+            pending += view.rows[row].count
+        row = view.rows[row].next
+    return pending
+
+
+@inner
+def asked_again(view: View, app: int) -> int:
+    """Return how many maps are made again that ended as if they were done: by what is asked for, runs or has run."""
+    count, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == FAILED_MAP:
+            count += view.rows[row].count
+        row = view.rows[row].next
+    group = find(view.group_index, group_key(app, FAILED_MAP))
+    count += view.groups[group].running + view.groups[group].ended if group >= 0 else 0
+    return count - view.apps[app].ended_badly
+
+
+@inner
+def take_back_failed(view: View, app: int) -> None:
+    """Take back what as many pilots have said as maps are asked for again.
+
+    A map that fails may end as one that is done does, with status 0: only the ask that follows tells. Which pilot it
+    was is not known, so the others' mean stays; if all have failed, nothing has been said.
+    """
+    failures = asked_again(view, app)
+    more = min(failures - view.apps[app].failures, view.apps[app].pilots_ended)
+    view.apps[app].failures = max(failures, view.apps[app].failures)
+    if more <= 0:
+        return
+    left = (view.apps[app].pilots_ended - more) / view.apps[app].pilots_ended
+    view.apps[app].pilots_ended -= more
+    view.apps[app].pilots_ms *= left
+    view.apps[app].pilots_squares *= left
+    if view.apps[app].pilots_ended == 0:
+        view.apps[app].pilot_mean_ms = -1.0
+        view.apps[app].sized = 0
+        view.apps[app].sized_ms = view.apps[app].sized_bytes = view.apps[app].sized_squares = 0.0
+        view.apps[app].sized_products = view.apps[app].sized_duration_squares = 0.0
+
+
+@inner
+def may_be_sampled(view: View, app: int, mapreduce: int, tez: int) -> bool:
+    """Say whether it is to be looked at an application, and note its stage; failed maps are taken back of any."""
+    known = view.apps[app].type == mapreduce or view.apps[app].type == tez
+    if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am:
+        return False
+    if view.apps[app].sampling == UNKNOWN:
+        if view.apps[app].pending == 0:
+            return False
+        view.apps[app].sampled_stage = first_stage(view, app, mapreduce)
+    elif view.apps[app].type == mapreduce:
+        take_back_failed(view, app)
+    return bool(view.apps[app].sampling != OPEN)
+
+
+@kernel
+def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, trust: Trust, new: I32) -> int:
+    """Note how wide jobs are and which are thin or trusted; list those that are to be sampled, return how many.
+
+    ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
+    seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
+    its widest stage, as far as that was told.
+    """
+    count = 0
+    for app in range(size):
+        if not may_be_sampled(view, app, mapreduce, tez):
+            continue
+        phase = view.apps[app].sampling
+        pending, begun = pending_of(view, app), begun_of(view, app)
+        view.apps[app].width = max(view.apps[app].width, pending + begun - max(view.apps[app].failures, 0))
+        if pending == 0:
+            continue
+        if phase == RUNS_PILOTS:
+            # A live history is looked up beside the decisions and comes a tick after the first asks.
+            if is_trusted(view, app, trust):
+                view.apps[app].sampling = OPEN
+                view.apps[app].pilot_percent = 0.0
+            continue
+        if max(view.apps[app].width, widest_ahead(view, app)) < thin_limit:
+            view.apps[app].sampling = THIN
+        elif begun > 1 and phase == THIN:
+            continue
+        elif is_trusted(view, app, trust):
+            view.apps[app].sampling = OPEN
+        else:
+            new[count] = app
+            count += 1
+    return count
+
+
+@kernel
+def begin_sampling(view: View, new: I32, percents: F64, now_ms: int) -> None:
+    """Begin to sample these applications, each at its ratio; tasks that run already are their first pilots.
+
+    Where more have begun than are wanted, as when a sidecar starts anew, nothing is held back.
+    """
+    for at in range(len(new)):
+        app = new[at]
+        view.apps[app].sampling = RUNS_PILOTS
+        view.apps[app].sampled_since_ms = now_ms
+        view.apps[app].pilot_percent = percents[at]
+        view.apps[app].pilots = pilots_of(view.apps[app].width, percents[at])
+        begun, group = 0, view.apps[app].first_group
+        while group >= 0:
+            task = view.groups[group].first
+            while task >= 0 and is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+                view.tasks[task].pilot = 1
+                begun += 1
+                task = view.tasks[task].next
+            group = view.groups[group].next
+        view.apps[app].pilots_running = begun
+        if begun_of(view, app) > view.apps[app].pilots:
+            view.apps[app].sampling = OPEN
+            view.apps[app].pilot_percent = 0.0
+
+
+@inner
+def pilots_of(width: int, percent: float) -> int:
+    """Return how many of so many tasks are pilots: that part of them, rounded down, and at least one."""
+    return max(1, int(width * percent / 100.0 + 1e-9))
+
+
+@inner
+def count_hung(view: View, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
+    """Return how many pilots have run for longer than they may."""
+    hung, group = 0, view.apps[app].first_group
+    while group >= 0:
+        task = view.groups[group].first
+        while task >= 0:
+            hung += view.tasks[task].pilot and now_ms - view.tasks[task].created_ms >= pilot_timeout_ms
+            task = view.tasks[task].next
+        group = view.groups[group].next
+    return hung
+
+
+@inner
+def age_of_pilots(view: View, app: int, now_ms: int) -> float:
+    """Return how long the pilots that run have run together."""
+    age, group = 0.0, view.apps[app].first_group
+    while group >= 0:
+        task = view.groups[group].first
+        while task >= 0:
+            if view.tasks[task].pilot:
+                age += max(now_ms - view.tasks[task].created_ms, 0)
+            task = view.tasks[task].next
+        group = view.groups[group].next
+    return age
+
+
+@inner
+def scale_to_inputs(view: View, app: int, left: float) -> None:
+    """Replace the mean of the pilots by what their inputs say of a task with a mean input, where these are known.
+
+    The ratio estimator of survey sampling: durations over inputs of the pilots, times the mean input of all tasks. Its
+    standard error is that of a mean, with what durations differ from the ratio times the inputs in place of what they
+    differ from their mean. Pilots are not a random sample where an application hands out its largest inputs first.
+    """
+    count, total = view.apps[app].sized, view.apps[app].sized_bytes
+    if count == 0 or total <= 0.0 or view.apps[app].input_bytes <= 0.0 or view.apps[app].sized_ms <= 0.0:
+        return
+    ratio = view.apps[app].sized_ms / total
+    mean_ms = view.apps[app].sized_ms / count
+    squares = view.apps[app].sized_duration_squares - 2.0 * ratio * view.apps[app].sized_products
+    squares += ratio * ratio * view.apps[app].sized_squares
+    spread = VARIATION_DEGREES * VARIATION * VARIATION + max(squares, 0.0) / (mean_ms * mean_ms)
+    view.apps[app].pilot_mean_ms = ratio * view.apps[app].input_bytes
+    view.apps[app].pilot_error = sqrt(spread / (count - 1 + VARIATION_DEGREES) * left / count)
+
+
+@inner
+def open_gate(view: View, app: int, more_ms: float, more: int) -> None:
+    """Let all of an application through, and note what its pilots have said.
+
+    The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
+    how much tasks vary in general, as by `treadle.estimate.estimators.Pilots`. Pilots that have not ended have run for
+    ``more_ms`` together and count as if they ended now.
+    """
+    view.apps[app].sampling = OPEN
+    ended = view.apps[app].pilots_ended
+    count = ended + more
+    total_ms = view.apps[app].pilots_ms + more_ms
+    if count == 0 or total_ms <= 0.0:
+        return
+    view.apps[app].pilot_mean_ms = total_ms / count
+    spread = VARIATION_DEGREES * VARIATION * VARIATION
+    if ended > 0 and view.apps[app].pilots_ms > 0.0:
+        mean_ms = view.apps[app].pilots_ms / ended
+        spread += max(view.apps[app].pilots_squares / (mean_ms * mean_ms) - ended, 0.0)
+    variance = spread / (max(ended - 1, 0) + VARIATION_DEGREES)
+    left = max(0.0, 1.0 - count / max(view.apps[app].width, 1))
+    view.apps[app].pilot_error = sqrt(variance * left / count)
+    scale_to_inputs(view, app, left)
+
+
+@inner
+def is_made_again(priority: int, mapreduce: bool) -> bool:
+    """Say whether containers of a priority are for attempts at tasks that have failed before."""
+    return bool(priority == FAILED_MAP if mapreduce else priority % 3 == 1)
+
+
+@inner
+def missing_pilots(view: View, app: int, mapreduce: bool) -> int:
+    """Return how many pilots are still to begin; those that are proposed have begun."""
+    wanted = view.apps[app].pilots + view.apps[app].replacements
+    missing = wanted - view.apps[app].pilots_running - view.apps[app].pilots_ended
+    row = view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+            # What is made again counts for a pilot that it may become.
+            again = is_made_again(view.rows[row].priority, mapreduce)
+            missing -= view.rows[row].count if again else view.rows[row].assumed
+        row = view.rows[row].next
+    return missing
+
+
+@inner
+def proposed_of(view: View, app: int) -> int:
+    """Return how many containers of the stage are proposed."""
+    proposed, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+            proposed += view.rows[row].assumed
+        row = view.rows[row].next
+    return proposed
+
+
+@inner
+def take_credit(view: View, app: int, missing: int, credit: Credit, now_ms: int) -> bool:
+    """Set the level at which a job runs its pilots, and say whether it has credit: other tasks may run beside them."""
+    level = level_on_credit(view, app, credit)
+    if level >= 0:
+        so_far_ms = view.apps[app].pilots_ms + age_of_pilots(view, app, now_ms)
+        level = max(level, level_by_now(view, app, so_far_ms, credit))
+    has_credit = level >= 0 and missing <= 0
+    view.apps[app].sampling_level = level if has_credit else min(level, credit.sampling_level)
+    return has_credit
+
+
+@inner
+def hold_rows(
+    view: View, rows: Records, app: int, mapreduce: bool, missing: int, has_credit: bool, credit: Credit
+) -> None:
+    """Let as many containers of the stage through as pilots are missing, and nothing that comes after the stage.
+
+    Of a job that has credit as many as that goes for, those that run or have ended among them.
+    """
+    stage = view.apps[app].sampled_stage
+    given = begun_of(view, app) + proposed_of(view, app) if has_credit else 0
+    row = view.apps[app].first_row
+    while row >= 0:
+        priority = view.rows[row].priority
+        if is_of_stage(stage, priority):
+            if not is_made_again(priority, mapreduce):
+                quota = max((tasks_on_credit(view, row, credit) if has_credit else missing) - given, 0)
+                rows[row].quota = quota
+                rows[row].held = 1
+                rows[row].random = not has_credit
+                given += max(min(quota, view.rows[row].count - view.rows[row].assumed), 0)
+        elif (mapreduce and priority == REDUCE) or (not mapreduce and (priority + 2) // 3 > stage):
+            rows[row].may = 0
+        row = view.rows[row].next
+
+
+@inner
+def hold_reduces(view: View, rows: Records, app: int) -> None:
+    """Let no reduce through: maps of the application wait.
+
+    Reduces have the better request priority, and those that run take the room of maps. An application master that has
+    maps waiting and none running kills its own reduces to make room (``preemptReducesIfNeeded``).
+    """
+    row = view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == REDUCE:
+            rows[row].may = 0
+        row = view.rows[row].next
+
+
+@kernel
+def hold_back(
+    view: View,
+    rows: Records,
+    size: int,
+    now_ms: int,
+    mapreduce: int,
+    pilot_timeout_ms: int,
+    hold_timeout_ms: int,
+    credit: Credit,
+) -> int:
+    """Open the gate for jobs that have been sampled and hold back the others that are to be.
+
+    Some of their tasks run beside the pilots on ``credit``. Returns when to look again though nothing happens, `NEVER`
+    if that is never.
+    """
+    due_ms = NEVER
+    for app in range(size):
+        if view.apps[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
+            continue
+        if view.apps[app].type == mapreduce and pending_of(view, app) > 0:
+            hold_reduces(view, rows, app)
+        if view.apps[app].sampling != RUNS_PILOTS:
+            continue
+        wanted = pilots_of(view.apps[app].width, view.apps[app].pilot_percent)
+        view.apps[app].pilots = max(view.apps[app].pilots, wanted)
+        # A clock that stepped back must not hold a job for longer.
+        since_ms = min(view.apps[app].sampled_since_ms, now_ms)
+        view.apps[app].sampled_since_ms = since_ms
+        if now_ms - since_ms >= pilot_timeout_ms:
+            view.apps[app].replacements = max(
+                view.apps[app].replacements, count_hung(view, app, now_ms, pilot_timeout_ms)
+            )
+        pending = pending_of(view, app)
+        if view.apps[app].pilots_ended >= view.apps[app].pilots or (pending == 0 and not runs_any(view, app)):
+            open_gate(view, app, 0.0, 0)
+        elif now_ms - since_ms >= hold_timeout_ms:
+            open_gate(view, app, age_of_pilots(view, app, now_ms), view.apps[app].pilots_running)
+        else:
+            is_mapreduce = view.apps[app].type == mapreduce
+            missing = missing_pilots(view, app, is_mapreduce)
+            has_credit = take_credit(view, app, missing, credit, now_ms)
+            if pending > 0:
+                hold_rows(view, rows, app, is_mapreduce, missing, has_credit, credit)
+            again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
+            if again_ms <= now_ms:
+                again_ms = now_ms + HUNG_AGAIN_MS
+            due_ms = min(due_ms, again_ms, since_ms + hold_timeout_ms)
+    return due_ms
+
+
+@inner
+def runs_any(view: View, app: int) -> bool:
+    """Say whether a task of the stage runs."""
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0 and is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+            return True
+        group = view.groups[group].next
+    return False
+
+
+@kernel
+def release_held(rows: Records) -> int:
+    """Let through what was held back and nothing else; return how many rows these are."""
+    count = 0
+    for row in range(len(rows)):
+        rows[row].may = rows[row].held
+        if rows[row].held:
+            rows[row].quota = UNBOUNDED
+            rows[row].done = rows[row].random = 0
+            count += 1
+    return count

@@ -1,0 +1,213 @@
+"""What the inner loop keeps while it makes one answer, and the numbers that steer it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from treadle.compiled.array_types import F64, I32, I64, U8, Records
+from treadle.compiled.structs import tables
+from treadle.model.cluster import Cluster
+from treadle.model.queues import FAIR as FAIR
+from treadle.model.queues import FIFO as FIFO
+from treadle.model.tables import ASSUMED, FREE, TOTAL
+from treadle.policy.share_state import Shares
+
+BIG_ROWS: Final = 64
+"""At most so many rows that fit no free node are remembered in a decide, as candidates for a held node."""
+
+MEMOS: Final = 8
+"""So many asks that fit nowhere are remembered, to spare larger ones the search."""
+
+# Places in `Scratch.counters`.
+PLACED: Final = 0
+OPEN_NODES: Final = 1
+MEMO_COUNT: Final = 2
+BIG_COUNT: Final = 3
+CURSOR: Final = 4  # the node at which the next search starts; lives from decide to decide
+DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
+OFFERS: Final = 6  # proposals so far; lives from decide to decide
+LOOKED: Final = 7  # nodes looked at in this decide: what searches cost
+BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; lives from decide to decide
+SCORED: Final = 9  # proposals in the averages; lives from decide to decide
+COUNTERS: Final = 10
+
+# Places in `Scratch.averages`, over the latest proposals; they live from decide to decide.
+PACKED: Final = 0  # packing score
+WORK: Final = 1  # work left in the application
+
+# Rows of `Scratch.rates`.
+CLUSTER: Final = 0  # the cluster's resources
+PARTITION: Final = 1  # 1 / the partition's resources, 0 for those not counted
+LARGEST: Final = 2  # 1 / those of the largest node, 0 for those not counted
+
+# Rows of `Scratch.asks`.
+LEAST: Final = 0  # the smallest ask of the partition in each resource
+ROOM: Final = 1  # what the leaf being served may still get
+MEMO: Final = 2  # asks that fit nowhere
+
+FIRST_FIT: Final = 0
+PACKING: Final = 1
+RANDOM: Final = 2
+
+KEYED: Final = 255
+"""Of a share, an order or a fit: no rule compiled in, but numbers that a part has put into the columns:
+``queues.key`` and ``apps.key``, smallest first, and ``scores``, largest first."""
+
+# How the applications of a leaf are ordered besides `KEYED`; the first two are those of `treadle.model.queues`.
+LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
+
+
+@tables
+class Knobs(NamedTuple):
+    """Numbers that hold for one decide."""
+
+    now_ms: int
+    decide: int
+    root: int
+    cluster_nodes: int
+    heartbeat_ms: int
+    node_delay: int
+    rack_delay: int  # -1: as many opportunities as asks x share of the cluster's nodes and racks that they name
+    fit: int
+    window: int
+    share: int
+    candidates: int  # so many rows of a leaf compete for a node; 0: the order alone decides
+    remote_penalty: float  # what a node takes off the score that is not the one asked for; negative: rows wait instead
+    srpt_weight: float
+    seed: int
+    lends: bool  # nodes of a non-exclusive partition go to asks without a label
+
+
+SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
+"""``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next
+place whose node is still open."""
+
+UNBOUNDED: Final = 1 << 30
+"""The quota of a row of which the gate does not count containers."""
+
+ROW: Final = np.dtype(
+    [
+        ("quota", "i4"),  # how many containers more the gate lets it have in this decide
+        ("may", "u1"),
+        ("done", "u1"),
+        ("nearest", "u1"),  # the nearest level on which a node may still be found in this decide
+        ("held", "u1"),  # held back, but for machines that would be idle
+        ("random", "u1"),  # its nodes are drawn, whatever the fit
+    ],
+    align=True,
+)
+
+APPLICATION: Final = np.dtype(
+    [
+        ("key", "f8"),  # for the leaf's order
+        ("work", "f8"),  # what is left of it, if rows compete
+        ("share", "f8"),  # dominant share of the cluster, as it stood when its level was served last
+        ("rank", "i4"),
+        ("done", "u1"),
+    ],
+    align=True,
+)
+LEVEL: Final = np.dtype([("used", "f8"), ("cursor", "i4"), ("end", "i4")], align=True)
+"""A level of a leaf: the dominant shares of its applications added up, and which of them have not had their turn."""
+
+QUEUE: Final = np.dtype(
+    [
+        ("used_share", "f8"),
+        ("guaranteed_share", "f8"),
+        ("key", "f8"),
+        ("live", "i4"),  # leaves below (or itself) that may still get something
+        ("first", "i4"),  # its applications in the list; they end where those of the next queue begin
+        ("am_cursor", "i4"),
+        ("cursor", "i4"),
+        ("heap_size", "i4"),  # -1: not made yet in this decide
+        ("served", "i4"),  # the application served last by levels, or -1
+        ("order", "u1"),
+        ("sized", "u1"),
+    ],
+    align=True,
+)
+LISTED: Final = np.dtype([("application", "i4"), ("heap", "i4")])
+BIG: Final = np.dtype([("placed", "i8"), ("row", "i4"), ("overtaken", "u1")], align=True)
+
+
+@tables
+class Scratch(NamedTuple):
+    """Arrays that the loop uses; nothing but the cursor and the offers among the counters outlives a decide."""
+
+    counters: I64
+    available: I64  # node, resource: free and not assumed
+    rates: F64  # CLUSTER, PARTITION, LARGEST
+    asks: I64  # LEAST, ROOM, MEMO...
+    spots: Records
+    rows: Records
+    apps: Records
+    queues: Records
+    list: Records  # the applications of each leaf, in fifo order, and the leaf's heap or levels
+    levels: Records  # queue x level, nothing unless a leaf is served by levels
+    weights: F64  # of the levels
+    big: Records  # rows that fit no node, how many proposals had been made then, and whether others got before them
+    bound: U8  # resources that nodes bound: those counted, and those overbooked
+    averages: F64
+    rivals: I32  # rows that compete for a node
+    shares: Shares
+    scores: F64  # of a keyed fit: (1, node), or (request row, node) where they differ from row to row
+
+
+def scratch_for(
+    cluster: Cluster,
+    shares: Shares,
+    old: Scratch | None,
+    weights: Sequence[float] = (),
+    overbook: Mapping[int, float] | None = None,
+    candidates: int = 0,
+) -> Scratch:
+    """Return arrays large enough for the cluster, cleared as the loop expects; keep what lives on of ``old``.
+
+    Args:
+        cluster: the model
+        shares: the tree to share by
+        old: that of the decide before
+        weights: those of the order's levels
+        overbook: resources that the RM does not count, and how many times what a node has may be given out
+        candidates: how many rows compete for a node
+    """
+    nodes, apps = cluster.nodes, cluster.apps
+    resources = nodes.amounts.shape[2]
+    counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
+    if old is None:
+        counters[BUNDLE] = -1
+    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[LOOKED] = 0
+    queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
+    queues["first"] = len(apps.leaf_applications)
+    queues["first"][: len(apps.leaf_first)] = apps.leaf_first
+    marks = np.zeros(len(apps.at), APPLICATION)
+    marks["rank"][: len(apps.rank)] = apps.rank
+    listed = np.zeros(len(apps.leaf_applications), LISTED)
+    listed["application"] = apps.leaf_applications
+    available = nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED]
+    bound = cluster.counted.copy()
+    for resource, factor in (overbook or {}).items():
+        bound[resource] = 1
+        available[:, resource] += ((factor - 1.0) * nodes.amounts[:, TOTAL, resource]).astype(np.int64)
+    return Scratch(
+        counters=counters,
+        available=available,
+        rates=np.zeros((3, resources)),
+        asks=np.zeros((MEMO + MEMOS, resources), np.int64),
+        spots=np.zeros(len(nodes.at) + 1, SPOT),
+        rows=np.zeros(len(cluster.requests.at), ROW),
+        apps=marks,
+        queues=queues,
+        list=listed,
+        levels=np.zeros(len(queues) * len(weights), LEVEL),
+        weights=np.array(weights, np.float64),
+        big=np.zeros(BIG_ROWS, BIG),
+        bound=bound,
+        averages=old.averages if old is not None else np.zeros(2),
+        rivals=np.zeros(candidates, np.int32),
+        shares=shares,
+        scores=np.zeros((1, 1)),
+    )
