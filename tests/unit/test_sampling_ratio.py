@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.policy.slearn.ratio import AdaptiveRatio, FixedRatio
+from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio
 
 
 def started(jobs: int = 2) -> AdaptiveRatio:

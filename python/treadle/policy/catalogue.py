@@ -11,28 +11,30 @@ from typing import Any, Final
 
 from treadle.config.part_files import EstimateFilePart, FilePart, KeyedFilePart
 from treadle.config.parts import PARTS, NoParameters, Parameters, PartRegistry
-from treadle.policy.estimate_none import NoEstimate
-from treadle.policy.estimate_observed import ObservedEstimate, ObservedParameters
-from treadle.policy.estimate_told import ToldEstimate, ToldParameters
-from treadle.policy.fit_first import FirstFit
-from treadle.policy.fit_packing import Packing, PackingParameters
-from treadle.policy.fit_random import RandomFit
-from treadle.policy.fit_tetris import Tetris, TetrisParameters
-from treadle.policy.gate_all import AllGate
-from treadle.policy.order_fair import FairOrder, FairParameters
-from treadle.policy.order_fifo import FifoOrder
-from treadle.policy.order_las import LasOrder
-from treadle.policy.order_mlfq import MlfqOrder, MlfqParameters
-from treadle.policy.order_queue import QueueOrder
-from treadle.policy.order_srpt import SrptOrder
+from treadle.policy.estimates import NoEstimate, ObservedEstimate, ObservedParameters, ToldEstimate, ToldParameters
+from treadle.policy.fits import FirstFit, Packing, PackingParameters, RandomFit, Tetris, TetrisParameters
+from treadle.policy.gates import AllGate
+from treadle.policy.orders import (
+    FairOrder,
+    FairParameters,
+    FifoOrder,
+    LasOrder,
+    MlfqOrder,
+    MlfqParameters,
+    QueueOrder,
+    SrptOrder,
+)
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare
-from treadle.policy.shares.drf import DrfShare
-from treadle.policy.shares.hdrf import HdrfParameters, HdrfShare
+from treadle.policy.shares.hdrf import DrfShare, HdrfParameters, HdrfShare
 from treadle.policy.shares.none import NoShare
 from treadle.policy.shares.tree import TreeParameters
-from treadle.policy.slearn.combined import CombinedEstimate, CombinedParameters
-from treadle.policy.slearn.estimates import PilotsEstimate, PilotsEstimateParameters
+from treadle.policy.slearn.estimates import (
+    CombinedEstimate,
+    CombinedParameters,
+    PilotsEstimate,
+    PilotsEstimateParameters,
+)
 from treadle.policy.slearn.gate import PilotsGate, PilotsParameters
 from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder, FileShare
 

@@ -1,17 +1,21 @@
-"""How many application masters may start at a time."""
+"""The gate that lets all asks through, and how many application masters may start at a time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from treadle.compiled.array_types import Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
-from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
-from treadle.policy.limits import has_room, is_over_limit, room_under_maxima
+from treadle.config.parts import NoParameters
+from treadle.model.cluster import Cluster
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
+from treadle.policy.asks import has_room, is_over_limit, room_under_maxima
+from treadle.policy.parts import PlainGate
 
 if TYPE_CHECKING:
-    from treadle.compiled.array_types import F64, I32, I64, Records
-    from treadle.model.tables import View
+    from treadle.compiled.array_types import F64, I32, I64
+
 
 NEVER: Final = 1 << 62
 STARTED: Final = -1
@@ -138,3 +142,14 @@ def let_masters_start(
             rows[row].may = 1
             row = view.rows[row].next
     return False
+
+
+class AllGate(PlainGate):
+    """Every ask may be served at any time."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
+        """Let every row through."""
+        rows["may"] = 1

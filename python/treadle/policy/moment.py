@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I64, U8, Records
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED
-from treadle.policy.jobs import Jobs
+from treadle.policy.work import Jobs
 
 A = TypeVar("A", bound=npt.NDArray[Any])
 

@@ -20,7 +20,7 @@ from treadle.model.tables import View
 from treadle.policy.share_state import Shares
 
 if TYPE_CHECKING:
-    from treadle.policy.jobs import Jobs
+    from treadle.policy.work import Jobs
 
 
 NEVER: Final = 1 << 62

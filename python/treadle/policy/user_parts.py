@@ -24,11 +24,11 @@ from treadle.config.part_files import (
 )
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.jobs import Jobs
 from treadle.policy.moment import Moment
 from treadle.policy.parts import PlainFit, PlainOrder
 from treadle.policy.share_state import Shares, no_tree
 from treadle.policy.state import KEYED
+from treadle.policy.work import Jobs
 
 SCORES_MAX: Final = 1 << 25
 """The most scores that a fit may return: 256 MB."""

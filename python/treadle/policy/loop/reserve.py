@@ -1,4 +1,4 @@
-"""Nodes held for asks that are too big for any node's free space.
+"""Nodes held for asks that are too large for what becomes free at once.
 
 An ask that some node could take if it were empty, but none has room for now, would starve if smaller asks took every
 gap. So when a smaller ask was placed though the big one, had it fitted, would have come first, the node that lacks
@@ -14,12 +14,51 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64
+from treadle.compiled.functions import kernel
 from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
-from treadle.policy.loop.reserve_compiled import best_hold, missing_share
+from treadle.policy.node_search import NOT_THERE, is_wanted, level_of
 from treadle.policy.share_state import CAPACITY, DEFICIT
 from treadle.policy.state import BIG_COUNT, Knobs, Scratch
+
+
+@kernel
+def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
+    """Return the largest share of the node's resources that is still missing for the ask; -1 if it can never fit."""
+    missing = 0.0
+    for r in range(len(view.counted)):
+        if view.counted[r]:
+            ask, total = view.capability[row, r], view.node_amounts[node, TOTAL, r]
+            if ask > total:
+                return -1.0
+            if total > 0:
+                missing = max(missing, (ask - scratch.available[node, r]) / total)
+    return missing
+
+
+@kernel
+def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+    """Return the node with the least missing on which the ask would fit if it were empty, or -1.
+
+    A node that was held for the row in vain comes last.
+    """
+    best, best_missing = -1, 1e18
+    for node in range(len(view.nodes)):
+        if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
+            continue
+        if view.nodes[node].hold_row >= 0 or view.nodes[node].cool_until > knobs.decide:
+            continue
+        missing = missing_share(view, scratch, row, node)
+        if missing < 0.0:
+            continue
+        if node == view.rows[row].hold_avoid:
+            missing += 1e9
+        if missing >= best_missing:
+            continue
+        if level_of(view, row, node) != NOT_THERE and is_wanted(view, knobs, row, node):
+            best, best_missing = node, missing
+    return best
 
 
 class Holds:
@@ -68,7 +107,7 @@ class Holds:
         """Hold nodes for rows that were passed over in this decide, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
-        owed = CAPACITY < knobs.share < DEFICIT  # as `treadle.policy.shares.overtaken.compares_shares`, a kernel's
+        owed = CAPACITY < knobs.share < DEFICIT  # as `treadle.policy.shares.rules.compares_shares`, a kernel's
         left = self._may_be_held(view, 1.0 if owed else hold.nodes_share)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:

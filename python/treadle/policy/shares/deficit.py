@@ -1,14 +1,198 @@
-"""Deficit counters: how unfair a schedule may be for the sake of its order (Graphene, OSDI 2016, section 5)."""
+"""Queues served in turn within a bound, by deficit counters (Graphene).
+
+When a container of group g is given out that counts f, g's deficit changes by f x (fairShare(g) - 1), every other's by
+f x fairShare. Fair shares are parts of the weights of those that may be served, so all deficits rise with one virtual
+time, each by its weight: a group's deficit is a line. Who has the largest is kept by a kinetic tournament: each match
+knows when its loser will overtake its winner, and is played again only then. So a container costs one path.
+
+A blocked group's deficit stays as it is. One that asks for nothing is owed nothing, and owes nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
-from treadle.policy.share_state import DEFICIT, Shares
+from treadle.policy.share_state import BLOCKED, DEFICIT, UNITS, VIRTUAL_TIME, WEIGHTS, Shares
+from treadle.policy.shares.hdrf import STEPS, weigh_children
 from treadle.policy.shares.tree import ShareTree, TreeParameters
+from treadle.policy.state import PARTITION
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+    from treadle.policy.state import Scratch
+
+
+NEVER = 1e300
+
+
+@inner
+def deficit(shares: Shares, at: int) -> float:
+    """Return a node's deficit now."""
+    if shares.nodes[at].kind == BLOCKED:
+        return float(shares.nodes[at].key)
+    return float(shares.nodes[at].key + max(shares.nodes[at].weight, 0.0) * shares.clock[VIRTUAL_TIME])
+
+
+@inner
+def rounded(shares: Shares, at: int) -> float:
+    """Return a node's deficit in whole steps, so that equals are equal."""
+    return float(floor(deficit(shares, at) * STEPS + 0.5))
+
+
+@inner
+def is_owed_more(shares: Shares, a: int, b: int) -> bool:
+    """Has ``a`` the larger deficit? Of equals the one whose deficit rises faster, then the leftmost; -1 is nobody."""
+    if a < 0 or b < 0:
+        return a >= 0
+    mine, other = rounded(shares, a), rounded(shares, b)
+    if mine != other:
+        return mine > other
+    if shares.nodes[a].weight != shares.nodes[b].weight:
+        return shares.nodes[a].weight > shares.nodes[b].weight
+    return a < b
+
+
+@inner
+def overtaken_at(shares: Shares, winner: int, loser: int) -> float:
+    """Return the virtual time at which the loser of a match will have overtaken the winner."""
+    if winner < 0 or loser < 0 or shares.nodes[loser].weight <= shares.nodes[winner].weight:
+        return NEVER
+    faster = shares.nodes[loser].weight - max(shares.nodes[winner].weight, 0.0)
+    if faster <= 0.0:
+        return NEVER
+    later = (deficit(shares, winner) - deficit(shares, loser)) / faster
+    return float(shares.clock[VIRTUAL_TIME] + max(later, 1.0 / STEPS))
+
+
+@inner
+def play_deficit(shares: Shares, match: int) -> None:
+    """Decide one match by the winners of the two before it, and work out how long that holds."""
+    base, count = 2 * shares.nodes[0].first_child, shares.nodes[0].child_count
+    left, right = shares.matches[base + 2 * match].owed, shares.matches[base + 2 * match + 1].owed
+    if is_owed_more(shares, right, left):
+        winner, loser = right, left
+    else:
+        winner, loser = left, right
+    deadline = overtaken_at(shares, winner, loser)
+    for before in range(2 * match, 2 * match + 2):
+        if before < count:
+            deadline = min(deadline, shares.matches[base + before].deadline)
+    shares.matches[base + match].owed = winner
+    shares.matches[base + match].deadline = deadline
+
+
+@inner
+def replay_deficit(shares: Shares, at: int) -> None:
+    """Decide anew the matches that a leaf plays."""
+    place = shares.nodes[0].child_count + at - shares.nodes[0].first_child
+    entered = -1 if shares.nodes[at].kind == BLOCKED else at
+    shares.matches[2 * shares.nodes[0].first_child + place].owed = entered
+    match = place >> 1
+    while match >= 1:
+        play_deficit(shares, match)
+        match >>= 1
+
+
+@inner
+def is_due(shares: Shares, match: int) -> bool:
+    """Is the time of a match, or of one below it, over? Half a step early, so that rounding makes none late."""
+    deadline = shares.matches[2 * shares.nodes[0].first_child + match].deadline
+    return bool(deadline <= shares.clock[VIRTUAL_TIME] + 0.5 / STEPS)
+
+
+@inner
+def catch_up(shares: Shares) -> None:
+    """Play again all matches whose time is over."""
+    count = shares.nodes[0].child_count
+    while count > 1 and is_due(shares, 1):
+        match, found = 1, True
+        while found:
+            found = False
+            for before in range(2 * match, min(2 * match + 2, count)):
+                if is_due(shares, before):
+                    match, found = before, True
+                    break
+        while match >= 1:
+            play_deficit(shares, match)
+            match >>= 1
+
+
+@inner
+def begin_deficits(view: View, scratch: Scratch, partition: int) -> None:
+    """Take up the deficits where the last decide left them."""
+    shares = scratch.shares
+    first, count = shares.nodes[0].first_child, shares.nodes[0].child_count
+    weigh_children(view, scratch, 0, partition)
+    shares.clock[VIRTUAL_TIME] = shares.clock[WEIGHTS] = 0.0
+    for at in range(first, first + count):
+        if scratch.queues[shares.nodes[at].queue].live == 0:
+            shares.deficits[partition, at] = 0.0
+        shares.nodes[at].key = shares.deficits[partition, at]
+        blocked = shares.nodes[at].kind == BLOCKED
+        if not blocked:
+            shares.clock[WEIGHTS] += max(shares.nodes[at].weight, 0.0)
+        shares.matches[2 * first + count + at - first].owed = -1 if blocked else at
+    for match in range(count - 1, 0, -1):
+        play_deficit(shares, match)
+    shares.clock[UNITS] = capacity_units(scratch)
+
+
+@inner
+def capacity_units(scratch: Scratch) -> float:
+    """Return the partition's capacity: in slots, how many of the smallest ask it could hold; else 1."""
+    shares = scratch.shares
+    if not shares.slots:
+        return 1.0
+    units = NEVER
+    for r in range(len(shares.resources)):
+        if shares.resources[r].asked and scratch.rates[PARTITION, r] > 0.0:
+            units = min(units, 1.0 / (scratch.rates[PARTITION, r] * shares.resources[r].least))
+    return units
+
+
+@inner
+def charge(view: View, scratch: Scratch, at: int, row: int) -> None:
+    """Change all deficits for a container that was given to a leaf."""
+    shares, counts = scratch.shares, 1.0
+    if not shares.slots:
+        counts = 0.0
+        for r in range(len(view.counted)):
+            counts = max(counts, view.capability[row, r] * scratch.rates[PARTITION, r])
+    if shares.clock[WEIGHTS] > 0.0:
+        shares.clock[VIRTUAL_TIME] += counts / shares.clock[WEIGHTS]
+    shares.nodes[at].key -= counts
+    replay_deficit(shares, at)
+
+
+@inner
+def stop_deficit(shares: Shares, at: int) -> None:
+    """Leave a leaf's deficit as it is from now on; its kind is not BLOCKED yet."""
+    shares.nodes[at].key = deficit(shares, at)
+    shares.clock[WEIGHTS] -= max(shares.nodes[at].weight, 0.0)
+    shares.nodes[at].kind = BLOCKED
+    replay_deficit(shares, at)
+
+
+@inner
+def keep_deficits(shares: Shares, partition: int) -> None:
+    """Keep the deficits for the next decide."""
+    first = shares.nodes[0].first_child
+    for at in range(first, first + shares.nodes[0].child_count):
+        shares.deficits[partition, at] = deficit(shares, at)
+
+
+@inner
+def is_bounded(shares: Shares) -> bool:
+    """Say whether the largest deficit is below kappa x capacity, so that the order alone may decide."""
+    catch_up(shares)
+    best = shares.matches[2 * shares.nodes[0].first_child + 1].owed if shares.nodes[0].child_count else -1
+    return best < 0 or rounded(shares, best) < shares.kappa * shares.clock[UNITS] * STEPS
 
 
 class DeficitParameters(TreeParameters):

@@ -1,13 +1,102 @@
-"""No share: queues do not matter."""
+"""One order for the applications of all queues."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
-from treadle.policy.share_state import NONE, Shares
+from treadle.policy.orders import next_application
+from treadle.policy.share_state import BLOCKED, NONE, Shares
 from treadle.policy.shares.tree import ShareTree, TreeParameters
+from treadle.policy.state import FIFO
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+    from treadle.policy.state import Scratch
+
+
+@inner
+def is_older(view: View, a: int, b: int) -> bool:
+    """Say whether fifo order puts application ``a`` before ``b``: the higher priority, then the smaller id."""
+    if view.apps[a].priority != view.apps[b].priority:
+        return view.apps[a].priority > view.apps[b].priority
+    if view.apps[a].cluster_timestamp != view.apps[b].cluster_timestamp:
+        return view.apps[a].cluster_timestamp < view.apps[b].cluster_timestamp
+    if view.apps[a].id != view.apps[b].id:
+        return view.apps[a].id < view.apps[b].id
+    return a < b
+
+
+@inner
+def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
+    """Say whether leaf ``a``'s next application comes before that of leaf ``b``; -1 stands for nobody.
+
+    One that awaits its AM comes first. Two leaves of one order are compared as their applications would be within a
+    leaf; two of different orders (the queues' own may differ) first in, first out.
+    """
+    if a < 0 or b < 0:
+        return a >= 0
+    app, other = scratch.shares.nodes[a].head, scratch.shares.nodes[b].head
+    if view.apps[app].awaiting_am != view.apps[other].awaiting_am:
+        return view.apps[app].awaiting_am == 1
+    order = scratch.queues[scratch.shares.nodes[a].queue].order
+    if order == scratch.queues[scratch.shares.nodes[b].queue].order and order != FIFO:
+        if scratch.apps[app].key != scratch.apps[other].key:
+            return scratch.apps[app].key < scratch.apps[other].key
+        if view.apps[app].start_time_ms != view.apps[other].start_time_ms:
+            return view.apps[app].start_time_ms < view.apps[other].start_time_ms
+    return is_older(view, app, other)
+
+
+@inner
+def play_first(view: View, scratch: Scratch, base: int, match: int) -> None:
+    """Decide one match by the winners of the two before it."""
+    matches = scratch.shares.matches
+    left, right = matches[base + 2 * match].first, matches[base + 2 * match + 1].first
+    matches[base + match].first = right if comes_first(view, scratch, right, left) else left
+
+
+@inner
+def enter_head(view: View, scratch: Scratch, at: int) -> int:
+    """Find a leaf's next application and put the leaf in its place for the tournament; return that place."""
+    shares = scratch.shares
+    head = -1
+    if shares.nodes[at].kind != BLOCKED:
+        head = next_application(view, scratch, shares.nodes[at].queue)
+    shares.nodes[at].head = head
+    place = shares.nodes[0].child_count + at - shares.nodes[0].first_child
+    shares.matches[2 * shares.nodes[0].first_child + place].first = at if head >= 0 else -1
+    return place
+
+
+@inner
+def begin_heads(view: View, scratch: Scratch) -> None:
+    """Play the whole tournament."""
+    first, count = scratch.shares.nodes[0].first_child, scratch.shares.nodes[0].child_count
+    for at in range(first, first + count):
+        enter_head(view, scratch, at)
+    for match in range(count - 1, 0, -1):
+        play_first(view, scratch, 2 * first, match)
+
+
+@inner
+def replay_head(view: View, scratch: Scratch, at: int) -> None:
+    """Decide anew the matches that a leaf plays."""
+    match = enter_head(view, scratch, at) >> 1
+    while match >= 1:
+        play_first(view, scratch, 2 * scratch.shares.nodes[0].first_child, match)
+        match >>= 1
+
+
+@inner
+def first_leaf(shares: Shares) -> int:
+    """Return the leaf whose application comes first, as a node, or -1."""
+    if shares.nodes[0].child_count == 0:
+        return -1
+    return int(shares.matches[2 * shares.nodes[0].first_child + 1].first)
 
 
 class NoShare:

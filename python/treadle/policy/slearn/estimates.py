@@ -1,17 +1,245 @@
-"""Durations by pilots, as SLearn and SLearn-DAG have them (NSDI 2022, sections 5.1.2 and 6)."""
+"""What pilots and earlier runs say of how long tasks take, and how far each is believed (SLearn)."""
 
 from __future__ import annotations
+
+from math import exp, log
+from typing import Final, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from treadle.compiled.array_types import F64
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import find
+from treadle.compiled.structs import tables
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
+from treadle.model.containers import group_key, is_of_stage
 from treadle.model.tables import View
-from treadle.policy.slearn.confidence import scale_told
-from treadle.policy.slearn.pilot_estimates import pilot_durations
-from treadle.policy.work import observed_durations
+from treadle.policy.state import UNBOUNDED
+from treadle.policy.work import observed_durations, told_durations
+
+ERROR_MIN: Final = 1e-3
+"""No estimate counts for more certain than that."""
+
+
+@inner
+def joined(pilots_ms: float, pilot_error: float, told_ms: float, told_error: float) -> float:
+    """Return two estimates of the same as one: their logarithms by inverse variance."""
+    weight = 1.0 / max(pilot_error, ERROR_MIN) ** 2
+    told_weight = 1.0 / max(told_error, ERROR_MIN) ** 2
+    return exp((weight * log(max(pilots_ms, 1.0)) + told_weight * log(told_ms)) / (weight + told_weight))
+
+
+@inner
+def is_sampled(view: View, app: int, priority: int) -> bool:
+    """Say whether pilots have told how long an application's tasks of this priority take; False if it is none (-1)."""
+    if app < 0 or view.apps[app].pilot_mean_ms < 0.0:
+        return False
+    return is_of_stage(view.apps[app].sampled_stage, priority)
+
+
+@kernel
+def pilot_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+    """Set what pilots said for the asks and the tasks of the stage that they belong to."""
+    for row in range(rows):
+        if is_sampled(view, view.rows[row].application, view.rows[row].priority):
+            rows_ms[row] = view.apps[view.rows[row].application].pilot_mean_ms
+    for group in range(groups):
+        if is_sampled(view, view.groups[group].application, view.groups[group].priority):
+            groups_ms[group] = view.apps[view.groups[group].application].pilot_mean_ms
+
+
+@kernel
+def join_told(view: View, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
+    """Join what pilots said with what was told of the same keys; ``default_error`` where no deviation was told."""
+    for at in range(keys):
+        app, priority = view.told[at].application, view.told[at].priority
+        if priority < 0 or view.told[at].duration_ms <= 0 or not is_sampled(view, app, priority):
+            continue
+        told_ms = float(view.told[at].duration_ms)
+        error = default_error
+        if view.told[at].deviation_ms >= 0:
+            error = view.told[at].deviation_ms / told_ms
+        joint_ms = joined(view.apps[app].pilot_mean_ms, view.apps[app].pilot_error, told_ms, error)
+        if view.told[at].row >= 0:
+            rows_ms[view.told[at].row] = joint_ms
+        group = find(view.group_index, group_key(app, priority))
+        if group >= 0:
+            groups_ms[group] = joint_ms
+
+
+@tables
+class Trust(NamedTuple):
+    """When history is taken at its word; 0 for the first two: never."""
+
+    deviation_max: float
+    """A task's duration was told with a deviation of at most so large a part of it."""
+    deviations: float
+    """Or sizes by so many deviations smaller and larger are of one level."""
+    thresholds_ms: F64
+    """Between the levels."""
+    sampling_level: int
+    """Pilots would run at this level: history that is sure of no higher one is sure enough."""
+
+
+@inner
+def stage_told(view: View, app: int) -> int:
+    """Return a key of the stage that is sampled whose tasks' duration was told, or -1."""
+    at = view.apps[app].first_told
+    while at >= 0:
+        of_stage = view.told[at].priority >= 0 and is_of_stage(view.apps[app].sampled_stage, view.told[at].priority)
+        if of_stage and view.told[at].duration_ms > 0:
+            return at
+        at = view.told[at].next
+    return -1
+
+
+@inner
+def widest_ahead(view: View, app: int) -> int:
+    """Return how many tasks the widest stage has that was told of and is not asked for yet."""
+    width, at = 0, view.apps[app].first_told
+    while at >= 0:
+        if view.told[at].priority < 0:
+            width = max(width, view.told[at].tasks)
+        at = view.told[at].next
+    return width
+
+
+@inner
+def told_size_ms(view: View, app: int, stage: int, deviations: float) -> float:
+    """Return the size of a job by what was told, each stage so many deviations of it larger; -1 if one is not known.
+
+    ``stage`` is the key of the stage that is sampled; of those after it how many tasks they have must have been told.
+    """
+    size_ms, at = 0.0, view.apps[app].first_told
+    while at >= 0:
+        tasks = view.apps[app].width if at == stage else view.told[at].tasks if view.told[at].priority < 0 else 0
+        if tasks > 0:
+            duration_ms = float(view.told[at].duration_ms)
+            if duration_ms <= 0.0 or view.told[at].deviation_ms < 0:
+                return -1.0
+            size_ms += tasks * duration_ms * exp(deviations * view.told[at].deviation_ms / duration_ms)
+        at = view.told[at].next
+    return size_ms
+
+
+@inner
+def level_of(size_ms: float, thresholds_ms: F64) -> int:
+    """Return the level of a size."""
+    level = 0
+    while level < len(thresholds_ms) and thresholds_ms[level] < size_ms:
+        level += 1
+    return level
+
+
+@inner
+def is_trusted(view: View, app: int, trust: Trust) -> bool:
+    """Say whether an application needs no pilots, by what was told of its tasks."""
+    stage = stage_told(view, app)
+    if stage < 0 or view.told[stage].deviation_ms < 0:
+        return False
+    deviation_max_ms = trust.deviation_max * view.told[stage].duration_ms
+    if trust.deviation_max > 0.0 and view.told[stage].deviation_ms <= deviation_max_ms:
+        return True
+    if trust.deviations <= 0.0:
+        return False
+    low_ms = told_size_ms(view, app, stage, -trust.deviations)
+    high_ms = told_size_ms(view, app, stage, trust.deviations)
+    if low_ms <= 0.0 or high_ms <= 0.0:
+        return False
+    high = level_of(high_ms, trust.thresholds_ms)
+    return bool(high <= trust.sampling_level or high == level_of(low_ms, trust.thresholds_ms))
+
+
+@inner
+def correction(view: View, app: int, default_error: float) -> float:
+    """Return by how much pilots correct what was told of their stage; 1 if either has said nothing.
+
+    The ratio of both (SLearn-DAG), or with ``default_error`` of their joint estimate and what was told.
+    """
+    stage = stage_told(view, app)
+    pilots_ms = view.apps[app].pilot_mean_ms
+    if stage < 0 or pilots_ms < 0.0:
+        return 1.0
+    told_ms = float(view.told[stage].duration_ms)
+    if default_error > 0.0:
+        error = default_error
+        if view.told[stage].deviation_ms >= 0:
+            error = view.told[stage].deviation_ms / told_ms
+        pilots_ms = joined(pilots_ms, view.apps[app].pilot_error, told_ms, error)
+    return pilots_ms / told_ms
+
+
+@kernel
+def scale_told(
+    view: View, size: int, keys: int, default_error: float, factors: F64, rows_ms: F64, groups_ms: F64, told_ms: F64
+) -> None:
+    """Set what was told of stages that are not sampled, times what pilots said of the sampled one over what was told.
+
+    ``size`` and ``keys`` are how many applications and told keys there are, ``factors`` room for a number by
+    application. With ``default_error`` above 0 pilots count with the weight of their certainty.
+    """
+    for app in range(size):
+        factors[app] = correction(view, app, default_error)
+    for at in range(keys):
+        app, priority = view.told[at].application, view.told[at].priority
+        if app < 0 or view.told[at].duration_ms < 0:
+            continue
+        if view.apps[app].pilot_mean_ms >= 0.0 and is_of_stage(view.apps[app].sampled_stage, priority):
+            continue
+        told_ms[at] = view.told[at].duration_ms * factors[app]
+        if view.told[at].row >= 0:
+            rows_ms[view.told[at].row] = told_ms[at]
+        if priority >= 0:
+            group = find(view.group_index, group_key(app, priority))
+            if group >= 0:
+                groups_ms[group] = told_ms[at]
+
+
+@tables
+class Credit(NamedTuple):
+    """How far history is believed before pilots have ended."""
+
+    part: float
+    """A job may use so large a part of the cluster; 0: its pilots alone."""
+    deviations: float
+    """It is taken for so many deviations larger than history says."""
+    thresholds_ms: F64
+    """Between the levels."""
+    sampling_level: int
+    """Pilots run at this level, or at a higher one if history says so."""
+    totals: F64
+    """The cluster's resources."""
+
+
+@inner
+def level_on_credit(view: View, app: int, credit: Credit) -> int:
+    """Return the level of a job if it is so many deviations larger than was told, -1 if nothing was told."""
+    stage = stage_told(view, app)
+    if credit.part <= 0.0 or stage < 0:
+        return -1
+    size_ms = told_size_ms(view, app, stage, credit.deviations)
+    return level_of(size_ms, credit.thresholds_ms) if size_ms > 0.0 else -1
+
+
+@inner
+def level_by_now(view: View, app: int, pilots_ms: float, credit: Credit) -> int:
+    """Return the level that pilots would say if they ended now; together they have run for ``pilots_ms``."""
+    stage = stage_told(view, app)
+    mean_ms = pilots_ms / max(view.apps[app].pilots + view.apps[app].replacements, 1)
+    size_ms = told_size_ms(view, app, stage, 0.0) * mean_ms / view.told[stage].duration_ms
+    return level_of(size_ms, credit.thresholds_ms)
+
+
+@inner
+def tasks_on_credit(view: View, row: int, credit: Credit) -> int:
+    """Return how many containers of an ask make up the part of the cluster that a job may use."""
+    share = 0.0
+    for r in range(len(credit.totals)):
+        if view.counted[r] and credit.totals[r] > 0.0:
+            share = max(share, view.capability[row, r] / credit.totals[r])
+    return int(credit.part / share + 1e-9) if share > 0.0 else UNBOUNDED
 
 
 class PilotsEstimateParameters(Parameters):
@@ -49,3 +277,45 @@ class PilotsEstimate:
             keys, factors = cluster.told.size, np.empty(cluster.apps.size)
             scale_told(view, cluster.apps.size, keys, 0.0, factors, rows_ms, groups_ms, told_ms)
         pilot_durations(view, rows, groups, rows_ms, groups_ms)
+
+
+class CombinedParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000,
+        ge=1,
+        le=2**40,
+        description="How long a task is taken to run of which nothing was told and nothing seen.",
+    )
+    told_error: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=10.0,
+        description="How far off what was told is taken to be where nobody said: the deviation of its logarithm.",
+    )
+    scale_history: bool = Field(
+        default=True,
+        description="What was told of stages that are not sampled is corrected by as much as the pilots correct what "
+        "was told of theirs.",
+    )
+
+
+class CombinedEstimate:
+    """Pilots and what `TaskEstimates` told, their logarithms averaged by inverse variance; else whichever there is."""
+
+    def __init__(self, parameters: CombinedParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+        self._told_error = parameters.told_error
+        self._scale_history = parameters.scale_history
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+        """Set what is known."""
+        rows, groups = cluster.requests.size, cluster.tasks.size
+        observed_durations(view, rows, groups, rows_ms, groups_ms)
+        told_durations(view, cluster.told.size, rows_ms, groups_ms)
+        if self._scale_history:
+            keys, factors = cluster.told.size, np.empty(cluster.apps.size)
+            scale_told(view, cluster.apps.size, keys, self._told_error, factors, rows_ms, groups_ms, told_ms)
+        pilot_durations(view, rows, groups, rows_ms, groups_ms)
+        join_told(view, cluster.told.size, self._told_error, rows_ms, groups_ms)

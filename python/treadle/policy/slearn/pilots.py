@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.model.containers import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
-from treadle.policy.slearn.confidence import is_trusted, widest_ahead
-from treadle.policy.slearn.credit import level_by_now, level_on_credit, tasks_on_credit
+from treadle.policy.slearn.estimates import is_trusted, level_by_now, level_on_credit, tasks_on_credit, widest_ahead
 from treadle.policy.state import UNBOUNDED
 from treadle.yarn.priorities import FAILED_MAP, REDUCE
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, Records
     from treadle.model.tables import View
-    from treadle.policy.slearn.confidence import Trust
-    from treadle.policy.slearn.credit import Credit
+    from treadle.policy.slearn.estimates import Credit, Trust
 
 NEVER: Final = 1 << 62
 UNKNOWN: Final = 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64
 from treadle.estimate.estimator import Z90
-from treadle.policy.slearn.ratio import AdaptiveRatio, FixedRatio, Ratio
+from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
 from treadle.reproduce.slearn.levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
 from treadle.reproduce.slearn.schemes import Scheme
 from treadle.reproduce.slearn.trace import Trace

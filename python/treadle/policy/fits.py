@@ -1,12 +1,50 @@
-"""Packing many resources, tasks bundled by perfScore (Tetris, SIGCOMM 2014; Graphene, OSDI 2016, section 5)."""
+"""Fits: which of the nodes found for an ask is taken."""
 
 from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from treadle.config.parts import Parameters
+from treadle.config.parts import NoParameters, Parameters
 from treadle.policy.parts import PlainFit
-from treadle.policy.state import PACKING
+from treadle.policy.state import FIRST_FIT, PACKING, RANDOM
+
+
+class FirstFit(PlainFit):
+    """The first node on which the ask fits, in the order of the RM's nodes."""
+
+    rule = FIRST_FIT
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+
+class PackingParameters(Parameters):
+    """What can be set."""
+
+    window: int = Field(
+        default=32,
+        ge=1,
+        le=1_000_000,
+        description="How many nodes on which the ask fits are compared; more pack better and take longer.",
+    )
+
+
+class Packing(PlainFit):
+    """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
+
+    rule = PACKING
+
+    def __init__(self, parameters: PackingParameters) -> None:
+        self.window = parameters.window
+
+
+class RandomFit(PlainFit):
+    """Any node on which the ask fits, drawn with the seed."""
+
+    rule = RANDOM
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
 
 
 class TetrisParameters(Parameters):

@@ -1,0 +1,68 @@
+"""Estimates of how long tasks run: none, what was observed, what was told."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from treadle.compiled.array_types import F64
+from treadle.config.parts import NoParameters, Parameters
+from treadle.model.cluster import Cluster
+from treadle.model.tables import View
+from treadle.policy.work import observed_durations, told_durations
+
+
+class NoEstimate:
+    """Nothing is known of how long anything takes: all tasks count alike."""
+
+    default_ms = 1000.0
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+        """Leave all durations unknown."""
+
+
+class ObservedParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000,
+        ge=1,
+        le=2**40,
+        description="How long a task is taken to run of an application none of whose tasks has ended.",
+    )
+
+
+class ObservedEstimate:
+    """The mean duration of the application's tasks of the same priority that ended, else of all its tasks that did."""
+
+    def __init__(self, parameters: ObservedParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+        """Set the means."""
+        observed_durations(view, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)
+
+
+class ToldParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run of which nothing was told."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        """Return who tells durations: the store of earlier runs, or application masters."""
+        return ("profiles.store", "listener.address")
+
+
+class ToldEstimate:
+    """What a profile store or the simulator's oracle tells the engine of tasks (`treadle.events.TaskEstimates`)."""
+
+    def __init__(self, parameters: ToldParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+        """Set what was told."""
+        told_durations(view, cluster.told.size, rows_ms, groups_ms)
