@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from treadle.workload.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.slearn import WINDOW_MS
+from treadle.workload.traces.google import JOBS_HEADER, TASKS_HEADER
 
 
 def write_extract(folder: Path) -> Path:

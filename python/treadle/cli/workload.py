@@ -18,11 +18,11 @@ from treadle.errors import UserError
 from treadle.estimate.accuracy import Accuracy, measure
 from treadle.estimate.estimators import ESTIMATORS
 from treadle.workload.formats import FORMATS, read_workload, recognised
-from treadle.workload.google import google_jobs
 from treadle.workload.job import Workload
 from treadle.workload.load import loads
 from treadle.workload.slearn import google_record
 from treadle.workload.summary import QUANTILES, Summary, summarise
+from treadle.workload.traces.google import google_jobs
 
 app = typer.Typer(no_args_is_help=True)
 

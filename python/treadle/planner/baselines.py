@@ -15,9 +15,9 @@ import numpy as np
 from treadle.dag.dag import Dag
 from treadle.planner.bounds import Structure, path_lengths, structure
 from treadle.planner.candidates import Objective
+from treadle.planner.construct import FORWARD, SCP
 from treadle.planner.cuts import part_groups, part_problem
 from treadle.planner.finish import Ranking, finish
-from treadle.planner.kernel.construct import FORWARD, SCP
 from treadle.planner.plan import Plan
 from treadle.planner.priorities import labels, levels
 from treadle.planner.problem import I64, Problem, compile_problem

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle.planner.kernel.bounds import earliest_starts, reach, work_bound
+from treadle.planner.bounds_compiled import earliest_starts, reach, work_bound
 from treadle.planner.problem import F64, I64, U8, Problem, reversed_problem
 
 _THRESHOLDS_MAX: Final = 8

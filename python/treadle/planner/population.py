@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from treadle.planner.breed import FOLLOWED, IN_SPACE
 from treadle.planner.candidates import Best, Objective, Recipe, build, followed, placed_by_list
-from treadle.planner.kernel.breed import FOLLOWED, IN_SPACE
 from treadle.planner.problem import I64
 from treadle.planner.workspace import Workspace
 

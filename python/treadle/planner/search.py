@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.planner.bounds import Structure, path_lengths
 from treadle.planner.candidates import Best, Candidate, Objective, Recipe, build, schedules_of
-from treadle.planner.kernel.construct import CSP, PSC, SCP, SPC
+from treadle.planner.construct import CSP, PSC, SCP, SPC
 from treadle.planner.population import PLACEMENTS_A_STEP, Population
 from treadle.planner.priorities import labels, levels
 from treadle.planner.problem import I64, Problem, reversed_problem

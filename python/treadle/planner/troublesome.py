@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.planner.bounds import Structure
-from treadle.planner.kernel.construct import CHILDREN, CSP, PARENTS, PSC, SCP, SIBLINGS, SPC, TROUBLESOME
+from treadle.planner.construct import CHILDREN, CSP, PARENTS, PSC, SCP, SIBLINGS, SPC, TROUBLESOME
 from treadle.planner.problem import F64, I64, Problem
 
 STEP: Final = 0.1

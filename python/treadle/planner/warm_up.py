@@ -6,7 +6,7 @@ import numpy as np
 
 from treadle.dag.dag import Dag, Stage
 from treadle.planner.bounds import structure
-from treadle.planner.kernel.breed import FOLLOWED, IN_SPACE
+from treadle.planner.breed import FOLLOWED, IN_SPACE
 from treadle.planner.problem import compile_problem
 from treadle.planner.workspace import Workspace
 

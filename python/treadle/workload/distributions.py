@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treadle.workload.errors import WorkloadError
+from treadle.workload.traces.errors import WorkloadError
 
 
 class Distribution(Protocol):

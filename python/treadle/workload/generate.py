@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.workload.distributions import Exponential
-from treadle.workload.errors import WorkloadError
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.load import Capacity, scaled_to_load
 from treadle.workload.shapes import Shape, bag
+from treadle.workload.traces.errors import WorkloadError
 
 JOBS_MAX: Final = 10_000_000
 

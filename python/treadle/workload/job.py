@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from treadle.dag.dag import Dag
-from treadle.workload.errors import WorkloadError
+from treadle.workload.traces.errors import WorkloadError
 
 
 class Framework(StrEnum):

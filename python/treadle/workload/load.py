@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from treadle.workload.errors import WorkloadError
 from treadle.workload.job import Job, Workload
+from treadle.workload.traces.errors import WorkloadError
 
 Capacity = Mapping[str, float]
 """What a cluster has of each resource; a resource that is missing is not limited."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.distributions import BoundedPareto, Distribution, Lognormal, whole
-from treadle.workload.errors import WorkloadError
+from treadle.workload.traces.errors import WorkloadError
 
 CONTAINER: Final[Mapping[str, float]] = {"memory-mb": 1024.0, "vcores": 1.0}
 """What a task asks for where nothing else is said: the default container of Hadoop's load simulator."""

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.dag.dag import Dag, Stage
-from treadle.workload.errors import WorkloadError
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Job, Workload
-from treadle.workload.swim import SwimModel, swim_small
+from treadle.workload.traces.errors import WorkloadError
+from treadle.workload.traces.swim import SwimModel, swim_small
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 GOOGLE = (DATA / "google" / "tasks_25h.csv").read_text().splitlines()

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from treadle.dag.dag import Stage
-from treadle.workload.errors import WorkloadError
 from treadle.workload.formats import FORMATS, read_workload, recognised
-from treadle.workload.google import google_jobs
 from treadle.workload.job import Framework, Job, Workload
 from treadle.workload.shapes import CONTAINER
-from treadle.workload.synth import Sample
+from treadle.workload.traces.errors import WorkloadError
+from treadle.workload.traces.google import google_jobs
+from treadle.workload.traces.synth import Sample
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 FILES = {

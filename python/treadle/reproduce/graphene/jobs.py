@@ -14,7 +14,7 @@ from treadle.dag.generate import RESOURCES, Shape, demand_of, generate
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.shapes import Shape as JobShape
-from treadle.workload.tpch import read_tpch
+from treadle.workload.traces.tpch import read_tpch
 
 TPCH_CORES: Final = 50
 """Of the measurements those with at most so many cores."""

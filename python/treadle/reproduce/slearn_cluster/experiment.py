@@ -21,7 +21,7 @@ from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S
 from treadle.reproduce.slearn_cluster.skewed_words import skewed_sizes, write_words
 from treadle.reproduce.waiting import wait_ended
-from treadle.workload.swim import MB, SwimModel, swim_small
+from treadle.workload.traces.swim import MB, SwimModel, swim_small
 
 __all__ = ["SCHEMES", "Arrival", "Ended", "Round", "Scheme", "Settings", "arrivals", "run_scheme"]
 

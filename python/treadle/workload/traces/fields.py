@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from treadle.workload.errors import WorkloadError, wrong
+from treadle.workload.traces.errors import WorkloadError, wrong
 
 MS_MAX = 2**53
 """The longest time and the latest arrival: beyond it milliseconds are no longer exact in a float."""

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from treadle.workload.errors import WorkloadError, wrong
-from treadle.workload.source import Progress, read_text
+from treadle.workload.traces.errors import WorkloadError, wrong
+from treadle.workload.traces.source import Progress, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -21,7 +21,7 @@ def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[
     """Yield each value of a file with the line it starts in; a list at the top counts as its elements.
 
     Raises:
-        WorkloadError: what `treadle.workload.source` raises, or text that is no JSON, with its line.
+        WorkloadError: what `treadle.workload.traces.source` raises, or text that is no JSON, with its line.
     """
     text = read_text(path)
     decode = json.JSONDecoder().raw_decode

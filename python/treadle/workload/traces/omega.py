@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.dag.dag import Dag, Stage
-from treadle.workload.errors import WorkloadError, wrong
-from treadle.workload.fields import Place
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.source import Progress, read_lines
+from treadle.workload.traces.errors import WorkloadError, wrong
+from treadle.workload.traces.fields import Place
+from treadle.workload.traces.source import Progress, read_lines
 
 SCHEDULERS: Final = ("batch", "service")
 TABLES: Final[Mapping[str, str]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from treadle.workload.errors import wrong
-from treadle.workload.fields import Place
-from treadle.workload.source import Progress, read_lines
+from treadle.workload.traces.errors import wrong
+from treadle.workload.traces.fields import Place
+from treadle.workload.traces.source import Progress, read_lines
 
 
 def read_table(path: Path, header: str, progress: Progress | None = None) -> Iterator[tuple[Place, list[str]]]:

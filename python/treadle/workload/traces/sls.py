@@ -11,12 +11,12 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag.dag import Dag, Stage
 from treadle.words import counted
-from treadle.workload.errors import wrong
-from treadle.workload.fields import MS_MAX, TASKS_MAX
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.json_stream import checked, read_values
 from treadle.workload.shapes import CONTAINER
-from treadle.workload.source import Progress
+from treadle.workload.traces.errors import wrong
+from treadle.workload.traces.fields import MS_MAX, TASKS_MAX
+from treadle.workload.traces.json_stream import checked, read_values
+from treadle.workload.traces.source import Progress
 
 COPIES_MAX: Final = 1_000_000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.kernel.arrays import FOREVER, OVERFLOW
-from treadle.planner.kernel.space import clear, mirror, place
+from treadle.planner.arrays import FOREVER, OVERFLOW
+from treadle.planner.space_time import clear, mirror, place
 
 if TYPE_CHECKING:
-    from treadle.planner.kernel.arrays import Order, Record, Schedule, Space
+    from treadle.planner.arrays import Order, Record, Schedule, Space
     from treadle.planner.problem import I64, Problem
 
 # The subsets of a division, as `part` has them.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.kernel.arrays import OVERFLOW
-from treadle.planner.kernel.space import group_end, group_of, note, put
+from treadle.planner.arrays import OVERFLOW
+from treadle.planner.space_time import group_end, group_of, note, put
 
 if TYPE_CHECKING:
-    from treadle.planner.kernel.arrays import Cluster, Record, Schedule
+    from treadle.planner.arrays import Cluster, Record, Schedule
     from treadle.planner.problem import F64, I64, Problem
 
 # Places in `Cluster.counters`.

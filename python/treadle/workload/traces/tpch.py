@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from treadle.dag.dag import DagError, Stage, ordered
-from treadle.workload.errors import WorkloadError, wrong
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.shapes import CONTAINER
-from treadle.workload.source import Progress, needed_file
-from treadle.workload.table import read_table
+from treadle.workload.traces.errors import WorkloadError, wrong
+from treadle.workload.traces.source import Progress, needed_file
+from treadle.workload.traces.table import read_table
 
 EDGES_HEADER: Final = "query,stage,child"
 PROFILES_HEADER: Final = "query,size_gb,max_cores,stage,tasks,mean_runtime_ms"

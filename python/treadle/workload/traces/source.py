@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from treadle.workload.errors import WorkloadError, wrong
+from treadle.workload.traces.errors import WorkloadError, wrong
 
 Progress = Callable[[float], None]
 """Called now and then with the share of the file that is read, 0 to 1."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.kernel.arrays import OVERFLOW
-from treadle.planner.kernel.construct import justify, sort_by_end
-from treadle.planner.kernel.follow import follow
+from treadle.planner.arrays import OVERFLOW
+from treadle.planner.construct import justify, sort_by_end
+from treadle.planner.follow import follow
 
 if TYPE_CHECKING:
-    from treadle.planner.kernel.arrays import Cluster, Order, Record, Schedule, Space
+    from treadle.planner.arrays import Cluster, Order, Record, Schedule, Space
     from treadle.planner.problem import F64, I64, U64, Problem
 
 IN_SPACE: Final = 0
