@@ -8,7 +8,7 @@ from tests.unit.test_plan_listener import KEY, ONE, Served
 from treadle.bench.claims_run import check_answered
 from treadle.bench.hostile import SMALL, ask, dag, report
 from treadle.errors import UserError
-from treadle.planner.warm_up import warm_up
+from treadle.planner.graphene import warm_up
 from treadle.plans.protocol import Kind, Status
 
 

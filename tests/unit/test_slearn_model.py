@@ -14,8 +14,8 @@ from treadle.reproduce.slearn.model import Model
 from treadle.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
 from treadle.reproduce.slearn.trace import Trace
 from treadle.simulator.frames import Told
+from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged
-from treadle.workload.shapes import CONTAINER
 
 BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
 

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.progress import track
 
 from treadle.cli._console import say
-from treadle.dag.dag import Dag, DagError
-from treadle.dag.instance import Instance
+from treadle.dag.dag import Dag, DagError, Instance
 from treadle.dag.tez_plan import read_tez_plan
 from treadle.errors import UserError
 from treadle.profiles.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike

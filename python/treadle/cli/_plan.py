@@ -17,14 +17,12 @@ from treadle.cli._console import printable
 from treadle.cli._format import Format
 from treadle.cli._results import check_results, write_json, writing
 from treadle.dag import json_format, psplib
-from treadle.dag.instance import Instance, TimeUnit
+from treadle.dag.dag import Instance, TimeUnit
 from treadle.planner import baselines, cpsat
-from treadle.planner.budget import Budget, Schedules, Until
-from treadle.planner.candidates import Objective
+from treadle.planner.candidates import Budget, Objective, Schedules, Until
+from treadle.planner.graphene import Options, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
-from treadle.planner.search import Options
-from treadle.planner.warm_up import warm_up
 
 FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
 

@@ -102,7 +102,7 @@ def _run(
     tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, keep: Path | None, console: Console
 ) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
     """Run the online parts of each seed, then the offline one."""
-    from treadle.planner.warm_up import warm_up as warm_up_planner
+    from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle.reproduce.graphene.experiment import Experiment
     from treadle.reproduce.graphene.offline import compare_offline, sweep_offline
     from treadle.reproduce.graphene.schemes import GRAPHENE

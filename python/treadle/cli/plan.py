@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._format import Format
-from treadle.dag.instance import MACHINES_MAX
+from treadle.dag.dag import MACHINES_MAX
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -45,7 +45,7 @@ def plan(
         raise UserError("--machines: psplib instances have one pool; leave it out")
     chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
     from treadle.cli import _plan  # only here: it imports numba
-    from treadle.planner.search import Options
+    from treadle.planner.graphene import Options
 
     options = Options(improve=improve, population=population, seed=seed)
     run = _plan.Run(budget_ms, budget_schedules, options, workers, seed, plot)

@@ -18,8 +18,7 @@ from treadle.errors import UserError
 from treadle.estimate.accuracy import Accuracy, measure
 from treadle.estimate.estimators import ESTIMATORS
 from treadle.workload.formats import FORMATS, read_workload, recognised
-from treadle.workload.job import Workload
-from treadle.workload.load import loads
+from treadle.workload.job import Workload, loads
 from treadle.workload.slearn import google_record
 from treadle.workload.summary import QUANTILES, Summary, summarise
 from treadle.workload.traces.google import google_jobs

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.dag.dag import Dag, DagError, Stage
-from treadle.dag.instance import MACHINES_MAX, Instance
+from treadle.dag.dag import MACHINES_MAX, Dag, DagError, Instance, Stage
 
 RESOURCES = ("cpu", "memory", "network")
 

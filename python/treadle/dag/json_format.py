@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from treadle.dag.dag import DagError, Stage, ordered
+from treadle.dag.dag import MACHINES_MAX, DagError, Instance, Stage, check_fits, ordered
 from treadle.dag.fields import Fields, json_lines
-from treadle.dag.instance import MACHINES_MAX, Instance, check_fits
 
 TASKS_MAX = 10_000_000
 STAGE_FIELDS = ("id", "tasks", "duration_ms", "demand", "parents", "one_to_one", "name")

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from treadle.dag.dag import DagError, Stage, ordered
+from treadle.dag.dag import DagError, Instance, Stage, TimeUnit, ordered
 from treadle.dag.fields import Fields, json_lines
-from treadle.dag.instance import Instance, TimeUnit
 
 FIELDS = ("id", "name", "cap", "dur", "dem", "succ", "cpm", "res_lb", "lb", "ub")
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from treadle.estimate.estimator import Durations, Estimator, Samples
 from treadle.estimate.history import THIN_LIMIT, History
-from treadle.workload.history import JobRecord
+from treadle.workload.job import JobRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)

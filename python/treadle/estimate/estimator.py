@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treadle.workload.history import JobFeatures
+from treadle.workload.job import JobFeatures
 
 if TYPE_CHECKING:
     from treadle.estimate.history import History

@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle.estimate.estimator import Durations, Estimate, Estimator, Samples, estimate_of
 from treadle.estimate.history import THIN_LIMIT, History
-from treadle.workload.history import JobFeatures
+from treadle.workload.job import JobFeatures
 
 VARIATION_DEGREES: Final = 2.0
 """As how many degrees of freedom the variation within earlier jobs counts beside that of a job's own pilots."""

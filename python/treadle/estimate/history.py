@@ -17,7 +17,7 @@ from math import log, sqrt
 from typing import Final, NamedTuple
 
 from treadle.estimate.estimator import Z90
-from treadle.workload.history import JobFeatures, JobRecord
+from treadle.workload.job import JobFeatures, JobRecord
 
 WINDOWS: Final = (1, 8, 64, 256)
 """Latest jobs that an expert looks at."""

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.arrays import OVERFLOW
 from treadle.planner.construct import justify, sort_by_end
 from treadle.planner.follow import follow
+from treadle.planner.problem import OVERFLOW
 
 if TYPE_CHECKING:
-    from treadle.planner.arrays import Cluster, Order, Record, Schedule, Space
-    from treadle.planner.problem import F64, I64, U64, Problem
+    from treadle.planner.problem import F64, I64, U64, Cluster, Order, Problem, Record, Schedule, Space
 
 IN_SPACE: Final = 0
 """Lists are placed into space-time, what counts is the planned makespan."""

@@ -1,12 +1,13 @@
-"""Candidate schedules: how one is built, what it is worth, and the best ones so far."""
+"""Candidate schedules, compared, within a budget."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,42 @@ import numpy.typing as npt
 from treadle.planner.problem import I64
 from treadle.planner.troublesome import Code
 from treadle.planner.workspace import Workspace
+
+
+class Budget(Protocol):
+    """Says whether a search may make another step."""
+
+    def allows(self, used: int, cost: int) -> bool:
+        """May ``cost`` more schedules be built after ``used``?"""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """So many candidate schedules: the same plan on any machine."""
+
+    most: int
+
+    def allows(self, used: int, cost: int) -> bool:
+        """May ``cost`` more schedules be built after ``used``?"""
+        return used + cost <= self.most
+
+
+class Until:
+    """Until a time of the monotonic clock, leaving out a step that would likely last beyond it.
+
+    For command lines only: the plan depends on the machine. It tells how many schedules it took; that number as the
+    budget gives the same plan again.
+    """
+
+    def __init__(self, milliseconds: float) -> None:
+        self._start = time.perf_counter()
+        self._seconds = milliseconds / 1000
+
+    def allows(self, used: int, cost: int) -> bool:
+        """May ``cost`` more schedules be built after ``used``?"""
+        elapsed = time.perf_counter() - self._start
+        return elapsed * (used + cost) <= self._seconds * max(used, 1) and elapsed < self._seconds
+
 
 ELITE: Final = 40
 

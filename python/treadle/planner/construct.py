@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.arrays import FOREVER, OVERFLOW
+from treadle.planner.problem import FOREVER, OVERFLOW
 from treadle.planner.space_time import clear, mirror, place
 
 if TYPE_CHECKING:
-    from treadle.planner.arrays import Order, Record, Schedule, Space
-    from treadle.planner.problem import I64, Problem
+    from treadle.planner.problem import I64, Order, Problem, Record, Schedule, Space
 
 # The subsets of a division, as `part` has them.
 TROUBLESOME: Final = 0

@@ -1,24 +1,208 @@
-"""`plan`: the best plan that a budget finds, by Graphene's search and what goes beyond it."""
+"""Graphene's search for a plan, and what goes beyond it.
+
+What the steps are depends on the problem and the seed alone, so the same number of schedules gives the same plan, on
+any machine, with any number of workers, however the steps are spread over calls.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 
-from treadle.dag.dag import Dag
-from treadle.planner.bounds import LowerBounds, structure
-from treadle.planner.budget import Budget, Schedules
-from treadle.planner.candidates import Objective
-from treadle.planner.cuts import part_groups, part_problem, parts
+from treadle.dag.dag import Dag, Stage
+from treadle.planner.baselines import labels, levels
+from treadle.planner.bounds import LowerBounds, Structure, path_lengths, structure
+from treadle.planner.breed import FOLLOWED, IN_SPACE
+from treadle.planner.candidates import Best, Budget, Candidate, Objective, Recipe, Schedules, build, schedules_of
+from treadle.planner.construct import CSP, PSC, SCP, SPC
 from treadle.planner.finish import Ranking, finish
 from treadle.planner.plan import Plan
-from treadle.planner.problem import I64, Problem, compile_problem
-from treadle.planner.search import Options, Search
+from treadle.planner.population import PLACEMENTS_A_STEP, Population
+from treadle.planner.problem import I64, Problem, compile_problem, reversed_problem
+from treadle.planner.troublesome import codes, divisions, part_groups, part_problem, parts
 from treadle.planner.workspace import Workspace
+
+MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
+"""Durations are this much off, up or down by stage, when plans that are worth about the same are told apart."""
+NEARLY: Final = 1.005
+TURNS: Final = 8
+"""The population builds so many schedules for one of the grid, where planned makespans count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the search does beyond the paper."""
+
+    paper: bool = False
+    """The paper's algorithm read literally: longest ready task first, candidates compared by the planned makespan,
+    and nothing of what follows."""
+    improve: bool = True
+    """Improve each candidate forward and backward."""
+    population: bool = True
+    """Go on with a population of orders."""
+    seed: int = 0
+
+
+class Search:
+    """Searches one problem without cuts."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        found: Structure,
+        objective: Objective,
+        options: Options,
+        pool: Executor | None = None,
+        workers: int = 1,
+    ) -> None:
+        self.problem = problem
+        self.structure = found
+        self.objective = Objective.PLANNED if options.paper else objective
+        self.options = options
+        self.best = Best()
+        self.used = 0
+        self._pool = pool
+        self._works = [Workspace(problem) for _ in range(workers)]
+        self._tails = path_lengths(problem)
+        self._heads = path_lengths(reversed_problem(problem))
+        self._steps = self._paper_steps() if options.paper else self._all_steps()
+        self.next_cost = next(self._steps, 0)
+        """Schedules that the next step builds; 0 when there is no next step."""
+
+    @property
+    def done(self) -> bool:
+        """Is there nothing left to try, or nothing left to gain?"""
+        return self.next_cost == 0 or (not self.options.paper and self.best.worth <= self.structure.bounds.best)
+
+    def step(self) -> None:
+        """Make the next step."""
+        self.used += self.next_cost
+        self.next_cost = next(self._steps, 0)
+
+    def chosen(self) -> Candidate:
+        """Return the best candidate; among those worth about as much, the one that misjudged durations hurt least."""
+        best = self.best.first
+        assert best is not None, "the first step builds a candidate"
+        if self.objective is Objective.PLANNED:
+            return best
+        limit = max(best.worth, min(int(best.worth * NEARLY), self._critical_path_worth))
+        near = [best] + [other for other in self.best.elite[:8] if other is not best and other.worth <= limit]
+        if len(near) == 1:
+            return best
+        return min(near, key=self._with_misjudged_durations)
+
+    def workspace(self) -> Workspace:
+        """Return arrays to build the chosen candidate in again."""
+        return self._works[0]
+
+    def _with_misjudged_durations(self, candidate: Candidate) -> float:
+        total = float(candidate.worth) * len(MISJUDGED)
+        random = np.random.default_rng(self.options.seed)
+        for _ in MISJUDGED:
+            factor = random.choice(MISJUDGED, len(self.problem.duration))
+            total += self._works[0].follow(candidate.key, np.rint(self.problem.duration * factor).astype(np.int64))
+        return total
+
+    # -- steps: a number is yielded, then so many schedules are built ---------------------------------------------
+
+    def _all_steps(self) -> Iterator[int]:
+        yield from self._seed_steps()
+        grid = self._division_steps()
+        if not self.options.population or len(self.problem.tasks) < 2:
+            yield from grid
+            return
+        population = Population(self._works, self._pool, self.objective, self._tails, self.options.seed, self.best)
+        orders = population.steps()
+        if self.objective is Objective.EXECUTED:
+            yield from grid  # here troublesome stages first pays at once
+        # A generator builds what it has named a number for when it is asked for the next one.
+        orders_cost, grid_cost = next(orders), next(grid, 0)
+        orders_used = grid_used = 0
+        while True:
+            if grid_cost > 0 and TURNS * (grid_used + grid_cost) <= orders_used:
+                yield grid_cost
+                grid_used, grid_cost = grid_used + grid_cost, next(grid, 0)
+            else:
+                yield orders_cost
+                orders_used, orders_cost = orders_used + orders_cost, next(orders)
+
+    def _division_steps(self) -> Iterator[int]:
+        """Troublesome stages first, for all sets of them."""
+        size = max(len(self.problem.tasks), 1)
+        waiting: list[Recipe] = []
+        for part in divisions(self.problem, self.structure, paper_only=False):
+            for code in codes(part):
+                waiting.append(Recipe(part, code, self._tails, self._heads, troublesome=True))
+                cost = self._cost(waiting)
+                if cost * size >= PLACEMENTS_A_STEP:
+                    yield cost
+                    self._build(waiting)
+                    waiting = []
+        if waiting:
+            yield self._cost(waiting)
+            self._build(waiting)
+
+    def _seed_steps(self) -> Iterator[int]:
+        """Critical path first: the search never ends with less. Then what other algorithms go by."""
+        critical = Recipe(key=self._by_group(-self._tails))
+        all_at_once = np.zeros(len(self._tails), np.int64)
+        recipes = [Recipe(all_at_once, (SCP, direction, 0), self._tails, self._heads) for direction in (0, 1)]
+        first = [critical] if self.objective is Objective.EXECUTED else [critical, recipes[0]]
+        yield sum(schedules_of(self.objective, recipe, improve=False) for recipe in first)
+        for recipe in first:
+            self.best.add(build(self._works[0], self.objective, recipe, improve=False))
+        self._critical_path_worth = self.best.worth
+        recipes.append(critical)
+        spans = path_lengths(self.problem, self.structure.spans)
+        recipes.append(Recipe(key=self._by_group(-spans)))
+        recipes.append(Recipe(key=self._by_group(levels(self.problem))))
+        recipes.append(Recipe(key=self._by_group(-labels(self.problem, self.structure))))
+        for recipe in recipes:
+            yield self._cost([recipe])
+            self._build([recipe])
+        yield 1 + self._cost([critical])
+        self._works[0].follow_packing()
+        self._build([Recipe(key=self._works[0].schedule.low.copy())])
+
+    def _paper_steps(self) -> Iterator[int]:
+        """Place T and S as they take least time by themselves, then the rest, in each of the four orders."""
+        longest = self.problem.duration
+        work = self._works[0]
+        for part in divisions(self.problem, self.structure, paper_only=True):
+            yield 8
+            first = min((0, 1), key=lambda way: work.construct(part, (SCP, way, 0), longest, longest, 0))
+            second = min((0, 1), key=lambda way: work.construct(part, (SCP, first, way), longest, longest, 1))
+            for order in (SCP, SPC, CSP, PSC):
+                recipe = Recipe(part, (order, first, second), longest, longest, troublesome=True)
+                self.best.add(build(work, self.objective, recipe, improve=False))
+
+    def _by_group(self, values: I64) -> I64:
+        return np.repeat(values, np.diff(self.problem.group_at))
+
+    def _cost(self, recipes: Sequence[Recipe]) -> int:
+        return sum(schedules_of(self.objective, recipe, improve=self.options.improve) for recipe in recipes)
+
+    def _build(self, recipes: Sequence[Recipe]) -> None:
+        """Build candidates, each worker a stretch of them, and take note of them in their order."""
+        share = -(-len(recipes) // len(self._works))
+        jobs: list[Callable[[], list[Candidate]]] = []
+        for at, work in enumerate(self._works):
+            part = recipes[at * share : (at + 1) * share]
+            jobs.append(lambda work=work, part=part: self._build_with(work, part))  # type: ignore[misc]
+        results = [job() for job in jobs] if self._pool is None else list(self._pool.map(lambda job: job(), jobs))
+        for candidates in results:
+            for candidate in candidates:
+                self.best.add(candidate)
+
+    def _build_with(self, work: Workspace, recipes: Sequence[Recipe]) -> list[Candidate]:
+        return [build(work, self.objective, recipe, improve=self.options.improve) for recipe in recipes]
+
 
 SCHEDULES_DEFAULT = 2000
 
@@ -113,3 +297,20 @@ def _joined(problem: Problem, pieces: Sequence[I64], searches: Sequence[Search],
         if chosen.troublesome is not None:
             troublesome.extend(stages[chosen.troublesome].tolist())
     return Ranking(key, low, now, tuple(troublesome), np.concatenate(rows))
+
+
+def warm_up() -> None:
+    """Call every kernel once."""
+    dag = Dag("warm-up", (Stage(0, 1, 1, {"cpu": 1.0}), Stage(1, 2, 1, {"cpu": 1.0}, (0,))))
+    problem = compile_problem(dag, {"cpu": 1.0}, 1)
+    structure(problem)
+    work = Workspace(problem)
+    order, together = np.arange(2), np.zeros(2, np.int64)
+    work.construct(together, (0, 0, 0), order, order)
+    work.justify(order.copy(), 1)
+    work.follow(np.zeros(3, np.int64))
+    work.follow_backward(np.zeros(3, np.int64))
+    work.follow_packing()
+    lists, worths = np.array([order]), np.zeros(1, np.int64)
+    for mode in (IN_SPACE, FOLLOWED):
+        work.breed(lists, worths, lists.copy(), worths.copy(), 0, 1, np.ones(1, np.uint64), 0, 1, mode)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.planner.arrays import FOREVER, OVERFLOW
+from treadle.planner.problem import FOREVER, OVERFLOW
 
 if TYPE_CHECKING:
-    from treadle.planner.arrays import Record, Schedule, Space
-    from treadle.planner.problem import Problem
+    from treadle.planner.problem import Problem, Record, Schedule, Space
 
 
 @inner

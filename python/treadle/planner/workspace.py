@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle.planner import arrays
+from treadle.planner import problem as arrays
 from treadle.planner.breed import IN_SPACE, breed
 from treadle.planner.construct import construct, justify_list
 from treadle.planner.follow import follow_plan

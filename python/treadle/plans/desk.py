@@ -15,8 +15,7 @@ from typing import Final
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, DagError
 from treadle.errors import printable
-from treadle.planner.following import PlannedJob
-from treadle.planner.online import Group, Machines, machines_of
+from treadle.planner.online import Group, Machines, PlannedJob, machines_of
 from treadle.plans.claims import DagView
 from treadle.plans.history import History, predictions, widths
 from treadle.plans.keeping import Bounds, Keeping

@@ -8,7 +8,7 @@ from typing import Final
 
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage, ordered
-from treadle.planner.following import NO_PLAN, SEEN_MIN, PlannedJob, Progress
+from treadle.planner.online import NO_PLAN, SEEN_MIN, PlannedJob, Progress
 from treadle.planner.problem import GROUPS_MAX
 from treadle.plans.claims import DURATION_MAX_MS, DagView, VertexView
 from treadle.plans.history import run_of

@@ -90,7 +90,7 @@ class Child:
 
     def begin(self, plans: Any, listener: Any, profiles: Any) -> None:
         """Open the port; ends the process if that cannot be done."""
-        from treadle.planner.warm_up import warm_up
+        from treadle.planner.graphene import warm_up
 
         warm_up()
         settings = Profiles.model_validate(profiles)

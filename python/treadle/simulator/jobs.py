@@ -9,11 +9,11 @@ from pathlib import Path
 from treadle.dag.dag import Stage as DagStage
 from treadle.dag.dag import ordered
 from treadle.simulator.scenario import Distribution, Generator, InlineJob, Scenario
-from treadle.workload import distributions, shapes
+from treadle.workload import generate as distributions
+from treadle.workload import generate as shapes
 from treadle.workload.formats import read_workload
 from treadle.workload.generate import poisson
-from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.load import scaled_to_load
+from treadle.workload.job import Framework, Job, Workload, arranged, scaled_to_load
 
 
 def capacity_of(scenario: Scenario) -> dict[str, float]:

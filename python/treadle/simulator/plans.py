@@ -13,8 +13,16 @@ from treadle.compiled.array_types import I64
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag
 from treadle.events import Event
-from treadle.planner.following import NO_PLAN, PlannedJob, Progress
-from treadle.planner.online import Group, Machines, PlanSource, critical_path_order, machines_of
+from treadle.planner.online import (
+    NO_PLAN,
+    Group,
+    Machines,
+    PlannedJob,
+    PlanSource,
+    Progress,
+    critical_path_order,
+    machines_of,
+)
 from treadle.simulator import state as tables
 from treadle.simulator.flatten import StageOrder
 from treadle.simulator.scenario import Scenario

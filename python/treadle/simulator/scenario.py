@@ -160,7 +160,7 @@ class InlineJob(Model):
 
 
 class Distribution(Model):
-    """Numbers by chance, by the families of `treadle.workload.distributions`."""
+    """Numbers by chance, by the families of `treadle.workload.generate`."""
 
     kind: Literal["constant", "exponential", "lognormal", "pareto"]
     mean: float = Field(default=1.0, gt=0, le=1e12)

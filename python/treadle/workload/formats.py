@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from treadle.workload.job import Workload
 from treadle.workload.traces.eagle import read_eagle
-from treadle.workload.traces.errors import WorkloadError, wrong
 from treadle.workload.traces.google import TASKS_FILE, TASKS_HEADER, read_google
 from treadle.workload.traces.omega import START, TABLES, read_omega
+from treadle.workload.traces.reading import SAMPLE_CHARACTERS, Progress, WorkloadError, find_file, read_text, wrong
 from treadle.workload.traces.rumen import read_rumen
 from treadle.workload.traces.sls import read_sls
-from treadle.workload.traces.source import SAMPLE_CHARACTERS, Progress, find_file, read_text
 from treadle.workload.traces.swim import read_swim
 from treadle.workload.traces.synth import read_synth
 from treadle.workload.traces.tpch import PROFILES_HEADER, read_tpch

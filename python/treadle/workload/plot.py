@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from treadle.workload.job import Workload
-from treadle.workload.load import job_work
+from treadle.workload.job import Workload, job_work
 from treadle.workload.summary import Summary, Weighted
 
 __all__ = ["plot_workload"]

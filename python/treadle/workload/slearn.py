@@ -10,13 +10,10 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from treadle.dag.dag import Dag
-from treadle.workload.history import JobFeatures, JobRecord
-from treadle.workload.job import Job, Workload, arranged
-from treadle.workload.load import scaled_to_window_load
-from treadle.workload.shapes import CONTAINER
-from treadle.workload.traces.errors import WorkloadError, wrong
+from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Job, JobFeatures, JobRecord, Workload, arranged, scaled_to_window_load
 from treadle.workload.traces.google import GoogleJob, google_job, google_jobs
-from treadle.workload.traces.source import Progress
+from treadle.workload.traces.reading import Progress, WorkloadError, wrong
 
 WINDOW_MS: Final = (600_000, 90_720_000)
 """From the first event of the trace to the end of the extract, 25.2 h."""

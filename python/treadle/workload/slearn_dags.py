@@ -9,13 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from treadle.dag.dag import Dag, Stage
-from treadle.workload.history import JobRecord
-from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.load import scaled_to_window_load
-from treadle.workload.shapes import CONTAINER
+from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Framework, Job, JobRecord, Workload, arranged, scaled_to_window_load
 from treadle.workload.slearn import Unseen, check_draw, google_record, split_trace, without_gap
-from treadle.workload.traces.errors import wrong
 from treadle.workload.traces.google import GoogleJob
+from treadle.workload.traces.reading import wrong
 
 STAGES: Final = (2, 5)
 """The fewest and the most that a DAG has."""

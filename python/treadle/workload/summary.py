@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.workload.job import Workload
-from treadle.workload.load import job_work
+from treadle.workload.job import Workload, job_work
 
 QUANTILES: Final = (0.0, 0.1, 0.5, 0.9, 0.99, 1.0)
 

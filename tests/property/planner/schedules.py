@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from treadle.dag.dag import Dag, Stage
-from treadle.dag.instance import Instance
+from treadle.dag.dag import Dag, Instance, Stage
 from treadle.planner.plan import Plan
 
 

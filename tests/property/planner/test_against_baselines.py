@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from treadle.dag.dag import Instance
 from treadle.dag.generate import Shape, generate
-from treadle.dag.instance import Instance
 from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.graphene import plan
 

@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.planner.schedules import check, check_ranks, instances, projects
 
-from treadle.dag.instance import Instance
+from treadle.dag.dag import Instance
 from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.candidates import Objective
-from treadle.planner.graphene import plan
-from treadle.planner.search import Options
+from treadle.planner.graphene import Options, plan
 
 OPTIONS = {
     "all": Options(),

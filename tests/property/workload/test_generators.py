@@ -8,12 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.dag.dag import Dag, Stage
-from treadle.workload.distributions import BoundedPareto, Constant, Distribution, Exponential, Lognormal
-from treadle.workload.generate import poisson
-from treadle.workload.job import Workload
-from treadle.workload.load import job_work, loads, scaled_to_load, window_loads
-from treadle.workload.shapes import Shape, bag, layered, map_reduce, mixed, narrow, one_of, wide
-from treadle.workload.traces.errors import WorkloadError
+from treadle.workload.generate import (
+    BoundedPareto,
+    Constant,
+    Distribution,
+    Exponential,
+    Lognormal,
+    Shape,
+    bag,
+    layered,
+    map_reduce,
+    mixed,
+    narrow,
+    one_of,
+    poisson,
+    wide,
+)
+from treadle.workload.job import Workload, job_work, loads, scaled_to_load, window_loads
+from treadle.workload.traces.reading import WorkloadError
 
 SHAPES: dict[str, Shape] = {
     "bag": bag(),

@@ -23,7 +23,7 @@ from treadle.estimate.estimators import (
     scaled_by_history,
 )
 from treadle.estimate.history import History, learned, median_point, utility_point
-from treadle.workload.history import JobFeatures, JobRecord
+from treadle.workload.job import JobFeatures, JobRecord
 
 NOBODY = JobFeatures("", "", "stranger", 0, 0.0, 0.0, 10)
 

@@ -9,11 +9,13 @@ import pytest
 from treadle.dag.dag import Dag, DagError, Stage
 from treadle.dag.generate import Shape, generate
 from treadle.planner import online
-from treadle.planner.following import NO_PLAN, PlannedJob, Progress
 from treadle.planner.online import (
+    NO_PLAN,
     Group,
     Machines,
+    PlannedJob,
     PlanSource,
+    Progress,
     critical_path_order,
     machines_of,
     plan_online,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Job, Workload
-from treadle.workload.traces.errors import WorkloadError
+from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.swim import SwimModel, swim_small
 
 DATA = Path(__file__).parents[2] / "data" / "workload"

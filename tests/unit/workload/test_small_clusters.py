@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from treadle.workload.job import Framework, Workload
-from treadle.workload.load import loads, window_loads
+from treadle.workload.job import Framework, Workload, loads, window_loads
 from treadle.workload.slearn import GAP_MS, WINDOW_MS, google_slearn
-from treadle.workload.traces.errors import WorkloadError
 from treadle.workload.traces.google import JOBS_HEADER, TASKS_HEADER
+from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.swim import SwimModel, swim_small
 
 SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}

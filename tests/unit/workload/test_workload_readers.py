@@ -11,10 +11,10 @@ import pytest
 
 from treadle.dag.dag import Stage
 from treadle.workload.formats import FORMATS, read_workload, recognised
+from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload
-from treadle.workload.shapes import CONTAINER
-from treadle.workload.traces.errors import WorkloadError
 from treadle.workload.traces.google import google_jobs
+from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.synth import Sample
 
 DATA = Path(__file__).parents[2] / "data" / "workload"

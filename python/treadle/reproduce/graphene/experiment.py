@@ -26,8 +26,8 @@ from treadle.reproduce.graphene.schemes import (
     TWO_QUEUES,
     Scheme,
 )
+from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.shapes import Shape as JobShape
 
 TPCH_MACHINES: Final = 8
 GENERATED_MACHINES: Final = 4

@@ -11,9 +11,9 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.dag.generate import RESOURCES, Shape, demand_of, generate
+from treadle.workload.generate import Shape as JobShape
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.shapes import Shape as JobShape
 from treadle.workload.traces.tpch import read_tpch
 
 TPCH_CORES: Final = 50

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from treadle.dag.dag import Instance
 from treadle.dag.generate import Shape, generate
-from treadle.dag.instance import Instance
 from treadle.planner import baselines
-from treadle.planner.graphene import plan
-from treadle.planner.search import Options
+from treadle.planner.graphene import Options, plan
 
 ALGORITHMS: Final = ("graphene", "graphene-paper", *baselines.NAMES)
 SHARES: Final = (0.0, 0.25, 0.5, 0.75)

@@ -18,7 +18,7 @@ from treadle.reproduce.slearn.trace import Source, Trace
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.simulator.state import AppState
-from treadle.workload.shapes import CONTAINER
+from treadle.workload.generate import CONTAINER
 
 THIN_LIMITS: Final = (2, 3, 4, 5, 6)
 RATIOS: Final = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0)

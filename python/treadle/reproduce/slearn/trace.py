@@ -26,8 +26,7 @@ from treadle.estimate.estimators import (
 from treadle.estimate.history import THIN_LIMIT, History, learned
 from treadle.reproduce.slearn.paper import ERROR_P50, ERROR_P90
 from treadle.simulator.frames import Told
-from treadle.workload.history import JobRecord
-from treadle.workload.job import Framework, Job, Workload
+from treadle.workload.job import Framework, Job, JobRecord, Workload
 from treadle.workload.slearn import Unseen, google_slearn
 from treadle.workload.slearn_dags import google_slearn_dags
 

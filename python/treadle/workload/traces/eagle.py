@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from treadle.dag.dag import Dag, Stage
+from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.shapes import CONTAINER
-from treadle.workload.traces.fields import Place
-from treadle.workload.traces.source import Progress, read_lines
+from treadle.workload.traces.reading import Place, Progress, read_lines
 
 COLUMNS = ("submit_s", "n_tasks", "mean_s", "durations_s")
 

@@ -13,10 +13,7 @@ import numpy.typing as npt
 
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.traces.errors import wrong
-from treadle.workload.traces.fields import Place
-from treadle.workload.traces.source import Progress, find_file, needed_file
-from treadle.workload.traces.table import read_table
+from treadle.workload.traces.reading import Place, Progress, find_file, needed_file, read_table, wrong
 
 TASKS_FILE: Final = "tasks_25h.csv"
 JOBS_FILE: Final = "jobs_29d.csv"

@@ -17,9 +17,7 @@ import numpy.typing as npt
 
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.traces.errors import WorkloadError, wrong
-from treadle.workload.traces.fields import Place
-from treadle.workload.traces.source import Progress, read_lines
+from treadle.workload.traces.reading import Place, Progress, WorkloadError, read_lines, wrong
 
 SCHEDULERS: Final = ("batch", "service")
 TABLES: Final[Mapping[str, str]] = {

@@ -11,12 +11,9 @@ from pydantic import BaseModel, Field
 
 from treadle.dag.dag import Dag, Stage
 from treadle.words import counted
+from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.shapes import CONTAINER
-from treadle.workload.traces.errors import wrong
-from treadle.workload.traces.fields import MS_MAX
-from treadle.workload.traces.json_stream import checked, read_values
-from treadle.workload.traces.source import Progress
+from treadle.workload.traces.reading import MS_MAX, Progress, checked, read_values, wrong
 
 Ms = Annotated[int, Field(ge=-1, le=MS_MAX)]
 

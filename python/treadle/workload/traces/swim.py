@@ -14,12 +14,9 @@ from typing import Final
 import numpy as np
 
 from treadle.dag.dag import Dag, Stage
-from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.load import Capacity, scaled_to_load
-from treadle.workload.shapes import CONTAINER
-from treadle.workload.traces.errors import WorkloadError, wrong
-from treadle.workload.traces.fields import Place
-from treadle.workload.traces.source import Progress, read_lines
+from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
+from treadle.workload.traces.reading import Place, Progress, WorkloadError, read_lines, wrong
 
 COLUMNS: Final = ("job id", "submit time (s)", "gap (s)", "map input", "shuffle", "reduce output")
 MB: Final = 1 << 20

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from treadle.dag.dag import DagError, Stage, ordered
+from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.shapes import CONTAINER
-from treadle.workload.traces.errors import WorkloadError, wrong
-from treadle.workload.traces.source import Progress, needed_file
-from treadle.workload.traces.table import read_table
+from treadle.workload.traces.reading import Progress, WorkloadError, needed_file, read_table, wrong
 
 EDGES_HEADER: Final = "query,stage,child"
 PROFILES_HEADER: Final = "query,size_gb,max_cores,stage,tasks,mean_runtime_ms"
@@ -29,7 +27,7 @@ def read_tpch(
 ) -> Workload:
     """Read the profiles as one job each, all arriving at time 0, by query, size and cores.
 
-    For jobs that arrive over time give their DAGs to `treadle.workload.shapes.one_of`. All tasks of a stage last its
+    For jobs that arrive over time give their DAGs to `treadle.workload.generate.one_of`. All tasks of a stage last its
     measured mean.
 
     Args:
