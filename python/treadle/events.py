@@ -290,7 +290,7 @@ class Fates:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AttemptKeys:
-    """Keys of application attempts, in four words each, and their numbers (`treadle.plans.keys`).
+    """Keys of application attempts, in four words each, and their numbers (`treadle.am.keys`).
 
     On the wire, and for the plan listener alone: an engine is never told, nothing shows or records them.
     """

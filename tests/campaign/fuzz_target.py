@@ -15,15 +15,15 @@ from typing import Any
 
 from tests.campaign.fuzz_seeds import GOLDEN
 
+from treadle.am import protocol
+from treadle.am.bodies import MessageError
+from treadle.am.stage_report import read_stage_report
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.errors import UserError
-from treadle.plans import protocol
-from treadle.plans.bodies import MessageError
-from treadle.plans.stage_report import read_stage_report
+from treadle.history.importers.outcome import Source
+from treadle.history.importers.sources import read_source
 from treadle.policy.catalogue import register_parts
-from treadle.profiles.importers.history import Source
-from treadle.profiles.importers.sources import read_source
 from treadle.wire import frames as decoder
 from treadle.wire.answer import decode_answer
 from treadle.wire.schema import WireError
@@ -126,7 +126,7 @@ def main() -> None:
 
     at = sys.argv.index("--")
     name, *mutant = sys.argv[1:at]
-    for part in ("treadle.wire.", "treadle.plans.", "treadle.config.", "treadle.profiles.importers."):
+    for part in ("treadle.wire.", "treadle.am.", "treadle.config.", "treadle.history.importers."):
         for module in [each for each in sys.modules if each.startswith(part)]:
             for value in list(vars(sys.modules[module]).values()):
                 if callable(value) and getattr(value, "__module__", "") == module and hasattr(value, "__code__"):

@@ -16,9 +16,9 @@ from tests.engine.parts import settings_with
 from treadle import events
 from treadle.dag.dag import Dag, Stage
 from treadle.engine import Engine
+from treadle.history.stages.splits import Split, SplitFollower, SplitOrder
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
-from treadle.stages.splits import Split, SplitFollower, SplitOrder
 from treadle.workload.job import Framework, Job, arranged
 
 NODES, TASKS, JOBS = 20, 120, 40

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from treadle.cli.profiles import app
 from treadle.demo.jobs import spark_submit
+from treadle.history.profile import JobProfile
+from treadle.history.store import open_store
 from treadle.minicluster.cluster import MiniCluster
 from treadle.minicluster.ports import free_ports
 from treadle.minicluster.settings import ClusterSettings
-from treadle.profiles.profile import JobProfile
-from treadle.profiles.store import open_store
 from treadle.shim_jar import spark_jar
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -9,8 +9,8 @@ from tests.integration.test_tez_plugin import SLEEP, TezCluster, write_policy
 from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
+from treadle.history.store import open_store
 from treadle.minicluster.ports import free_ports
-from treadle.profiles.store import open_store
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -13,10 +13,10 @@ import pytest
 from tests.support.accounts import wait_settled
 from tests.support.jobs import Job
 
+from treadle.history.store import open_store
 from treadle.minicluster.cluster import MiniCluster
 from treadle.minicluster.ports import free_ports
 from treadle.minicluster.settings import ClusterSettings
-from treadle.profiles.store import open_store
 from treadle.shim_jar import tez_jar
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

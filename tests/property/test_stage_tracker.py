@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.stages.shown import FAILED_MAP, MAP, REDUCE, Shown
+from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown
 
-from treadle.stages.attempts import Outcome
-from treadle.stages.stage import RECENT_MAX
-from treadle.stages.tracker import LINGER_MS
+from treadle.history.stages.attempts import Outcome
+from treadle.history.stages.stage import RECENT_MAX
+from treadle.history.stages.tracker import LINGER_MS
 
 PRIORITIES = (MAP, REDUCE, FAILED_MAP, 19)
 STEPS = st.lists(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from treadle.plans.claims import Claims
-from treadle.plans.desk import Amounts
-from treadle.plans.keys import Attempt
-from treadle.plans.service import PlanService
+from treadle.am.claims import Claims
+from treadle.am.keys import Attempt
+from treadle.am.plan_desk import Amounts
+from treadle.am.service import PlanService
 
 
 class LocalPlans:

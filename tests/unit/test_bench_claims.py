@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.unit.test_plan_listener import KEY, ONE, Served
 
+from treadle.am.protocol import Kind, Status
 from treadle.bench.claims_run import check_answered
 from treadle.bench.hostile import SMALL, ask, dag, report
 from treadle.errors import UserError
 from treadle.planner.graphene import warm_up
-from treadle.plans.protocol import Kind, Status
 
 
 def test_what_a_hostile_master_says_is_taken() -> None:

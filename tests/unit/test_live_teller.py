@@ -9,8 +9,8 @@ from typing import Any
 
 from treadle import events
 from treadle.events import ApplicationState, Event, Samples
+from treadle.history.samples import Sample, samples_event
 from treadle.model.scripted import Texts, rows
-from treadle.profiles.samples import Sample, samples_event
 from treadle.sidecar.teller import ABSENT_MS, LiveTeller
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag

@@ -9,19 +9,19 @@ from threading import Event, Thread
 import pytest
 from tests.unit.test_plan_listener import dag, ended_rows, vertex
 
+from treadle.am import plan_desk as desk_module
+from treadle.am.fair_queue import FairQueue
+from treadle.am.keeping import THING_BYTES, Bounds, Keeping
+from treadle.am.keys import Attempt
+from treadle.am.plan_desk import PlanDesk
+from treadle.am.protocol import Header, Kind, Status
+from treadle.am.sources import MACHINE_STAGES_MAX, PlanSources
+from treadle.am.task_times import History
+from treadle.am.turns import WAITING_MAX, Turns
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage
+from treadle.history.recurrence import recurrence_key
 from treadle.planner.online import Machines
-from treadle.plans import desk as desk_module
-from treadle.plans.desk import PlanDesk
-from treadle.plans.fair_queue import FairQueue
-from treadle.plans.history import History
-from treadle.plans.keeping import THING_BYTES, Bounds, Keeping
-from treadle.plans.keys import Attempt
-from treadle.plans.protocol import Header, Kind, Status
-from treadle.plans.sources import MACHINE_STAGES_MAX, PlanSources
-from treadle.plans.turns import WAITING_MAX, Turns
-from treadle.profiles.recurrence import recurrence_key
 
 
 def test_whoever_has_most_makes_room() -> None:

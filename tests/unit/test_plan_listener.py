@@ -12,15 +12,12 @@ from threading import Event
 
 import pytest
 
-from treadle.config.settings import Plans
-from treadle.errors import UserError
-from treadle.plans import listener as module
-from treadle.plans.bodies import MessageError
-from treadle.plans.desk import PlanDesk
-from treadle.plans.history import History
-from treadle.plans.keys import ATTEMPTS_MAX, Attempt, KeyRing
-from treadle.plans.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
-from treadle.plans.protocol import (
+from treadle.am import listener as module
+from treadle.am.bodies import MessageError
+from treadle.am.keys import ATTEMPTS_MAX, Attempt, KeyRing
+from treadle.am.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
+from treadle.am.plan_desk import PlanDesk
+from treadle.am.protocol import (
     ANSWER,
     BODY_MAX,
     CHALLENGE_BYTES,
@@ -38,9 +35,12 @@ from treadle.plans.protocol import (
     code,
     request,
 )
-from treadle.plans.rates import ALL_BYTES, ATTEMPT_BYTES, BURST, USER_BYTES, Rates
-from treadle.plans.sealing import TAG_BYTES, Direction, seal, unseal
-from treadle.profiles.recurrence import recurrence_key
+from treadle.am.rates import ALL_BYTES, ATTEMPT_BYTES, BURST, USER_BYTES, Rates
+from treadle.am.sealing import TAG_BYTES, Direction, seal, unseal
+from treadle.am.task_times import History
+from treadle.config.settings import Plans
+from treadle.errors import UserError
+from treadle.history.recurrence import recurrence_key
 
 ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)
 NONCE = bytes(range(64, 64 + NONCE_BYTES))

@@ -24,16 +24,16 @@ from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, 
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
+from treadle.am.claims import CLAIM, Claims, read_claims
+from treadle.am.claims import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
+from treadle.am.keys import Attempt
+from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Header, Kind, Status, request
+from treadle.am.service import PlanService
+from treadle.am.stage_registry import application_of
 from treadle.config.settings import Listener, Plans, default_settings
-from treadle.plans.claims import CLAIM, Claims, read_claims
-from treadle.plans.claims import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
-from treadle.plans.keys import Attempt
-from treadle.plans.protocol import CHALLENGE_BYTES, NONCE_BYTES, Header, Kind, Status, request
-from treadle.plans.service import PlanService
-from treadle.plans.stages import application_of
-from treadle.profiles.recurrence import recurrence_key
-from treadle.profiles.run import NUMBER_MAX, JobRun, StageRun
-from treadle.profiles.sketch import DURATION_MAX_MS, DurationSketch
+from treadle.history.recurrence import recurrence_key
+from treadle.history.run import NUMBER_MAX, JobRun, StageRun
+from treadle.history.sketch import DURATION_MAX_MS, DurationSketch
 from treadle.sidecar import plan_link
 from treadle.sidecar.plan_child import RUNS, RUNS_OF_USER, Runs
 from treadle.sidecar.plan_link import PlanLink

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.plans.keys import Attempt
-from treadle.plans.protocol import (
+from treadle.am.keys import Attempt
+from treadle.am.protocol import (
     CHALLENGE_BYTES,
     MAC_BYTES,
     NONCE_BYTES,

@@ -13,11 +13,11 @@ from tests.support.plan_side import LocalPlans
 from tests.unit.test_plan_listener import DAG, KEY, ONE, dag, report, vertex
 
 from treadle import events
+from treadle.am.keys import Attempt
+from treadle.am.protocol import Header, Kind, Status
+from treadle.am.service import PlanService
 from treadle.config.settings import Plans
-from treadle.plans.keys import Attempt
-from treadle.plans.protocol import Header, Kind, Status
-from treadle.plans.service import PlanService
-from treadle.profiles.run import JobRun
+from treadle.history.run import JobRun
 from treadle.sidecar.plan_teller import PlanTeller
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, without_keys
 

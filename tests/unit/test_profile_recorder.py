@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from tests.support.recorders import work_off
-from tests.unit.stages.shown import recorded
+from tests.unit.history.shown import recorded
 from tests.unit.test_session import SNAPSHOT, Recorder
 
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Profiles, Settings
 from treadle.events import Names, Snapshot
-from treadle.profiles.errors import StoreError, Unusable
-from treadle.profiles.retention import Retention
-from treadle.profiles.store import ProfileStore, open_store
+from treadle.history.errors import StoreError, Unusable
+from treadle.history.retention import Retention
+from treadle.history.store import ProfileStore, open_store
 from treadle.sidecar import recorder as recording
 from treadle.sidecar.live import read_live_settings
 from treadle.sidecar.patient_store import RETRY_MS

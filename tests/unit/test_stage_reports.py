@@ -8,24 +8,24 @@ from struct import pack
 
 import pytest
 from tests.support.recorders import work_off
-from tests.unit.stages.shown import recorded
+from tests.unit.history.shown import recorded
 from tests.unit.test_plan_listener import text
 from tests.unit.test_plan_teller import Cluster, application, attempt_keys
 from tests.unit.test_profile_recorder import DATA
 from tests.unit.test_profile_recorder import _settings as stored_in
 from tests.unit.test_session import SNAPSHOT
 
+from treadle.am.bodies import MessageError
+from treadle.am.keeping import Bounds
+from treadle.am.keys import Attempt
+from treadle.am.protocol import Status
+from treadle.am.stage_registry import StageDesk, application_of, runs_of
+from treadle.am.stage_report import read_stage, read_stage_report
 from treadle.events import Event, Names, Snapshot
-from treadle.plans.bodies import MessageError
-from treadle.plans.keeping import Bounds
-from treadle.plans.keys import Attempt
-from treadle.plans.protocol import Status
-from treadle.plans.stage_report import read_stage, read_stage_report
-from treadle.plans.stages import StageDesk, application_of, runs_of
-from treadle.profiles.profile import StageProfile
-from treadle.profiles.run import Measured, StageRun
-from treadle.profiles.sketch import DurationSketch
-from treadle.profiles.store import open_store
+from treadle.history.profile import StageProfile
+from treadle.history.run import Measured, StageRun
+from treadle.history.sketch import DurationSketch
+from treadle.history.store import open_store
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.wire.frames import FrameEncoder, FrameHeader
 

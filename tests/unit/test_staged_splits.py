@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from tests.engine.fake_rm import FakeRM, flat
-from tests.unit.stages.test_split_meta import content
+from tests.unit.history.test_split_meta import content
 
+from treadle.am.keeping import Keeping
 from treadle.events import Event, Snapshot
-from treadle.plans.keeping import Keeping
-from treadle.profiles.run import JobRun, StageRun, size_of_run
-from treadle.profiles.sketch import DurationSketch
+from treadle.history.run import JobRun, StageRun, size_of_run
+from treadle.history.sketch import DurationSketch
+from treadle.history.stages import split_meta
+from treadle.history.stages.split_meta import BYTES_MAX
+from treadle.history.stages.splits import Split, SplitOrder
+from treadle.history.stages.tracker import StageTracker
 from treadle.sidecar.recorder import SPLITS, TOLD, WAITING_RUNS, ProfileRecorder
 from treadle.sidecar.staging import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, StagedSplits, ToldSplits
-from treadle.stages import split_meta
-from treadle.stages.split_meta import BYTES_MAX
-from treadle.stages.splits import Split, SplitOrder
-from treadle.stages.tracker import StageTracker
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -152,7 +152,7 @@ def test_a_name_that_no_folder_can_have_costs_nothing(cluster: Cluster, user: st
 
 
 def _run(user: str, number: int, stages: int) -> JobRun:
-    from tests.unit.profiles.conftest import NOW_MS, make_run
+    from tests.unit.history.conftest import NOW_MS, make_run
 
     made = tuple(StageRun(f"s{at}", 1, DurationSketch([1])) for at in range(stages))
     run = make_run(number, user=user)

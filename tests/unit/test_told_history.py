@@ -15,26 +15,26 @@ from tests.engine.fake_rm import RESOURCES, FakeRM, flat
 from tests.engine.parts import containers, settings_with
 from tests.support.recorders import work_off
 from tests.support.told import Remembering, Told, told_from_bytes
-from tests.unit.stages.test_split_meta import content
+from tests.unit.history.test_split_meta import content
 
 from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
+from treadle.history.errors import StoreError, Unusable
+from treadle.history.profile import JobProfile
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.retention import Retention
+from treadle.history.run import JobRun, StageRun
+from treadle.history.samples import Sample
+from treadle.history.sketch import DurationSketch
+from treadle.history.stages import split_meta
+from treadle.history.stages.splits import Split
+from treadle.history.store import ProfileStore, open_store
 from treadle.model.scripted import resource_types
-from treadle.profiles.errors import StoreError, Unusable
-from treadle.profiles.profile import JobProfile
-from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.retention import Retention
-from treadle.profiles.run import JobRun, StageRun
-from treadle.profiles.samples import Sample
-from treadle.profiles.sketch import DurationSketch
-from treadle.profiles.store import ProfileStore, open_store
 from treadle.sidecar.history import AHEAD_KEY
 from treadle.sidecar.recorder import ProfileRecorder
 from treadle.sidecar.session import Session
 from treadle.sidecar.teller import LiveTeller
-from treadle.stages import split_meta
-from treadle.stages.splits import Split
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -202,7 +202,7 @@ def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:
 
 
 def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.stages.tracker.JOBS_MAX", 2)
+    monkeypatch.setattr("treadle.history.stages.tracker.JOBS_MAX", 2)
     live = Live(store, settings_with(estimate="told"))
     for _ in range(2):
         live.job(1)

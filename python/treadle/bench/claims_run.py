@@ -18,13 +18,13 @@ import numpy as np
 import psutil
 
 from treadle import events
+from treadle.am.keys import Attempt
 from treadle.bench.engine_load import Load, SteadyState
 from treadle.bench.hostile import attack
 from treadle.config.settings import Listener, Settings
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Event
-from treadle.plans.keys import Attempt
 from treadle.sidecar.plan_link import PlanLink
 from treadle.sidecar.plan_teller import PlanTeller
 from treadle.wire.frames import Frame, FrameHeader

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 from threading import Event, Thread
 from typing import Final
 
-from treadle.plans.keys import Attempt
-from treadle.plans.protocol import (
+from treadle.am.keys import Attempt
+from treadle.am.protocol import (
     ANSWER,
     CHALLENGE_BYTES,
     ENDED_MAX,

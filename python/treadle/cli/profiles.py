@@ -20,10 +20,10 @@ from treadle.errors import UserError
 from treadle.words import counted
 
 if TYPE_CHECKING:
-    from treadle.profiles.importers.importing import Summary
-    from treadle.profiles.profile import JobProfile, StageProfile
-    from treadle.profiles.retention import Retention
-    from treadle.profiles.store import ProfileStore, Selection
+    from treadle.history.importers.importing import Summary
+    from treadle.history.profile import JobProfile, StageProfile
+    from treadle.history.retention import Retention
+    from treadle.history.store import ProfileStore, Selection
 
 app = typer.Typer(help="What is known of recurring jobs, by user, queue, type and name.", no_args_is_help=True)
 
@@ -83,7 +83,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show what is known of a recurring job, stage by stage."""
-    from treadle.profiles.documents import profile_json
+    from treadle.history.documents import profile_json
 
     with _opened(store, read_only=True) as opened:
         found = opened.profiles(_selection(user, queue, type_, name))
@@ -108,8 +108,8 @@ def export(
     name: NameOption = None,
 ) -> None:
     """Write profiles to a file that `import` reads."""
-    from treadle.profiles.documents import compact, profile_json
-    from treadle.profiles.importers.sources import EXPORT_FORM, EXPORT_VERSION
+    from treadle.history.documents import compact, profile_json
+    from treadle.history.importers.sources import EXPORT_FORM, EXPORT_VERSION
 
     with _opened(store, read_only=True) as opened:
         found = opened.profiles(_selection(user, queue, type_, name))
@@ -161,11 +161,11 @@ def import_(
         raise UserError("name files or folders to import, or a --history-server")
     from rich.console import Console
 
-    from treadle.profiles.importers import importing as imports
-    from treadle.profiles.importers.history_server import HistoryServer
-    from treadle.profiles.importers.reader import HistoryReader
-    from treadle.profiles.importers.sources import find_sources
-    from treadle.profiles.retention import KEEP_ALL
+    from treadle.history.importers import importing as imports
+    from treadle.history.importers.history_server import HistoryServer
+    from treadle.history.importers.reader import HistoryReader
+    from treadle.history.importers.sources import find_sources
+    from treadle.history.retention import KEEP_ALL
 
     retention, bytes_max = KEEP_ALL, None if config is not None else imports.BYTES_WITHOUT_BOUNDS
     if config is not None:
@@ -243,14 +243,14 @@ def _opened(
 ) -> Iterator[ProfileStore]:
     if not location:
         raise UserError("which store? --store FILE, or TREADLE_PROFILES in the environment")
-    from treadle.profiles.store import open_store
+    from treadle.history.store import open_store
 
     with open_store(location, retention, read_only=read_only) as store:
         yield store
 
 
 def _selection(user: str | None, queue: str | None, type_: str | None, name: str | None) -> Selection:
-    from treadle.profiles.store import Selection
+    from treadle.history.store import Selection
 
     return Selection(user, queue, type_, name)
 

@@ -15,8 +15,8 @@ from rich.table import Table
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
-from treadle.estimate.accuracy import Accuracy, measure
-from treadle.estimate.estimators import ESTIMATORS
+from treadle.history.estimators.accuracy import Accuracy, measure
+from treadle.history.estimators.estimators import ESTIMATORS
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Workload, loads
 from treadle.workload.slearn import google_record

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 from treadle import events
 from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
-from treadle.profiles.prediction import predicted
-from treadle.profiles.profile import JobProfile
-from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.run import Measured
-from treadle.stages.job import JobState
-from treadle.stages.tracker import StageTracker
+from treadle.history.prediction import predicted
+from treadle.history.profile import JobProfile
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.run import Measured
+from treadle.history.stages.job import JobState
+from treadle.history.stages.tracker import StageTracker
 from treadle.wire.frames import Frame
 
 KEYS_MAX: Final = 1_000_000

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from treadle.config.settings import Profiles
-from treadle.profiles.errors import StoreError
-from treadle.profiles.retention import Retention
-from treadle.profiles.store import ProfileStore, open_store
+from treadle.history.errors import StoreError
+from treadle.history.retention import Retention
+from treadle.history.store import ProfileStore, open_store
 from treadle.sidecar.stored_profiles import retention_of
 
 _log = logging.getLogger(__name__)

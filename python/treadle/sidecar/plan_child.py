@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import psutil
 
+from treadle.am.keys import Attempt
+from treadle.am.rates import Rate
+from treadle.am.service import PlanService
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
-from treadle.plans.keys import Attempt
-from treadle.plans.rates import Rate
-from treadle.plans.service import PlanService
-from treadle.profiles.run import JobRun
+from treadle.history.run import JobRun
 from treadle.sidecar.log_lines import log_to_stderr
 from treadle.sidecar.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.sidecar.stored_profiles import StoredProfiles

@@ -19,16 +19,16 @@ from io import BufferedIOBase
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, Protocol, cast
 
+from treadle.am.bodies import MessageError
+from treadle.am.claims import CLAIM, CLAIMS_MAX, Claims, read_claims
+from treadle.am.fair_queue import FairQueue
+from treadle.am.keeping import Bounds, Keeping
+from treadle.am.keys import NUMBERS_MAX, Attempt
+from treadle.am.plan_desk import Amounts
+from treadle.am.stage_registry import runs_of
 from treadle.config.settings import Settings
 from treadle.errors import printable
-from treadle.plans.bodies import MessageError
-from treadle.plans.claims import CLAIM, CLAIMS_MAX, Claims, read_claims
-from treadle.plans.desk import Amounts
-from treadle.plans.fair_queue import FairQueue
-from treadle.plans.keeping import Bounds, Keeping
-from treadle.plans.keys import NUMBERS_MAX, Attempt
-from treadle.plans.stages import runs_of
-from treadle.profiles.run import JobRun, StageRun
+from treadle.history.run import JobRun, StageRun
 from treadle.sidecar.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
 from treadle.words import counted
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
+from treadle.am.claims import CLAIM, Claims
+from treadle.am.fair_queue import FairQueue
+from treadle.am.keys import Attempt
+from treadle.am.plan_desk import Amounts
+from treadle.am.service import TYPES
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskClaims
-from treadle.plans.claims import CLAIM, Claims
-from treadle.plans.desk import Amounts
-from treadle.plans.fair_queue import FairQueue
-from treadle.plans.keys import Attempt
-from treadle.plans.service import TYPES
 from treadle.sidecar.plan_link import PlanSide
 from treadle.wire.frames import Frame
 from treadle.words import counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from treadle.config.settings import Settings
-from treadle.profiles.run import JobRun
+from treadle.history.run import JobRun
 from treadle.sidecar.plan_link import PlanLink
 from treadle.sidecar.plan_teller import PlanTeller
 from treadle.sidecar.recorder import StagesOf

@@ -15,19 +15,19 @@ from itertools import count
 from threading import Condition, Thread
 from typing import Final
 
+from treadle.am.keeping import Bounds, Keeping
+from treadle.am.service import SPARK
 from treadle.config.settings import Profiles, Settings
-from treadle.plans.keeping import Bounds, Keeping
-from treadle.plans.service import SPARK
-from treadle.profiles.profile import JobProfile
-from treadle.profiles.pruning import SAMPLES_MAX
-from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.run import JobRun, StageRun, size_of_run
-from treadle.profiles.samples import Sample
-from treadle.profiles.store import ProfileStore, open_store
+from treadle.history.profile import JobProfile
+from treadle.history.pruning import SAMPLES_MAX
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.run import JobRun, StageRun, size_of_run
+from treadle.history.samples import Sample
+from treadle.history.stages.tracker import StageTracker
+from treadle.history.store import ProfileStore, open_store
 from treadle.sidecar.history import HistoryLookup, Moment, ToldKey
 from treadle.sidecar.patient_store import OpenStore, PatientStore
 from treadle.sidecar.staging import StagedSplits, ToldSplits
-from treadle.stages.tracker import StageTracker
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 
 _log = logging.getLogger(__name__)

@@ -11,13 +11,13 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from treadle import events
+from treadle.am.keeping import Bounds, Keeping
 from treadle.events import ApplicationState
-from treadle.plans.keeping import Bounds, Keeping
-from treadle.stages.frameworks import Framework
-from treadle.stages.job import JobState
-from treadle.stages.split_meta import BYTES_MAX, SplitMetaError, open_staged, read_splits
-from treadle.stages.splits import Places, SplitOrder
-from treadle.stages.tracker import StageTracker
+from treadle.history.stages.frameworks import Framework
+from treadle.history.stages.job import JobState
+from treadle.history.stages.split_meta import BYTES_MAX, SplitMetaError, open_staged, read_splits
+from treadle.history.stages.splits import Places, SplitOrder
+from treadle.history.stages.tracker import StageTracker
 from treadle.wire.frames import Frame
 
 _log = logging.getLogger(__name__)

@@ -6,11 +6,11 @@ import logging
 from threading import Lock
 
 from treadle.config.settings import Profiles
-from treadle.profiles.errors import StoreError
-from treadle.profiles.profile import JobProfile
-from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.retention import Retention
-from treadle.profiles.store import ProfileStore, open_store
+from treadle.history.errors import StoreError
+from treadle.history.profile import JobProfile
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.retention import Retention
+from treadle.history.store import ProfileStore, open_store
 
 _log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from typing import Final, Protocol
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates
-from treadle.profiles.pruning import SAMPLES_MAX
-from treadle.profiles.samples import Sample, sample_at, samples_event
+from treadle.history.pruning import SAMPLES_MAX
+from treadle.history.samples import Sample, sample_at, samples_event
+from treadle.history.stages.splits import SplitFollower
 from treadle.sidecar.history import Moment, ToldKey
 from treadle.sidecar.session import Teller
 from treadle.sidecar.staging import ToldSplits
-from treadle.stages.splits import SplitFollower
 from treadle.wire.frames import Frame
 
 ROWS_MAX: Final = 5_000

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.profiles.conftest import NOW_MS, make_run
+from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
 from treadle.dag.json_format import read_instances
-from treadle.profiles.store import open_store
+from treadle.history.store import open_store
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 Captured = pytest.CaptureFixture[str]

@@ -9,12 +9,12 @@ import pytest
 
 from treadle.dag.dag import Dag, DagError
 from treadle.dag.tez_plan import read_tez_plan
-from treadle.profiles.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
-from treadle.profiles.importers.sources import find_sources, read_source
-from treadle.profiles.profile import JobProfile, with_run
-from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.run import JobRun, Measured, StageRun
-from treadle.profiles.sketch import DurationSketch
+from treadle.history.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
+from treadle.history.importers.sources import find_sources, read_source
+from treadle.history.profile import JobProfile, with_run
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.run import JobRun, Measured, StageRun
+from treadle.history.sketch import DurationSketch
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 KEY = RecurrenceKey("ann", "default", "TEZ", "load")

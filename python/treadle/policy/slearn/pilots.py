@@ -30,9 +30,12 @@ HUNG_AGAIN_MS: Final = 1000
 """How often it is looked whether more pilots hang, once one may."""
 
 VARIATION: Final = 0.5
-"""How much tasks of one stage vary, as far as nothing is known of it (`treadle.estimate.history.VARIATION`)."""
+"""How much tasks of one stage vary, as far as nothing is known of it.
+
+As `treadle.history.estimators.three_sigma.VARIATION`.
+"""
 VARIATION_DEGREES: Final = 2.0
-"""As how many degrees of freedom that counts (`treadle.estimate.estimators.VARIATION_DEGREES`)."""
+"""As how many degrees of freedom that counts (`treadle.history.estimators.estimators.VARIATION_DEGREES`)."""
 
 
 @kernel
@@ -263,8 +266,8 @@ def open_gate(view: View, app: int, more_ms: float, more: int) -> None:
     """Let all of an application through, and note what its pilots have said.
 
     The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
-    how much tasks vary in general, as by `treadle.estimate.estimators.Pilots`. Pilots that have not ended have run for
-    ``more_ms`` together and count as if they ended now.
+    how much tasks vary in general, as by `treadle.history.estimators.estimators.Pilots`. Pilots that have not ended
+    have run for ``more_ms`` together and count as if they ended now.
     """
     view.apps[app].sampling = OPEN
     ended = view.apps[app].pilots_ended

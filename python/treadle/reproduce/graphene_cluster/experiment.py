@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.dag.dag import Dag
+from treadle.history.recurrence import recurrence_key
+from treadle.history.store import open_store
 from treadle.minicluster import ClusterSettings, MiniCluster
 from treadle.minicluster.configuration import write_configuration
 from treadle.minicluster.ports import LOOPBACK, free_ports
 from treadle.minicluster.site import CS, Entries, write_site
-from treadle.profiles.recurrence import recurrence_key
-from treadle.profiles.store import open_store
 from treadle.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, runs_before
 from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
 from treadle.reproduce.patience import PATIENCE, START_TIMEOUT_S

@@ -10,9 +10,9 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
-from treadle.profiles.recurrence import RecurrenceKey
-from treadle.profiles.run import JobRun, StageRun
-from treadle.profiles.sketch import DurationSketch
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.run import JobRun, StageRun
+from treadle.history.sketch import DurationSketch
 from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, VCORES, vertex_name
 
 __all__ = ["NETWORK", "NODE", "UNIT_MB", "DagSettings", "draw", "runs_before"]

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64
-from treadle.estimate.estimator import Z90
+from treadle.history.estimators.estimator import Z90
 from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
 from treadle.reproduce.slearn.levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
 from treadle.reproduce.slearn.schemes import Scheme

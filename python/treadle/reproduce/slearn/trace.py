@@ -12,9 +12,9 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I64
 from treadle.dag.dag import Dag
-from treadle.estimate.accuracy import pilots_wanted
-from treadle.estimate.estimator import Estimate, Estimator
-from treadle.estimate.estimators import (
+from treadle.history.estimators.accuracy import pilots_wanted
+from treadle.history.estimators.estimator import Estimate, Estimator
+from treadle.history.estimators.estimators import (
     Combined,
     EarlierMedian,
     Oracle,
@@ -23,7 +23,7 @@ from treadle.estimate.estimators import (
     ThreeSigma,
     scaled_by_history,
 )
-from treadle.estimate.history import THIN_LIMIT, History, learned
+from treadle.history.estimators.three_sigma import THIN_LIMIT, History, learned
 from treadle.reproduce.slearn.paper import ERROR_P50, ERROR_P90
 from treadle.simulator.frames import Told
 from treadle.workload.job import Framework, Job, JobRecord, Workload

@@ -1,0 +1,144 @@
+"""A DAG that an application master asked a plan for, and what it has reported of it since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from treadle.am.claims import DURATION_MAX_MS, DagView, VertexView
+from treadle.am.keys import Attempt
+from treadle.am.protocol import TASKS_MAX, Outcome, PlanRequest, Report
+from treadle.am.task_times import run_of
+from treadle.config.settings import Plans
+from treadle.dag.dag import Dag, Stage, ordered
+from treadle.history.prediction import Prediction
+from treadle.history.recurrence import RecurrenceKey
+from treadle.history.run import NUMBER_MAX, JobRun
+from treadle.history.sketch import DurationSketch
+from treadle.planner.online import NO_PLAN, SEEN_MIN, PlannedJob, Progress
+from treadle.planner.problem import GROUPS_MAX
+
+DURATION_MS: Final = 10_000
+"""How long tasks are taken to run of vertices of which nothing is known: all alike."""
+
+BUCKET_BYTES: Final = 110
+"""What a bucket of a sketch takes in memory; so do the next ones, each of what it is named after."""
+VERTEX_BYTES: Final = 1_500
+EDGE_BYTES: Final = 150
+GROUP_BYTES: Final = 60
+
+
+@dataclass(eq=False)
+class Record:
+    """One DAG of one attempt. Not for several threads at a time."""
+
+    key: RecurrenceKey
+    request: PlanRequest
+    predictions: dict[int, Prediction]
+    version: int
+    job: PlannedJob | None
+    """None if it was not planned."""
+    planned_s: float
+    """When its plan was made, by the desk's clock."""
+    size_bytes: int = 0
+    """About what it takes in memory; `take` adds to it."""
+    low: dict[int, int] = field(default_factory=dict)
+    tasks: dict[int, int] = field(default_factory=dict)
+    durations: dict[int, DurationSketch] = field(default_factory=dict)
+    first_ms: int = -1
+    last_ms: int = -1
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        vertices = self.request.vertices
+        names = sum(4 * len(vertex.name) for vertex in vertices)
+        edges = sum(len(vertex.parents) + len(vertex.demand) for vertex in vertices)
+        # A plan has a score for each group of tasks of a stage, and is remembered twice: as it was and as lists.
+        groups = sum(min(max(vertex.tasks, 1), GROUPS_MAX) for vertex in vertices) if self.job else 0
+        self.size_bytes = len(vertices) * VERTEX_BYTES + names + edges * EDGE_BYTES + groups * GROUP_BYTES
+
+    def take(self, report: Report) -> None:
+        """Take what was reported."""
+        ids = {vertex.id for vertex in self.request.vertices}
+        for now in report.vertices:
+            if now.id in ids and now.low >= 3:
+                self.low[now.id], self.tasks[now.id] = now.low, now.tasks
+        for ended in report.ended:
+            timed = 0 <= ended.took_ms <= min(ended.ended_ms, DURATION_MAX_MS) and ended.ended_ms <= NUMBER_MAX
+            if ended.vertex in ids and ended.outcome is Outcome.SUCCEEDED and timed:
+                sketch = self.durations.setdefault(ended.vertex, DurationSketch())
+                before = sketch.buckets
+                sketch.add(ended.took_ms)
+                self.size_bytes += (sketch.buckets - before) * BUCKET_BYTES
+                start_ms = ended.ended_ms - ended.took_ms
+                self.first_ms = start_ms if self.first_ms < 0 else min(self.first_ms, start_ms)
+                self.last_ms = max(self.last_ms, ended.ended_ms)
+
+    def progress(self) -> dict[int, Progress]:
+        """Return how far vertices are; a task that runs counts as one that has not started, as nobody reports it."""
+        found = {}
+        for vertex in self.request.vertices:
+            tasks, seen = self.tasks.get(vertex.id, vertex.tasks), self.durations.get(vertex.id)
+            count = 0 if seen is None else seen.count
+            ended = count if tasks < 0 else min(count, tasks)
+            found[vertex.id] = Progress(tasks, ended, ended, 0 if seen is None else round(seen.mean_ms * ended), 0)
+        return found
+
+    def view(self, plans: Plans) -> DagView:
+        """Return what the engine should know of it."""
+        views, scores = [], {}
+        if self.job is not None and plans.scores:
+            scores = self.job.scores(self.progress(), relative=plans.relative_scores)
+        for vertex in self.request.vertices:
+            if vertex.id not in self.low:
+                continue
+            tasks, seen = self.tasks[vertex.id], self.durations.get(vertex.id)
+            ended = 0 if seen is None else seen.count
+            left = max(tasks - ended, 0) if 0 <= tasks <= TASKS_MAX else -1
+            duration_ms = deviation_ms = -1
+            if seen is not None and ended >= min(SEEN_MIN, max(tasks, 1)):
+                duration_ms = round(seen.mean_ms)
+                deviation_ms = round(seen.deviation_ms) if ended > 1 else -1
+            elif vertex.id in self.predictions:
+                duration_ms, deviation_ms = (min(each, DURATION_MAX_MS) for each in self.predictions[vertex.id][:2])
+            score = scores.get(vertex.id, NO_PLAN)
+            views.append(VertexView(self.low[vertex.id], score, duration_ms, deviation_ms, left))
+        return DagView(self.version, tuple(views))
+
+    def run(self, attempt: Attempt) -> JobRun:
+        """Return the DAG, which has succeeded, as a run."""
+        ids = (vertex.id for vertex in self.request.vertices)
+        durations = {vertex: self.durations.get(vertex, DurationSketch()) for vertex in ids}
+        return run_of(self.key, attempt, self.request, self.tasks, durations, (self.first_ms, self.last_ms))
+
+
+def dag_of(request: PlanRequest, known: Mapping[int, Prediction], usual: Mapping[str, int]) -> Dag:
+    """Return a DAG as the planner takes it: a vertex whose width is not known has its usual one, or one task.
+
+    Raises:
+        DagError: it contradicts itself.
+    """
+    tasks = {
+        vertex.id: max(vertex.tasks if vertex.tasks >= 0 else usual.get(vertex.name, 1), 1)
+        for vertex in request.vertices
+    }
+    return ordered(
+        request.name,
+        tuple(
+            Stage(
+                vertex.id,
+                tasks[vertex.id],
+                known[vertex.id].duration_ms if vertex.id in known else DURATION_MS,
+                {name: float(amount) for name, amount in vertex.demand.items()},
+                tuple(vertex.parents),
+                frozenset(
+                    parent
+                    for parent, single in vertex.parents.items()
+                    if single and tasks.get(parent) == tasks[vertex.id]
+                ),
+                name=vertex.name,
+            )
+            for vertex in request.vertices
+        ),
+    )

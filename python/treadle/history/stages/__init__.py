@@ -1,0 +1,1 @@
+"""Applications as jobs and stages, by what the ResourceManager shows of them."""

@@ -1,0 +1,194 @@
+"""A stage of a running job: what it asks for, its attempts, its width, and how long its tasks take."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from treadle.history.run import StageRun
+from treadle.history.sketch import DurationSketch
+from treadle.history.stages.attempts import WELL, Attempt, ContainerKey, Outcome
+from treadle.history.stages.frameworks import Framework, StageId
+from treadle.yarn.priorities import FAILED_MAP
+
+RECENT_MAX: Final = 100
+"""Attempts that ended which a stage remembers one by one."""
+
+SETTLE_MS: Final = 5_000
+"""How long after its end an attempt may turn out to have failed.
+
+An application master asks again at its next heartbeat, a second or less after a failure."""
+
+
+LAST_MS: Final = 15_000
+"""How long before its application goes a container may have been killed for its master having finished, which then
+takes some five seconds to exit."""
+
+
+class StageState:
+    """A stage as events change it. Times are of the ResourceManager's clock, which may step back."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._pending: dict[int, int] = {}
+        self._allocated: Counter[int] = Counter()
+        self._asked: dict[int, int] = {}
+        self._running: dict[ContainerKey, Attempt] = {}
+        self._recent: deque[Attempt] = deque(maxlen=RECENT_MAX)
+        self._unsettled: deque[Attempt] = deque()
+        self._outcomes: Counter[Outcome] = Counter()
+        self._durations = DurationSketch()
+        self._failures_due = 0
+        self._width = 0
+        self._late = 0
+        self.demand: Mapping[str, int] = {}
+
+    @property
+    def pending(self) -> int:
+        """How many containers are asked for."""
+        return sum(self._pending.values())
+
+    @property
+    def width(self) -> int:
+        """How many tasks it has, as far as is known: the most that were pending, running and done together."""
+        return self._width
+
+    @property
+    def well(self) -> int:
+        """How many attempts ended well."""
+        return sum(self._outcomes[outcome] for outcome in WELL)
+
+    @property
+    def failed(self) -> int:
+        """How many attempts are known to have failed."""
+        return self._outcomes[Outcome.FAILED]
+
+    @property
+    def done(self) -> bool:
+        """Have as many attempts ended well as are known to be wanted, and is nothing asked for?
+
+        Asks beyond the width that come when tasks have ended already may be for speculative attempts, of which only one
+        of two ends well. And a master may ask again for what was allocated before it has heard of it, which makes the
+        stage look wider: where nothing ended otherwise than well, nothing can be missing.
+        """
+        ended = sum(self._outcomes.values())
+        return self.pending == 0 and (self.well >= self._width - self._late or 0 < self.well == ended)
+
+    def ask(self, priority: int, count: int, now_ms: int) -> None:
+        """Take the outstanding count at a priority, absolute, after the allocations that came with it."""
+        self._pending[priority] = count
+        # A count may be told before the allocation that lowered it: only what exceeds all so far was asked for anew.
+        asked, before = count + self._allocated[priority], self._asked.get(priority, 0)
+        self._asked[priority] = max(asked, before)
+        if priority == FAILED_MAP and self._framework is Framework.MAPREDUCE:
+            for _ in range(min(max(0, asked - before), RECENT_MAX)):
+                self._asked_again(now_ms)
+        self._grow()
+
+    def forget_asks(self) -> None:
+        """Take that all asks are told anew."""
+        self._pending.clear()
+
+    def allocate(self, attempt: Attempt) -> None:
+        """Take a container that was allocated."""
+        self._running[attempt.key] = attempt
+        self._allocated[attempt.priority] += 1
+
+    def found(self, attempt: Attempt) -> None:
+        """Take a container that runs and whose allocation was not seen."""
+        self._running.setdefault(attempt.key, attempt)
+
+    def start(self, key: ContainerKey, time_ms: int) -> None:
+        """Take that a container was launched."""
+        if key in self._running:
+            self._running[key].started_ms = time_ms
+
+    def end(self, key: ContainerKey, outcome: Outcome, exit_status: int, time_ms: int) -> None:
+        """Take that a container ended; nothing if it is not known to run."""
+        attempt = self._running.pop(key, None)
+        if attempt is None:
+            return
+        attempt.ended_ms, attempt.exit_status, attempt.outcome = time_ms, exit_status, outcome
+        if outcome is Outcome.SUCCEEDED and self._failures_due:
+            self._failures_due -= 1
+            attempt.outcome, attempt.answered = Outcome.FAILED, True
+        self._outcomes[attempt.outcome] += 1
+        self._recent.append(attempt)
+        self._unsettled.append(attempt)
+        self._count_settled(time_ms)
+
+    def lose(self, known: Collection[ContainerKey], now_ms: int) -> int:
+        """End unseen whatever runs and is not among the containers known to; returns how many."""
+        lost = [key for key in self._running if key not in known]
+        for key in lost:
+            self.end(key, Outcome.LOST, 0, now_ms)
+        return len(lost)
+
+    def settle(self) -> None:
+        """Take that its application has gone: no attempt that ended well will turn out to have failed."""
+        self._count_settled(0, all_=True)
+        self._grow()
+
+    def finish(self, gone_ms: int) -> None:
+        """Take that its application has gone: what was killed at the very end, and alone is missing, has done its task.
+
+        A MapReduce master that has finished kills the JVMs of its last tasks, which have reported that they are done
+        and are about to exit. One whose job has failed kills what runs, too: not for stages of jobs with attempts that
+        failed, or that were asked for anew.
+        """
+        missing = self._width - self.well
+        if self._framework is not Framework.MAPREDUCE or self.pending or self._late or missing <= 0:
+            return
+        ends = [
+            attempt
+            for attempt in self._recent
+            if attempt.outcome is Outcome.KILLED and 0 <= gone_ms - attempt.ended_ms <= LAST_MS
+        ]
+        if len(ends) < missing:
+            return
+        for attempt in ends[-missing:]:
+            attempt.outcome = Outcome.SUCCEEDED
+            self._outcomes[Outcome.KILLED] -= 1
+            self._outcomes[Outcome.SUCCEEDED] += 1
+            if attempt.duration_ms >= 0:
+                self._durations.add(attempt.duration_ms)
+
+    def run(self, at: StageId, parents: tuple[str, ...]) -> StageRun:
+        """Return the finished stage; its width is that of the tasks that were done."""
+        width = min(self._width, self.well) if self._framework is Framework.MAPREDUCE else self._width
+        durations = DurationSketch()
+        durations.merge(self._durations)
+        return StageRun(at.name, width, durations, self.demand, parents, None, self._framework.measured)
+
+    def _count_settled(self, now_ms: int, *, all_: bool = False) -> None:
+        while self._unsettled:
+            attempt = self._unsettled[0]
+            # a clock that stepped back must not keep it here
+            if not all_ and 0 <= now_ms - attempt.ended_ms < SETTLE_MS:
+                break
+            self._unsettled.popleft()
+            if attempt.outcome in WELL and attempt.duration_ms >= 0:
+                self._durations.add(attempt.duration_ms)
+
+    def _grow(self) -> None:
+        # An attempt whose failure is known before its end is counted with those that run and asked for again.
+        width = self.pending + len(self._running) + self.well - self._failures_due
+        if width > self._width:
+            self._late += width - self._width if self.well else 0
+            self._width = width
+
+    def _asked_again(self, now_ms: int) -> None:
+        """A map is asked for again: take the attempt that ended last for the one that failed, or the next to end."""
+        for attempt in reversed(self._recent):
+            if attempt.answered:
+                continue
+            if abs(now_ms - attempt.ended_ms) > SETTLE_MS:
+                break
+            attempt.answered = True
+            if attempt.outcome is Outcome.SUCCEEDED:
+                self._outcomes[Outcome.SUCCEEDED] -= 1
+                self._outcomes[Outcome.FAILED] += 1
+                attempt.outcome = Outcome.FAILED
+            return
+        self._failures_due = min(self._failures_due + 1, len(self._running))

@@ -1,0 +1,329 @@
+"""The store of profiles: a recurring job's runs go in, its profile comes out, in any process and after any death."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, Final, Self, TypeVar
+
+from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from treadle.history.connection import READS, connect, file_of, shown
+from treadle.history.documents import compact, stage_documents, stages_from_json
+from treadle.history.errors import StoreError, Unusable, collided, explained
+from treadle.history.profile import JobProfile, merged, not_after, with_run
+from treadle.history.pruning import SAMPLES_MAX, prune, prune_samples, used_bytes
+from treadle.history.recurrence import RecurrenceKey, normalised_name, user_digest
+from treadle.history.retention import DAY_MS, MIB, PROFILE_BYTES_MAX, Retention
+from treadle.history.run import JobRun, application_of_run, storable_run
+from treadle.history.samples import Sample
+from treadle.history.schema import MIGRATIONS, PROFILES, ROW_BYTES, SAMPLES, STAGES, migrate, stored_version
+
+PRUNE_EVERY: Final = 256
+"""Runs between two looks at the age and the size of everything."""
+
+SAMPLES_AGE_DAYS: Final = 7
+"""Samples of a job that did not change for so long are forgotten: its end was not seen."""
+
+_PARTS: Final = 16
+"""After one part in so many of the store's size was written, the age and the size of everything are looked at."""
+
+_IDS_MAX: Final = 500
+"""Of one statement: databases bound how many values it may have."""
+
+_ATTEMPTS: Final = 5
+"""Of a transaction, where another one is in its way."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which profiles: all whose key has every part that is given; a name as in the key, or as it was submitted."""
+
+    user: str | None = None
+    queue: str | None = None
+    type: str | None = None
+    name: str | None = None
+
+    def matches(self, key: RecurrenceKey) -> bool:
+        """Is a key among them?"""
+        return (
+            (self.user is None or key.user == self.user)
+            and (self.queue is None or key.queue == self.queue)
+            and (self.type is None or key.type == self.type.upper())
+            and (self.name is None or key.name in {self.name, normalised_name(self.name)})
+        )
+
+
+class ProfileStore:
+    """Profiles by recurrence key. May be used by several threads and processes at once.
+
+    Each method is one transaction: after a kill at any moment it has either happened or not. Each raises `StoreError`
+    if the store cannot be used now, and leaves it as it was.
+    """
+
+    def __init__(self, engine: Engine, name: str, retention: Retention) -> None:
+        """Take an engine whose tables are up to date; see `open_store`."""
+        self._engine = engine
+        self.name = name
+        """Its path or URL, without a password."""
+        self._retention = retention
+        self._unpruned_bytes = 0
+        self._until_prune = 1  # the first run is a good moment: nobody counts how often a process starts
+
+    def put(self, run: JobRun, now_ms: int) -> bool:
+        """Add a run to the profile of its key; returns whether there was anything new in it (see `with_run`)."""
+        run = storable_run(run, now_ms)
+
+        def change(before: JobProfile | None) -> JobProfile | None:
+            return with_run(None if before is None else not_after(before, now_ms), run)
+
+        return self._change(run.key, change, now_ms, application_of_run(run.id))
+
+    def merge(self, profile: JobProfile, now_ms: int) -> bool:
+        """Add what another store knows of a key; returns whether anything changed (see `profile.merged`)."""
+
+        def change(before: JobProfile | None) -> JobProfile | None:
+            other = not_after(profile, now_ms)
+            after = other if before is None else merged(before, other)
+            return None if after is before else after
+
+        return self._change(profile.key, change, now_ms)
+
+    def get(self, key: RecurrenceKey) -> JobProfile | None:
+        """Return the profile of a key; None if there is none."""
+        with self._reading() as connection:
+            row = connection.execute(select(PROFILES).where(PROFILES.c.digest == key.digest())).first()
+            return None if row is None else self._profile(connection, row)
+
+    def profiles(self, selection: Selection | None = None) -> list[JobProfile]:
+        """Return the profiles of a selection, or all, by user, queue, type and name."""
+        wanted = selection or Selection()
+        query = select(PROFILES)
+        for column, value in (("user_name", wanted.user), ("queue", wanted.queue)):
+            if value is not None:
+                query = query.where(PROFILES.c[column] == value)
+        with self._reading() as connection:
+            rows = [row for row in connection.execute(query).all() if wanted.matches(_key(row))]
+            found = [self._profile(connection, row) for row in rows]
+        return sorted(found, key=lambda profile: profile.key)
+
+    def keep_samples(self, changed: Mapping[str, Sample | None], now_ms: int) -> None:
+        """Keep what pilots of running jobs have said, by YARN's id of the application; None: it has ended."""
+        ids = sorted(changed)
+        kept = [
+            {"application": id_, "seen_ms": now_ms, "document": compact(sample.to_json())}
+            for id_ in ids
+            if (sample := changed[id_]) is not None
+        ]
+
+        def replace_all(connection: Connection) -> None:
+            for at in range(0, len(ids), _IDS_MAX):
+                some = ids[at : at + _IDS_MAX]
+                connection.execute(delete(SAMPLES).where(SAMPLES.c.application.in_(some)))
+            old = SAMPLES.c.seen_ms < now_ms - SAMPLES_AGE_DAYS * DAY_MS
+            connection.execute(delete(SAMPLES).where(old))
+            if kept:
+                connection.execute(insert(SAMPLES), kept)
+            prune_samples(connection, self._retention)
+
+        self._write(replace_all)
+
+    def samples(self) -> dict[str, Sample]:
+        """Return what pilots of jobs that ran have said, of the latest `SAMPLES_MAX`; damaged rows are left out."""
+        query = select(SAMPLES).order_by(SAMPLES.c.seen_ms.desc(), SAMPLES.c.application).limit(SAMPLES_MAX)
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+        found = {}
+        for row in rows:
+            with suppress(ValueError):
+                found[str(row.application)] = Sample.from_json(json.loads(row.document))
+        return found
+
+    def forget(self, selection: Selection) -> int:
+        """Forget the profiles of a selection; returns how many there were."""
+
+        def forget_all(connection: Connection) -> int:
+            rows = connection.execute(select(PROFILES).order_by(PROFILES.c.id)).all()
+            ids = [row.id for row in rows if selection.matches(_key(row))]
+            for number in ids:
+                connection.execute(delete(STAGES).where(STAGES.c.profile == number))
+                connection.execute(delete(PROFILES).where(PROFILES.c.id == number))
+            return len(ids)
+
+        return self._write(forget_all)
+
+    def prune(self, now_ms: int) -> int:
+        """Forget what the retention does not keep; returns how many profiles."""
+        return self._write(lambda connection: prune(connection, self._retention, now_ms))
+
+    def used_bytes(self) -> int:
+        """Return how much of it is in use: pages of an SQLite file, else bytes of profiles."""
+        with self._reading() as connection:
+            return used_bytes(connection)
+
+    def size_bytes(self) -> int:
+        """Return how much space its file takes; 0 if it is no SQLite file."""
+        file = file_of(self._engine)
+        return file.stat().st_size if file is not None and file.exists() else 0
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _change(
+        self,
+        key: RecurrenceKey,
+        change: Callable[[JobProfile | None], JobProfile | None],
+        now_ms: int,
+        application: str = "",
+    ) -> bool:
+        """Replace the profile of a key by what ``change`` makes of it, one caller after the other."""
+        written = self._write(lambda connection: self._change_within(connection, key, change, now_ms, application))
+        self._until_prune -= 1
+        self._unpruned_bytes += written
+        if self._until_prune <= 0 or self._unpruned_bytes > self._retention.size_mb * MIB // _PARTS:
+            self._until_prune, self._unpruned_bytes = PRUNE_EVERY, 0
+            self.prune(now_ms)
+        return written > 0
+
+    def _change_within(
+        self,
+        connection: Connection,
+        key: RecurrenceKey,
+        change: Callable[[JobProfile | None], JobProfile | None],
+        now_ms: int,
+        application: str,
+    ) -> int:
+        """Return how many bytes were written."""
+        query = select(PROFILES).where(PROFILES.c.digest == key.digest()).with_for_update()
+        row = connection.execute(query).first()
+        after = change(None if row is None else self._profile(connection, row))
+        if after is None:
+            return 0
+        values = _row_of(after) | {"application": application}
+        texts = (*after.key, values["recent"])
+        own = ROW_BYTES + sum(len(one.encode()) for one in texts)
+        documents = _documents(after, PROFILE_BYTES_MAX - own)
+        size = own + _size_of(documents)
+        number = self._write_profile(connection, values | {"bytes": size}, None if row is None else row.id)
+        connection.execute(delete(STAGES).where(STAGES.c.profile == number))
+        stages = [
+            {"profile": number, "ordinal": ordinal, "document": document} for ordinal, document in enumerate(documents)
+        ]
+        if stages:
+            connection.execute(insert(STAGES), stages)
+        prune(connection, self._retention, now_ms, key.user, application)
+        return size
+
+    def _write_profile(self, connection: Connection, values: dict[str, Any], number: int | None) -> int:
+        if number is not None:
+            connection.execute(update(PROFILES).where(PROFILES.c.id == number).values(**values))
+            return number
+        inserted = connection.execute(insert(PROFILES).values(**values)).inserted_primary_key
+        assert inserted is not None, "a table with a primary key"
+        return int(inserted[0])
+
+    def _profile(self, connection: Connection, row: Row[Any]) -> JobProfile:
+        query = select(STAGES.c.document).where(STAGES.c.profile == row.id).order_by(STAGES.c.ordinal)
+        try:
+            stages = stages_from_json([json.loads(document) for (document,) in connection.execute(query)])
+            recent = tuple((int(ended), str(run), int(took)) for ended, run, took in json.loads(row.recent))
+        except (ValueError, TypeError) as error:
+            raise StoreError(self.name, Unusable.CORRUPTED, f"row {row.id}: {error}") from error
+        return JobProfile(_key(row), row.runs, row.first_seen_ms, row.last_seen_ms, recent, stages)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with self._engine.execution_options(**{READS: True}).begin() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise explained(self.name, error) from error
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        """Do something in a transaction, and again where another one was in its way."""
+        attempt = 1
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    return action(connection)
+            except (SQLAlchemyError, OSError) as error:
+                if attempt == _ATTEMPTS or not collided(error):
+                    raise explained(self.name, error) from error
+            attempt += 1
+
+
+def open_store(location: str, retention: Retention | None = None, *, read_only: bool = False) -> ProfileStore:
+    """Open a store, or make it: a path of an SQLite file, or a URL of SQLAlchemy's.
+
+    Raises:
+        StoreError: it cannot be used; with ``read_only`` also if it is not there.
+    """
+    name = shown(location)
+    engine = connect(location, read_only=read_only)
+    try:
+        with engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                _check(connection, name)
+            if not read_only:
+                migrate(connection, name)
+            elif (version := stored_version(connection, name)) is None:
+                raise StoreError(name, Unusable.MISSING, "the database is empty")
+            elif version < len(MIGRATIONS):
+                raise StoreError(name, Unusable.OLDER, f"version {version}, this Treadle has {len(MIGRATIONS)}")
+    except Exception as error:
+        engine.dispose()
+        raise explained(name, error) from error
+    return ProfileStore(engine, name, retention or Retention())
+
+
+def _check(connection: Connection, name: str) -> None:
+    found: Sequence[Any] = connection.execute(text("PRAGMA quick_check(1)")).all()
+    if not found or found[0][0] != "ok":
+        raise StoreError(name, Unusable.CORRUPTED, str(found[0][0]).partition("\n")[0] if found else "")
+
+
+def _documents(profile: JobProfile, most_bytes: int) -> list[str]:
+    """Return the documents of the stages of a profile, of the first ones that take no more than so many bytes."""
+    documents = [compact(document) for document in stage_documents(profile)]
+    if _size_of(documents) <= most_bytes:
+        return documents
+    sizes = accumulate(_size_of([document]) for document in documents)
+    kept = sum(size <= most_bytes for size in sizes)
+    # anew: those that were left out are nobody's parents
+    return [compact(document) for document in stage_documents(replace(profile, stages=profile.stages[:kept]))]
+
+
+def _size_of(documents: Sequence[str]) -> int:
+    return sum(len(document.encode()) + ROW_BYTES for document in documents)
+
+
+def _row_of(profile: JobProfile) -> dict[str, Any]:
+    return {
+        "digest": profile.key.digest(),
+        "user_digest": user_digest(profile.key.user),
+        "user_name": profile.key.user,
+        "queue": profile.key.queue,
+        "type": profile.key.type,
+        "name": profile.key.name,
+        "runs": profile.runs,
+        "first_seen_ms": profile.first_seen_ms,
+        "last_seen_ms": profile.last_seen_ms,
+        "recent": compact([list(run) for run in profile.recent]),
+    }
+
+
+def _key(row: Row[Any]) -> RecurrenceKey:
+    return RecurrenceKey(row.user_name, row.queue, row.type, row.name)

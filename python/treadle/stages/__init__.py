@@ -1,1 +1,0 @@
-"""What the ResourceManager shows of applications, as jobs and stages."""

@@ -1,0 +1,181 @@
+"""`treadle profiles` lists, shows, exports, imports and forgets."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from tests.unit.history.conftest import NOW_MS, make_run
+
+from treadle.cli.main import run
+from treadle.history.importers import importing
+from treadle.history.retention import Retention
+from treadle.history.store import open_store
+
+DATA = Path(__file__).parents[2] / "data" / "histories"
+
+
+@pytest.fixture(autouse=True)
+def store_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "profiles.db"
+    monkeypatch.setenv("TREADLE_PROFILES", str(file))
+    return file
+
+
+def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", "import", "--trust-names", str(DATA)]) == 0
+    assert (
+        "6 histories: 4 new runs, 0 profiles, 1 known already, 1 of jobs that did not succeed, 0 broken, 0 refused"
+        in (capsys.readouterr().out)
+    )
+    assert run(["profiles", "list", "--type", "mapreduce", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["name"], listed["runs"], listed["stages"], listed["tasks"]) == ("sleep job", 1, 2, 12)
+    assert run(["profiles", "list"]) == 0
+    assert "mrrsleepjob" in capsys.readouterr().out
+    assert run(["profiles", "show", "Sleep Job #4"]) == 0
+    assert "11.2 s" in capsys.readouterr().out
+    assert run(["profiles", "show", "sleep job", "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert [stage["name"] for stage in shown["stages"]] == ["map", "reduce"]
+
+    exported = tmp_path / "export.jsonl"
+    assert run(["profiles", "export", str(exported)]) == 0
+    assert run(["profiles", "forget", "--user", "root"]) == 0
+    assert "4 profiles forgotten" in capsys.readouterr().out
+    assert run(["profiles", "import", str(exported), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["profiles"] == 4
+    assert run(["profiles", "show", "sleep job", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [shown]
+
+
+def test_an_export_that_fails_leaves_the_one_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
+    exported = tmp_path / "folder" / "export.jsonl"
+    exported.parent.mkdir()
+    assert run(["profiles", "export", str(exported)]) == 0
+    assert stat.S_IMODE(exported.stat().st_mode) == 0o600, "as the store: names of users' jobs"
+    before = exported.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert run(["profiles", "export", str(exported)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert [path.name for path in exported.parent.iterdir()] == ["export.jsonl"]
+    assert exported.read_bytes() == before
+
+
+def test_an_export_goes_to_what_is_no_file_too(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
+    assert run(["profiles", "export", "/dev/stdout"]) == 0
+    assert '"name":"sleep job"' in capfd.readouterr().out
+
+
+def profiles_in(file: Path) -> int:
+    with open_store(str(file), read_only=True) as store:
+        return len(store.profiles())
+
+
+def test_an_import_removes_what_treadle_yaml_does_not_allow_and_nothing_else(
+    tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(str(store_file), Retention(rows_per_user=100_000, age_days=36_500)) as store:
+        for number in range(60):
+            store.put(make_run(number, name=f"job {chr(97 + number % 26) * (1 + number // 26)}", stages=100), NOW_MS)
+        store.put(make_run(99, name="of long ago", ended_ms=1_000_000_000_000), NOW_MS)
+    config = tmp_path / "treadle.yaml"
+    config.write_text(
+        f"policy: {{order: {{kind: of_nobody}}}}\nprofiles: {{store: {store_file}, rows_per_user: 6000}}\n"
+    )
+    history = ["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]
+    assert run(history) == 0
+    assert profiles_in(store_file) == 62, "nobody has said how much may be kept"
+    monkeypatch.delenv("TREADLE_PROFILES")
+    assert run([*history, "--config", str(config)]) == 0
+    assert profiles_in(store_file) == 61, "6,000 rows may be, of the last 180 days"
+
+
+def test_a_treadle_yaml_that_is_wrong_imports_nothing(
+    tmp_path: Path, store_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "treadle.yaml"
+    config.write_text("profiles:\n  rows_per_user: many\n")
+    assert run(["profiles", "import", str(DATA / "as-json.jhist"), "--config", str(config)]) == 2
+    assert f"{config}:2: profiles.rows_per_user" in "".join(capsys.readouterr().err.splitlines())
+    assert not store_file.exists()
+
+
+def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.jhist").write_text("hello")
+    assert run(["profiles", "import", str(tmp_path / "x.jhist")]) == 1
+    said = capsys.readouterr()
+    assert "1 broken" in said.out
+    assert "x.jhist" in said.err
+    assert "not with Avro-Binary" in " ".join(said.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["list"], "it is not there"),
+        (["list", "--store", ""], "--store FILE"),
+        (["import"], "name files or folders"),
+        (["import", "--history-server", "ftp://x"], "write it as http"),
+        (["import", "--history-server", "http://[::1"], "write it as http"),
+        (["import", "--history-server", "http://x", "--since-days", "inf"], "--since-days"),
+        (["import", "--history-server", "http://x", "--since-days", "nan"], "--since-days"),
+        (["forget"], "say which profiles"),
+        (["forget", "--all", "--user", "x"], "say which profiles"),
+    ],
+)
+def test_mistakes_are_told(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_names_cannot_command_the_terminal(store_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store(str(store_file)) as store:
+        store.put(make_run(name="[red]x\x1b[2J" + "日" * 900), NOW_MS)
+    assert run(["profiles", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "[red]x" in said
+    assert "\x1b" not in said
+
+
+def test_names_of_files_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "\x1b[2Jx.jhist").write_text("hello")
+    assert run(["profiles", "import", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "[2Jx.jhist: begins with" in " ".join(said.split())
+    assert "\x1b" not in said
+
+
+def test_an_unknown_job(capsys: pytest.CaptureFixture[str], store_file: Path) -> None:
+    open_store(str(store_file)).close()
+    assert run(["profiles", "show", "nobody"]) == 2
+    assert "knows no job 'nobody'" in capsys.readouterr().err
+
+
+def test_without_bounds_a_store_does_not_grow_beyond_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
+    monkeypatch.setattr(importing, "BYTES_WITHOUT_BOUNDS", 4096)
+    capsys.readouterr()
+    assert run(["profiles", "import", "--trust-names", str(DATA), "--json"]) == 1
+    said = capsys.readouterr()
+    summary = json.loads(said.out)
+    assert (summary["runs"], len(summary["refused"])) == (0, 6)
+    assert "the store has 4096 bytes or more; --config says how much it keeps" in " ".join(said.err.split())
+    config = tmp_path / "treadle.yaml"
+    config.write_text(f"profiles: {{store: {tmp_path}/profiles.db, size_mb: 64}}\n")
+    assert run(["profiles", "import", "--trust-names", "--config", str(config), str(DATA), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 3

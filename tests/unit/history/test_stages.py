@@ -1,0 +1,505 @@
+"""What the ResourceManager shows becomes jobs and stages, and finished jobs become runs for the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
+from tests.unit.history.views import Stage, stages_of
+
+from treadle.history.run import Measured
+from treadle.history.stages.attempts import Outcome, outcome_of
+from treadle.history.stages.frameworks import Framework, stage_of
+from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS
+from treadle.history.stages.tracker import LINGER_MS, StageTracker
+
+DATA = Path(__file__).parents[2] / "data" / "stages" / "three-jobs.json"
+
+
+def _outcomes(stage: Stage) -> dict[str, int]:
+    return {outcome.value: count for outcome, count in stage.outcomes.items()}
+
+
+def test_three_jobs_as_a_real_resource_manager_showed_them() -> None:
+    tracker = StageTracker()
+    for time_ms, frame in recorded(DATA):
+        tracker.apply(frame, time_ms)
+    tracker.apply([], time_ms + LINGER_MS)
+    sleep, tez = tracker.finished()
+    assert (sleep.key, sleep.id) == (("root", "default", "MAPREDUCE", "sleep job"), "application_1795276064014_0001")
+    assert [(stage.name, stage.width, stage.durations.count, stage.parents) for stage in sleep.stages] == [
+        ("map", 10, 10, ()),
+        ("reduce", 2, 2, ("map",)),
+    ]
+    # the attempts of the history, and the seconds in which their containers came and went
+    assert 11_210 < sleep.stages[0].durations.mean_ms < 13_210
+    assert sleep.stages[0].demand == {"memory-mb": 256, "vcores": 1}
+    assert [(stage.name, stage.width, stage.measured) for stage in tez.stages] == [
+        ("priority 8", 4, Measured.CONTAINERS)
+    ]
+    # the failed job between them is no run
+    assert tez.id == "application_1795276064014_0003"
+    assert tracker.jobs == 0
+
+
+def test_maps_that_failed_in_peace_are_told_by_the_asks_that_follow() -> None:
+    tracker = StageTracker()
+    for time_ms, frame in recorded(DATA):
+        tracker.apply(frame, time_ms)
+        if stages := stages_of(tracker, 1):
+            failing = stages
+    (stage,) = failing
+    assert (stage.width, _outcomes(stage)) == (2, {"succeeded": 1, "failed": 2, "killed": 1})
+
+
+def _map_job(maps: int) -> Shown:
+    shown = Shown()
+    shown.application()
+    shown.ask(MAP, maps)
+    shown.frame()
+    return shown
+
+
+def test_a_map_reduce_job_from_start_to_end() -> None:
+    shown = _map_job(4)
+    shown.allocate(2, 3)
+    (stage,) = shown.frame()
+    assert (stage.width, stage.pending, _outcomes(stage)) == (4, 2, {"running": 2})
+    shown.end(2)
+    shown.allocate(4)
+    shown.ask(REDUCE, 1)
+    shown.frame()
+    shown.allocate(5)
+    shown.allocate(6, priority=REDUCE)
+    shown.end(3, 4)
+    shown.frame(9000)
+    shown.end(5, 6)
+    maps, reduces = shown.frame()
+    assert [maps.id.name, reduces.id.name] == ["map", "reduce"]
+    assert (maps.width, reduces.width) == (4, 1)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert (run.key.name, run.key.queue, run.key.user) == ("load", "default", "ann")
+    assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [
+        ("map", 4, 4),
+        ("reduce", 1, 1),
+    ]
+    assert run.stages[0].durations.to_json()["max"] == 9000
+
+
+def test_what_did_not_end_well_tells_nothing_of_durations() -> None:
+    shown = _map_job(6)
+    shown.allocate(*range(6))
+    shown.frame()
+    for container, exit_status in ((1, -102), (2, -105), (3, -100), (4, 1), (5, 137)):
+        shown.end(container, exit_status=exit_status)
+    shown.frame(40_000)
+    shown.end(0)
+    shown.frame(SETTLE_MS)
+    (stage,) = shown.frame()
+    assert _outcomes(stage) == {"succeeded": 1, "preempted": 1, "killed": 2, "lost": 1, "failed": 1}
+    assert (stage.durations.count, stage.durations.mean_ms) == (1, 41_000)
+
+
+def test_a_container_that_is_demoted_no_longer_runs_and_says_nothing_of_durations() -> None:
+    shown = _map_job(2)
+    shown.allocate(2, 3)
+    shown.frame()
+    shown.end(2, exit_status=-1000)
+    shown.end(3)
+    (stage,) = shown.frame(SETTLE_MS + 1000)
+    assert _outcomes(stage) == {"lost": 1, "succeeded": 1}
+    (stage,) = shown.frame()
+    assert stage.durations.count == 1
+
+
+def test_the_loser_of_two_speculative_attempts_does_not_spoil_the_run() -> None:
+    shown = _map_job(3)
+    shown.allocate(1, 2, 3)
+    shown.frame(20_000)
+    shown.end(1, 2)
+    shown.frame()
+    shown.ask(MAP, 1)
+    shown.frame()
+    shown.allocate(4)
+    shown.frame(10_000)
+    shown.end(4)
+    shown.end(3, exit_status=-105)
+    (stage,) = shown.frame()
+    assert stage.width == 4, "as far as asks tell"
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.width, stage.durations.count, stage.durations.to_json()["max"]) for stage in run.stages] == [
+        (3, 3, 20_000)
+    ]
+
+
+def test_a_failed_map_neither_widens_the_stage_nor_counts() -> None:
+    shown = _map_job(3)
+    shown.allocate(1, 2, 3)
+    shown.frame(3000)
+    shown.end(1)
+    shown.ask(FAILED_MAP, 1)
+    (stage,) = shown.frame()
+    assert (stage.width, _outcomes(stage)) == (3, {"failed": 1, "running": 2})
+    shown.allocate(4, priority=FAILED_MAP)
+    shown.frame(9000)
+    shown.end(2, 3, 4)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.width, stage.durations.count) for stage in run.stages] == [(3, 3)]
+    assert run.stages[0].durations.to_json()["min"] == 9000
+
+
+def test_a_failure_may_be_known_before_its_container_ends() -> None:
+    shown = _map_job(2)
+    shown.allocate(1, 2)
+    shown.frame()
+    shown.ask(FAILED_MAP, 1)
+    (stage,) = shown.frame()
+    assert stage.width == 2
+    shown.end(1)
+    (stage,) = shown.frame()
+    assert (stage.width, _outcomes(stage)) == (2, {"failed": 1, "running": 1})
+
+
+def test_all_pilots_fail() -> None:
+    shown = _map_job(100)
+    shown.allocate(1, 2, 3)
+    shown.frame(4000)
+    shown.end(1, 2, 3, exit_status=1)
+    shown.ask(FAILED_MAP, 3)
+    shown.frame(SETTLE_MS)
+    (stage,) = shown.frame()
+    assert (stage.width, stage.durations.count, _outcomes(stage)) == (100, 0, {"failed": 3})
+
+
+def test_a_node_dies_with_its_pilots() -> None:
+    shown = _map_job(100)
+    shown.allocate(1, 2, 3)
+    shown.frame(4000)
+    shown.end(1, 2, 3, exit_status=-100)
+    shown.ask(MAP, 100)
+    shown.frame(SETTLE_MS)
+    (stage,) = shown.frame()
+    assert (stage.width, stage.durations.count, _outcomes(stage)) == (100, 0, {"lost": 3})
+
+
+def test_a_stage_whose_width_grows_while_it_is_sampled() -> None:
+    shown = _map_job(10)
+    shown.allocate(1)
+    (stage,) = shown.frame()
+    assert stage.width == 10
+    shown.frame(SETTLE_MS)
+    shown.ask(MAP, 59)
+    (stage,) = shown.frame()
+    assert stage.width == 60
+    assert stage.attempts[0].outcome is Outcome.RUNNING
+
+
+def test_a_hundred_thousand_maps_are_remembered_in_little() -> None:
+    shown = _map_job(100_000)
+    for first in range(0, 100_000, 20_000):
+        containers = range(first, first + 20_000)
+        shown.allocate(*containers)
+        shown.frame(30_000)
+        shown.end(*containers)
+        shown.frame()
+    shown.frame(SETTLE_MS)
+    (stage,) = shown.frame()
+    assert (stage.width, stage.pending, stage.durations.count) == (100_000, 0, 100_000)
+    assert len(stage.attempts) == RECENT_MAX
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    assert [run.stages[0].width for run in shown.tracker.finished()] == [100_000]
+
+
+def test_a_clock_that_steps_back() -> None:
+    shown = _map_job(3)
+    shown.allocate(1, 2)
+    shown.frame()
+    shown.now_ms -= 3_600_000
+    shown.end(1)
+    (stage,) = shown.frame()
+    shown.allocate(3)
+    shown.frame(7000)
+    shown.end(3)
+    shown.frame(SETTLE_MS)
+    (stage,) = shown.frame()
+    assert _outcomes(stage) == {"succeeded": 2, "running": 1}
+    assert (stage.durations.count, stage.durations.mean_ms) == (1, 7000)
+    shown.now_ms += 7_200_000
+    shown.end(2)
+    shown.gone()
+    shown.frame()
+    shown.now_ms -= 7_200_000
+    shown.frame(LINGER_MS)
+    shown.frame()
+    assert len(shown.tracker.finished()) == 1
+
+
+def test_a_gap_that_a_snapshot_ends_loses_what_was_not_seen_and_no_more() -> None:
+    shown = _map_job(4)
+    shown.allocate(1, 2, 3)
+    shown.frame(5000)
+    shown.end(1)
+    shown.frame(SETTLE_MS)
+    shown._containers.pop((0, 2))
+    shown.snapshot()
+    (stage,) = shown.frame()
+    assert _outcomes(stage) == {"succeeded": 1, "lost": 1, "running": 1}
+    assert (stage.width, stage.durations.count) == (4, 1)
+    shown.end(3)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    assert shown.tracker.finished() == [], "nobody knows what the lost one did"
+
+
+def test_a_second_attempt_of_an_application_is_the_same_job() -> None:
+    shown = _map_job(2)
+    shown.allocate(9, am=True, priority=0)
+    shown.allocate(2, 3)
+    shown.frame(2000)
+    shown.end(2)
+    shown.end(9, exit_status=-102)
+    shown.gone()
+    shown.frame()
+    shown.end(3, exit_status=-105, row_application=-1)
+    shown.application(5, id=1, attempt=2)
+    shown.ask(MAP, 1, application=5)
+    shown.frame()
+    assert stages_of(shown.tracker, 0) == ()
+    (stage,) = stages_of(shown.tracker, 5)
+    assert (stage.width, _outcomes(stage)) == (2, {"succeeded": 1, "killed": 1})
+    shown.allocate(2, application=5)
+    shown.frame(3000)
+    shown.end(2, application=5)
+    shown.gone(5)
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.width, stage.durations.count) for stage in run.stages] == [(2, 2)]
+
+
+def test_containers_that_end_with_their_application_still_count() -> None:
+    shown = Shown()
+    shown.application(type_="SPARK")
+    shown.ask(0, 2)
+    shown.frame()
+    shown.allocate(2, 3, priority=0)
+    shown.frame(8000)
+    shown.gone()
+    shown.end(2, 3, exit_status=-100, row_application=-1)
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    (executors,) = run.stages
+    assert (executors.name, executors.width, executors.durations.mean_ms) == ("executors", 2, 8000)
+    assert executors.measured is Measured.CONTAINERS
+
+
+def test_the_ask_for_an_application_master_is_no_stage() -> None:
+    shown = Shown()
+    shown.application(type_="SPARK", awaiting_am=1)
+    shown.ask(0, 1)
+    assert shown.frame() == ()
+    shown.application(type_="SPARK")
+    shown.allocate(1, priority=0, am=True)
+    assert shown.frame() == ()
+    shown.ask(0, 3)
+    (executors,) = shown.frame()
+    assert (executors.width, executors.pending) == (3, 3)
+
+
+def test_two_applications_at_once_do_not_mix() -> None:
+    shown = Shown()
+    for application in (0, 1):
+        shown.application(application)
+        shown.ask(MAP, application + 1, application)
+    shown.frame()
+    shown.allocate(2, application=0)
+    shown.allocate(2, 3, application=1)
+    shown.frame(1000)
+    shown.end(2, application=0)
+    shown.end(2, 3, application=1)
+    shown.frame()
+    for application in (0, 1):
+        shown.gone(application)
+    shown.frame(LINGER_MS)
+    shown.frame()
+    first, second = shown.tracker.finished()
+    assert (first.id[-4:], first.stages[0].width, second.id[-4:], second.stages[0].width) == ("0001", 1, "0002", 2)
+
+
+def test_of_a_killed_job_no_run_is_made() -> None:
+    shown = _map_job(5)
+    shown.allocate(1, 2)
+    shown.frame()
+    shown.end(1)
+    shown.end(2, exit_status=-105)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    assert shown.tracker.finished() == []
+
+
+@pytest.mark.parametrize(("depth", "at"), [(0, 0), (0, 2), (1, 1), (6, 6)])
+@pytest.mark.parametrize("again", [False, True])
+def test_tez_vertices_are_told_apart_by_their_priorities(depth: int, at: int, again: bool) -> None:
+    first = 3 * ((depth + 1) * 7 + at) - 1
+    assert stage_of(Framework.TEZ, first - again) == (first, f"priority {first}")
+    assert stage_of(Framework.TEZ, first) < stage_of(Framework.TEZ, first + 3)
+
+
+def test_attempts_that_tez_asks_for_again_are_of_the_same_vertex() -> None:
+    shown = Shown()
+    shown.application(type_="TEZ")
+    shown.ask(8, 4)
+    shown.ask(20, 2)
+    shown.frame()
+    shown.ask(19, 1)
+    shown.frame()
+    shown.allocate(2, priority=19)
+    stages = shown.frame()
+    assert [(stage.id.name, stage.width) for stage in stages] == [("priority 8", 4), ("priority 20", 3)]
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "map_reduce", "tez"),
+    [
+        (0, Outcome.SUCCEEDED, Outcome.SUCCEEDED),
+        (-100, Outcome.LOST, Outcome.RELEASED),
+        (-101, Outcome.LOST, Outcome.LOST),
+        (-102, Outcome.PREEMPTED, Outcome.PREEMPTED),
+        (-104, Outcome.FAILED, Outcome.FAILED),
+        (-105, Outcome.KILLED, Outcome.KILLED),
+        (-1000, Outcome.LOST, Outcome.LOST),
+        (1, Outcome.FAILED, Outcome.FAILED),
+        (143, Outcome.KILLED, Outcome.KILLED),
+    ],
+)
+def test_exit_statuses(exit_status: int, map_reduce: Outcome, tez: Outcome) -> None:
+    assert outcome_of(Framework.MAPREDUCE, exit_status) is map_reduce
+    assert outcome_of(Framework.TEZ, exit_status) is tez
+
+
+def test_equal_events_give_equal_runs(tmp_path: Path) -> None:
+    runs = []
+    for _ in range(2):
+        tracker = StageTracker()
+        for time_ms, frame in recorded(DATA):
+            tracker.apply(frame, time_ms)
+        tracker.apply([], time_ms + LINGER_MS)
+        runs.append([(run.key, run.id, run.ended_ms, str(run.stages)) for run in tracker.finished()])
+    assert runs[0] == runs[1]
+
+
+def _with_reduces(maps: int, reduces: int) -> Shown:
+    shown = _map_job(maps)
+    shown.allocate(*range(2, 2 + maps))
+    shown.ask(REDUCE, reduces)
+    shown.frame()
+    shown.allocate(*range(100, 100 + reduces), priority=REDUCE)
+    shown.frame(8_000)
+    return shown
+
+
+@pytest.mark.parametrize("late_ms", [1000, 6000])
+def test_reduces_killed_as_their_master_finishes_have_done_their_work(late_ms: int) -> None:
+    shown = _with_reduces(3, 2)
+    shown.end(2, 3, 4, 100)
+    shown.frame()
+    shown.end(101, exit_status=143)
+    shown.frame(late_ms)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [
+        ("map", 3, 3),
+        ("reduce", 2, 2),
+    ]
+
+
+def test_reduces_killed_long_before_the_end_or_with_a_failed_job_have_not() -> None:
+    early = _with_reduces(3, 2)
+    early.end(2, 3, 4, 100)
+    early.end(101, exit_status=143)
+    early.frame(60_000)
+    early.gone()
+    early.frame(LINGER_MS)
+    early.frame()
+    assert early.tracker.finished() == []
+    failed = _with_reduces(3, 2)
+    failed.end(2, 3)
+    failed.end(4, exit_status=1)
+    failed.ask(FAILED_MAP, 1)
+    failed.frame()
+    failed.allocate(5, priority=FAILED_MAP)
+    failed.frame()
+    failed.end(5)
+    failed.end(100, 101, exit_status=143)
+    failed.frame()
+    failed.gone()
+    failed.frame(LINGER_MS)
+    failed.frame()
+    assert failed.tracker.finished() == []
+
+
+def test_the_ask_for_a_master_may_be_told_late() -> None:
+    shown = Shown()
+    shown.application()
+    shown.ask(0, 1)
+    shown.ask(MAP, 1)
+    shown.frame()
+    shown.ask(0, 0)
+    shown.allocate(2)
+    shown.frame(8_000)
+    shown.end(2)
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [stage.name for stage in run.stages] == ["map"]
+
+
+def test_it_is_said_why_a_job_is_not_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    shown = _map_job(5)
+    shown.allocate(1, 2)
+    shown.frame()
+    shown.end(1, 2)
+    shown.gone()
+    with caplog.at_level("INFO"):
+        shown.frame(LINGER_MS)
+        shown.frame()
+    assert shown.tracker.finished() == []
+    assert "0001 is not remembered: stage map: 2 of 5 tasks done, 3 asked for when it ended" in caplog.text
+
+
+def test_a_master_may_ask_again_for_what_was_allocated() -> None:
+    shown = _map_job(5)
+    shown.allocate(1, priority=0)  # the master's own, not yet marked as such
+    shown.allocate(2, 3)
+    shown.frame()
+    shown.ask(MAP, 5)
+    shown.frame()
+    shown.ask(MAP, 3)
+    shown.frame()
+    shown.allocate(4, 5, 6)
+    shown.frame(9_000)
+    shown.end(2, 3, 4, 5, 6)
+    shown.frame()
+    shown.gone()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    (run,) = shown.tracker.finished()
+    assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [("map", 5, 5)]
