@@ -17,7 +17,7 @@ from tests.campaign.fuzz_seeds import GOLDEN
 
 from treadle.am import protocol
 from treadle.am.bodies import MessageError
-from treadle.am.stage_report import read_stage_report
+from treadle.am.stage_registry import read_stage_report
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.errors import UserError

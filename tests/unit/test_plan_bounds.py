@@ -10,17 +10,16 @@ import pytest
 from tests.unit.test_plan_listener import dag, ended_rows, vertex
 
 from treadle.am import plan_desk as desk_module
-from treadle.am.fair_queue import FairQueue
 from treadle.am.keeping import THING_BYTES, Bounds, Keeping
 from treadle.am.keys import Attempt
 from treadle.am.plan_desk import PlanDesk
 from treadle.am.protocol import Header, Kind, Status
 from treadle.am.sources import MACHINE_STAGES_MAX, PlanSources
 from treadle.am.task_times import History
-from treadle.am.turns import WAITING_MAX, Turns
+from treadle.am.turns import WAITING_MAX, FairQueue, Turns
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage
-from treadle.history.recurrence import recurrence_key
+from treadle.history.run import recurrence_key
 from treadle.planner.online import Machines
 
 

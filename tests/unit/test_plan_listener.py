@@ -40,7 +40,7 @@ from treadle.am.sealing import TAG_BYTES, Direction, seal, unseal
 from treadle.am.task_times import History
 from treadle.config.settings import Plans
 from treadle.errors import UserError
-from treadle.history.recurrence import recurrence_key
+from treadle.history.run import recurrence_key
 
 ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)
 NONCE = bytes(range(64, 64 + NONCE_BYTES))

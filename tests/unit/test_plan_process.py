@@ -24,15 +24,14 @@ from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, 
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
-from treadle.am.claims import CLAIM, Claims, read_claims
-from treadle.am.claims import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.am.keys import Attempt
 from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Header, Kind, Status, request
+from treadle.am.record import CLAIM, Claims, read_claims
+from treadle.am.record import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.am.service import PlanService
 from treadle.am.stage_registry import application_of
 from treadle.config.settings import Listener, Plans, default_settings
-from treadle.history.recurrence import recurrence_key
-from treadle.history.run import NUMBER_MAX, JobRun, StageRun
+from treadle.history.run import NUMBER_MAX, JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DURATION_MAX_MS, DurationSketch
 from treadle.sidecar import plan_link
 from treadle.sidecar.plan_child import RUNS, RUNS_OF_USER, Runs

@@ -15,7 +15,7 @@ from tests.unit.test_session import SNAPSHOT, Recorder
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Profiles, Settings
 from treadle.events import Names, Snapshot
-from treadle.history.errors import StoreError, Unusable
+from treadle.history.database import StoreError, Unusable
 from treadle.history.retention import Retention
 from treadle.history.store import ProfileStore, open_store
 from treadle.sidecar import recorder as recording

@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.test_plan_listener import ONE, dag, report, vertex
 
-from treadle.am.claims import DagView
 from treadle.am.keys import Attempt
 from treadle.am.plan_desk import REPLAN_EVERY_S, PlanDesk
 from treadle.am.protocol import Header, Kind, Status
+from treadle.am.record import DagView
 from treadle.am.task_times import History
 from treadle.config.settings import Plans
-from treadle.history.recurrence import recurrence_key
-from treadle.history.run import JobRun
+from treadle.history.run import JobRun, recurrence_key
 
 
 class Master:

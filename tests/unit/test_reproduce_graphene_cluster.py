@@ -17,7 +17,7 @@ from treadle.cli.main import run
 from treadle.config.installing import ready_made
 from treadle.dag.dag import Dag
 from treadle.history.dags import dag_of_profile
-from treadle.history.recurrence import recurrence_key
+from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
 from treadle.reproduce.graphene_cluster import experiment as graphene_cluster
 from treadle.reproduce.graphene_cluster.experiment import (

@@ -19,8 +19,7 @@ from treadle.am.bodies import MessageError
 from treadle.am.keeping import Bounds
 from treadle.am.keys import Attempt
 from treadle.am.protocol import Status
-from treadle.am.stage_registry import StageDesk, application_of, runs_of
-from treadle.am.stage_report import read_stage, read_stage_report
+from treadle.am.stage_registry import StageDesk, application_of, read_stage, read_stage_report, runs_of
 from treadle.events import Event, Names, Snapshot
 from treadle.history.profile import StageProfile
 from treadle.history.run import Measured, StageRun

@@ -15,9 +15,8 @@ from treadle.am.keeping import Keeping
 from treadle.events import Event, Snapshot
 from treadle.history.run import JobRun, StageRun, size_of_run
 from treadle.history.sketch import DurationSketch
-from treadle.history.stages import split_meta
-from treadle.history.stages.split_meta import BYTES_MAX
-from treadle.history.stages.splits import Split, SplitOrder
+from treadle.history.stages import splits as split_meta
+from treadle.history.stages.splits import BYTES_MAX, Split, SplitOrder
 from treadle.history.stages.tracker import StageTracker
 from treadle.sidecar.recorder import SPLITS, TOLD, WAITING_RUNS, ProfileRecorder
 from treadle.sidecar.staging import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, StagedSplits, ToldSplits

@@ -20,14 +20,13 @@ from tests.unit.history.test_split_meta import content
 from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
-from treadle.history.errors import StoreError, Unusable
+from treadle.history.database import StoreError, Unusable
 from treadle.history.profile import JobProfile
-from treadle.history.recurrence import RecurrenceKey
 from treadle.history.retention import Retention
-from treadle.history.run import JobRun, StageRun
+from treadle.history.run import JobRun, RecurrenceKey, StageRun
 from treadle.history.samples import Sample
 from treadle.history.sketch import DurationSketch
-from treadle.history.stages import split_meta
+from treadle.history.stages import splits as split_meta
 from treadle.history.stages.splits import Split
 from treadle.history.store import ProfileStore, open_store
 from treadle.model.scripted import resource_types

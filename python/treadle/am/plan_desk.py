@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
-from treadle.am.claims import DagView
 from treadle.am.keeping import Bounds, Keeping
 from treadle.am.keys import Attempt
 from treadle.am.protocol import (
@@ -26,14 +25,14 @@ from treadle.am.protocol import (
     read_plan_request,
     read_report,
 )
-from treadle.am.record import BUCKET_BYTES, Record, dag_of
+from treadle.am.record import BUCKET_BYTES, DagView, Record, dag_of
 from treadle.am.sources import PlanSources
 from treadle.am.task_times import History, predictions, widths
 from treadle.am.turns import Turns
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, DagError
 from treadle.errors import printable
-from treadle.history.recurrence import RecurrenceKey, recurrence_key
+from treadle.history.run import RecurrenceKey, recurrence_key
 from treadle.planner.online import Group, Machines, PlannedJob, machines_of
 
 _log = logging.getLogger(__name__)

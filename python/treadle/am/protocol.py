@@ -57,7 +57,7 @@ class Kind(IntEnum):
     PLAN = 1
     REPORT = 2
     STAGES = 3
-    """Of a Spark application; see `treadle.am.stage_report`."""
+    """Of a Spark application; see `treadle.am.stage_registry`."""
 
 
 class Status(IntEnum):

@@ -10,18 +10,17 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final
 
-from treadle.am.claims import Claims, claims_of
-from treadle.am.fair_queue import FairQueue
 from treadle.am.keys import Attempt, KeyRing
 from treadle.am.listener import PlanListener
 from treadle.am.plan_desk import Amounts, PlanDesk
 from treadle.am.protocol import Header, Kind, Status
 from treadle.am.rates import Rates
+from treadle.am.record import Claims, claims_of
 from treadle.am.stage_registry import StageDesk
 from treadle.am.task_times import FindProfile, History
+from treadle.am.turns import FairQueue
 from treadle.config.settings import Listener, Plans
-from treadle.history.recurrence import recurrence_key
-from treadle.history.run import JobRun
+from treadle.history.run import JobRun, recurrence_key
 
 SPARK: Final = "SPARK"
 TYPES: Final = ("TEZ", SPARK)

@@ -9,10 +9,8 @@ from typing import Final
 from treadle.am.keeping import Bounds, Keeping
 from treadle.am.keys import Attempt
 from treadle.am.protocol import PlanRequest
-from treadle.history.prediction import Prediction, predicted
-from treadle.history.profile import JobProfile, with_run
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, Measured, StageRun
+from treadle.history.profile import JobProfile, Prediction, predicted, with_run
+from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 
 BYTES: Final = Bounds(8 << 20, 16 << 20, 64 << 20, things=1_000)

@@ -16,8 +16,7 @@ from treadle.history.profile import (
     RecentRun,
     StageProfile,
 )
-from treadle.history.recurrence import RecurrenceKey, storable
-from treadle.history.run import Measured
+from treadle.history.run import Measured, RecurrenceKey, storable
 from treadle.history.run_documents import named, places_of
 from treadle.history.sketch import DurationSketch
 

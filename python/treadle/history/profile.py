@@ -1,14 +1,18 @@
-"""What is known of a recurring job from its runs."""
+"""A profile: what the runs of a recurring job have in common, and what that says of the next.
+
+The median of the means of the runs that are remembered, as 3Sigma's point estimate has it (SLearn, NSDI 2022, section
+5.1.3). How far off it may be is seen by doing the same for each of those runs with the runs before it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median_low
+from math import log, sqrt
+from statistics import median, median_low
 from typing import Final, NamedTuple
 
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, Measured, StageRun
+from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 
 RECENT_MAX: Final = 20
@@ -232,3 +236,42 @@ def _both(newer: StageProfile, older: StageProfile) -> StageProfile:
         recent=tuple(sorted((*newer.recent, *older.recent)))[-RECENT_MAX:],
         demand=newer.demand or older.demand,
     )
+
+
+SIGMA_MAX: Final = 10.0
+"""Of a logarithm: nothing is told to be further off."""
+
+
+class Prediction(NamedTuple):
+    """What earlier runs say of a stage."""
+
+    duration_ms: int
+    deviation_ms: int
+    """The standard deviation of the estimate; -1 if there was one run only, or its containers were of another size."""
+    runs: int
+    """How many runs it goes by."""
+
+
+def predicted(stage: StageProfile, demand: Mapping[str, int]) -> Prediction | None:
+    """Return how long tasks of a stage will take; None if none was measured.
+
+    Args:
+        stage: its profile
+        demand: what its containers ask for now, by resource; with other containers than the latest runs had, tasks may
+            take another time, so that nothing is said of the deviation
+    """
+    means_ms = [run.mean_ms for run in stage.recent if run.mean_ms > 0]
+    if not means_ms:
+        return None
+    duration_ms = max(1, round(median(means_ms)))
+    alike = not stage.demand or all(demand.get(name, amount) == amount for name, amount in stage.demand.items())
+    deviation_ms = round(duration_ms * _sigma(means_ms)) if alike and len(means_ms) > 1 else -1
+    return Prediction(duration_ms, deviation_ms, len(means_ms))
+
+
+def _sigma(means_ms: Sequence[int]) -> float:
+    """Return the root mean square of the logarithms of past errors, wider the fewer these are."""
+    runs = len(means_ms)
+    errors = (log(median(means_ms[:at]) / means_ms[at]) for at in range(1, runs))
+    square = sum(error * error for error in errors) / (runs - 1)
+    return min(SIGMA_MAX, sqrt(square * runs / (runs - 1)))

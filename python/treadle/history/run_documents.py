@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from treadle.history.fields import is_number, is_text, list_of, mapping_of, text_of
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, Measured, StageRun
+from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 
 _MOST: Final = 1 << 62

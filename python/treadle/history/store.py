@@ -12,16 +12,37 @@ from typing import Any, Final, Self, TypeVar
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from treadle.history.connection import READS, connect, file_of, shown
+from treadle.history.database import (
+    MIGRATIONS,
+    PROFILES,
+    READS,
+    ROW_BYTES,
+    SAMPLES,
+    STAGES,
+    StoreError,
+    Unusable,
+    collided,
+    connect,
+    explained,
+    file_of,
+    migrate,
+    shown,
+    stored_version,
+)
 from treadle.history.documents import compact, stage_documents, stages_from_json
-from treadle.history.errors import StoreError, Unusable, collided, explained
 from treadle.history.profile import JobProfile, merged, not_after, with_run
-from treadle.history.pruning import SAMPLES_MAX, prune, prune_samples, used_bytes
-from treadle.history.recurrence import RecurrenceKey, normalised_name, user_digest
-from treadle.history.retention import DAY_MS, MIB, PROFILE_BYTES_MAX, Retention
-from treadle.history.run import JobRun, application_of_run, storable_run
+from treadle.history.retention import (
+    DAY_MS,
+    MIB,
+    PROFILE_BYTES_MAX,
+    SAMPLES_MAX,
+    Retention,
+    prune,
+    prune_samples,
+    used_bytes,
+)
+from treadle.history.run import JobRun, RecurrenceKey, application_of_run, normalised_name, storable_run, user_digest
 from treadle.history.samples import Sample
-from treadle.history.schema import MIGRATIONS, PROFILES, ROW_BYTES, SAMPLES, STAGES, migrate, stored_version
 
 PRUNE_EVERY: Final = 256
 """Runs between two looks at the age and the size of everything."""

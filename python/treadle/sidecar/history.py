@@ -8,10 +8,8 @@ from typing import Final, NamedTuple
 
 from treadle import events
 from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
-from treadle.history.prediction import predicted
-from treadle.history.profile import JobProfile
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import Measured
+from treadle.history.profile import JobProfile, predicted
+from treadle.history.run import Measured, RecurrenceKey
 from treadle.history.stages.job import JobState
 from treadle.history.stages.tracker import StageTracker
 from treadle.wire.frames import Frame

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from treadle.config.settings import Profiles
-from treadle.history.errors import StoreError
+from treadle.history.database import StoreError
 from treadle.history.retention import Retention
 from treadle.history.store import ProfileStore, open_store
 from treadle.sidecar.stored_profiles import retention_of

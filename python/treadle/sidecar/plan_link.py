@@ -20,12 +20,12 @@ from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, Protocol, cast
 
 from treadle.am.bodies import MessageError
-from treadle.am.claims import CLAIM, CLAIMS_MAX, Claims, read_claims
-from treadle.am.fair_queue import FairQueue
 from treadle.am.keeping import Bounds, Keeping
 from treadle.am.keys import NUMBERS_MAX, Attempt
 from treadle.am.plan_desk import Amounts
+from treadle.am.record import CLAIM, CLAIMS_MAX, Claims, read_claims
 from treadle.am.stage_registry import runs_of
+from treadle.am.turns import FairQueue
 from treadle.config.settings import Settings
 from treadle.errors import printable
 from treadle.history.run import JobRun, StageRun

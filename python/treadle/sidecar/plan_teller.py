@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
-from treadle.am.claims import CLAIM, Claims
-from treadle.am.fair_queue import FairQueue
 from treadle.am.keys import Attempt
 from treadle.am.plan_desk import Amounts
+from treadle.am.record import CLAIM, Claims
 from treadle.am.service import TYPES
+from treadle.am.turns import FairQueue
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskClaims
 from treadle.sidecar.plan_link import PlanSide
 from treadle.wire.frames import Frame

@@ -14,8 +14,7 @@ from struct import Struct
 from typing import Any, Final
 
 from treadle.am.keys import Attempt
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import NUMBER_MAX, JobRun, StageRun
+from treadle.history.run import NUMBER_MAX, JobRun, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 
 CONTENT_MAX: Final = 1 << 20
@@ -37,7 +36,7 @@ class Said(IntEnum):
     PROBLEM = 2
     """Why it cannot listen, as text."""
     CLAIMS = 3
-    """The attempt's rows for the engine (`treadle.am.claims`), all of them; none: it runs no DAG."""
+    """The attempt's rows for the engine (`treadle.am.record`), all of them; none: it runs no DAG."""
     RUN = 4
     """A DAG that has succeeded (`run_to_bytes`)."""
     STAGES = 5

@@ -19,9 +19,8 @@ from treadle.am.keeping import Bounds, Keeping
 from treadle.am.service import SPARK
 from treadle.config.settings import Profiles, Settings
 from treadle.history.profile import JobProfile
-from treadle.history.pruning import SAMPLES_MAX
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, StageRun, size_of_run
+from treadle.history.retention import SAMPLES_MAX
+from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.samples import Sample
 from treadle.history.stages.tracker import StageTracker
 from treadle.history.store import ProfileStore, open_store

@@ -15,8 +15,7 @@ from treadle.am.keeping import Bounds, Keeping
 from treadle.events import ApplicationState
 from treadle.history.stages.frameworks import Framework
 from treadle.history.stages.job import JobState
-from treadle.history.stages.split_meta import BYTES_MAX, SplitMetaError, open_staged, read_splits
-from treadle.history.stages.splits import Places, SplitOrder
+from treadle.history.stages.splits import BYTES_MAX, Places, SplitMetaError, SplitOrder, open_staged, read_splits
 from treadle.history.stages.tracker import StageTracker
 from treadle.wire.frames import Frame
 

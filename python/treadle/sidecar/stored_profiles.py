@@ -6,10 +6,10 @@ import logging
 from threading import Lock
 
 from treadle.config.settings import Profiles
-from treadle.history.errors import StoreError
+from treadle.history.database import StoreError
 from treadle.history.profile import JobProfile
-from treadle.history.recurrence import RecurrenceKey
 from treadle.history.retention import Retention
+from treadle.history.run import RecurrenceKey
 from treadle.history.store import ProfileStore, open_store
 
 _log = logging.getLogger(__name__)

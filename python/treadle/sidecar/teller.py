@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates
-from treadle.history.pruning import SAMPLES_MAX
+from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
 from treadle.sidecar.history import Moment, ToldKey

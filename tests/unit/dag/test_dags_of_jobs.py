@@ -12,8 +12,7 @@ from treadle.dag.tez_plan import read_tez_plan
 from treadle.history.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
 from treadle.history.importers.sources import find_sources, read_source
 from treadle.history.profile import JobProfile, with_run
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, Measured, StageRun
+from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.history.importers.reader import HistoryReader
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, StageRun
+from treadle.history.run import JobRun, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 from treadle.history.store import ProfileStore, open_store
 

@@ -19,7 +19,7 @@ from treadle.history.importers.importing import TOLD_MAX, Import
 from treadle.history.importers.owners import doubt, doubt_of_export, name_of
 from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import Found, find_sources
-from treadle.history.prediction import predicted
+from treadle.history.profile import predicted
 from treadle.history.store import ProfileStore
 
 ME = pwd.getpwuid(os.geteuid()).pw_name

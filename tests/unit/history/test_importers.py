@@ -15,8 +15,7 @@ from tests.unit.history.conftest import NOW_MS
 from treadle.errors import UserError
 from treadle.history.importers.history_server import HistoryServer, spread
 from treadle.history.importers.importing import Import
-from treadle.history.importers.jhist import read_jhist
-from treadle.history.importers.mapreduce import JobHistory
+from treadle.history.importers.mapreduce import JobHistory, read_jhist
 from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
 from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import find_sources, read_source

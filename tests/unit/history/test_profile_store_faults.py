@@ -16,8 +16,8 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 from tests.unit.history.conftest import DAY_MS, NOW_MS, make_run
 
-from treadle.history import schema
-from treadle.history.errors import StoreError, Unusable
+from treadle.history import database as schema
+from treadle.history.database import StoreError, Unusable
 from treadle.history.samples import Sample
 from treadle.history.store import ProfileStore, Selection, open_store
 

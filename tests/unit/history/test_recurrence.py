@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.history.recurrence import NAME_CHARACTERS_MAX, normalised_name, recurrence_key
+from treadle.history.run import NAME_CHARACTERS_MAX, normalised_name, recurrence_key
 
 
 @pytest.mark.parametrize(

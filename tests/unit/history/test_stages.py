@@ -9,9 +9,8 @@ from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
 from tests.unit.history.views import Stage, stages_of
 
 from treadle.history.run import Measured
-from treadle.history.stages.attempts import Outcome, outcome_of
 from treadle.history.stages.frameworks import Framework, stage_of
-from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS
+from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS, Outcome, outcome_of
 from treadle.history.stages.tracker import LINGER_MS, StageTracker
 
 DATA = Path(__file__).parents[2] / "data" / "stages" / "three-jobs.json"

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import requests
 
 from treadle.errors import UserError
-from treadle.history.importers.jhist import JOB
-from treadle.history.importers.mapreduce import MAP, REDUCE, STAGES, application_of, demand_of
+from treadle.history.importers.mapreduce import JOB, MAP, REDUCE, STAGES, application_of, demand_of
 from treadle.history.importers.outcome import (
     BrokenHistoryError,
     UnfinishedError,
@@ -25,8 +24,7 @@ from treadle.history.importers.outcome import (
     tags_of,
     text,
 )
-from treadle.history.recurrence import recurrence_key
-from treadle.history.run import JobRun, StageRun
+from treadle.history.run import JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
 from treadle.yarn.web import open_session, why_refused
 

@@ -7,8 +7,7 @@ import pwd
 from functools import cache
 
 from treadle.history.importers.sources import Found
-from treadle.history.recurrence import storable
-from treadle.history.run import JobRun
+from treadle.history.run import JobRun, storable
 
 
 def doubt(found: Found, run: JobRun) -> str:

@@ -15,8 +15,7 @@ from typing import Any
 
 from treadle.history.importers.files import Files
 from treadle.history.importers.outcome import LINE_BYTES_MAX, BrokenHistoryError, items, lines, mapping, number, text
-from treadle.history.recurrence import recurrence_key
-from treadle.history.run import JobRun, StageRun
+from treadle.history.run import JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
 
 _END = b"\x01"

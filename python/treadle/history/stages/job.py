@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from treadle.history.recurrence import RecurrenceKey, recurrence_key
-from treadle.history.run import JobRun
-from treadle.history.stages.attempts import WELL, Attempt, ContainerKey, outcome_of
+from treadle.history.run import JobRun, RecurrenceKey, recurrence_key
 from treadle.history.stages.frameworks import Framework, StageId, stage_of
-from treadle.history.stages.stage import StageState
+from treadle.history.stages.stage import WELL, Attempt, ContainerKey, StageState, outcome_of
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, Replaces
 from treadle.history.run import JobRun
-from treadle.history.stages.attempts import Attempt, ContainerKey
 from treadle.history.stages.job import JobState
+from treadle.history.stages.stage import Attempt, ContainerKey
 
 JOBS_MAX: Final = 20_000
 FINISHED_MAX: Final = 10_000

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.dag.dag import Dag
-from treadle.history.recurrence import recurrence_key
+from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
 from treadle.minicluster import ClusterSettings, MiniCluster
 from treadle.minicluster.configuration import write_configuration

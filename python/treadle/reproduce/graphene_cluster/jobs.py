@@ -10,8 +10,7 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
-from treadle.history.recurrence import RecurrenceKey
-from treadle.history.run import JobRun, StageRun
+from treadle.history.run import JobRun, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, VCORES, vertex_name
 

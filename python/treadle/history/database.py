@@ -1,0 +1,359 @@
+"""The database of the store: its tables, its connections, and what is wrong when it cannot be used.
+
+Migrations are a list of steps and the number of those taken, in a table of their own, and not Alembic's: three tables
+that only this package writes need no environment, revision graph or autogeneration, and a step must run within the
+transaction in which a sidecar opens the store, killed at any moment or not.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import (
+    BLOB,
+    URL,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    cast,
+    create_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    literal,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.mysql import MEDIUMTEXT
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+
+from treadle.errors import UserError
+
+
+class Unusable(StrEnum):
+    """Kinds of reasons; the value is the remedy."""
+
+    FULL = "its disk or its size limit is full; free space, or lower what is kept (docs/profiles.md)"
+    READ_ONLY = "it is read-only; let this user write the file and its folder"
+    CORRUPTED = "it is corrupted; move the file away and a new one is begun, or restore a copy of it"
+    NEWER = "a newer Treadle has changed its tables; run that version, or name another store"
+    OLDER = "an older Treadle made its tables; start the sidecar or import into it once, which brings it up to date"
+    FOREIGN = "it holds tables that are not Treadle's; name another store"
+    BUSY = "another process has kept it locked; end that process or try again later"
+    MISSING = "it is not there; check its path"
+    DRIVER = "its database needs a driver that is not installed; install it with pip"
+    UNREACHABLE = "it cannot be opened; check its path or URL, and the permissions"
+
+
+class StoreError(UserError):
+    """A store of profiles cannot be used now; the text says which, why, and what to do."""
+
+    def __init__(self, store: str, reason: Unusable, detail: str = "") -> None:
+        self.store = store
+        self.reason = reason
+        super().__init__(f"store of profiles {store}: {reason.value}" + (f" ({detail})" if detail else ""))
+
+
+_SQLITE = {
+    sqlite3.SQLITE_FULL: Unusable.FULL,
+    sqlite3.SQLITE_READONLY: Unusable.READ_ONLY,
+    sqlite3.SQLITE_CORRUPT: Unusable.CORRUPTED,
+    sqlite3.SQLITE_NOTADB: Unusable.CORRUPTED,
+    sqlite3.SQLITE_BUSY: Unusable.BUSY,
+    sqlite3.SQLITE_LOCKED: Unusable.BUSY,
+    sqlite3.SQLITE_PERM: Unusable.READ_ONLY,
+}
+
+_ERRNO = {
+    errno.ENOSPC: Unusable.FULL,
+    errno.EDQUOT: Unusable.FULL,
+    errno.EROFS: Unusable.READ_ONLY,
+    errno.EACCES: Unusable.READ_ONLY,
+    errno.EPERM: Unusable.READ_ONLY,
+    errno.ENOENT: Unusable.MISSING,
+}
+
+
+_COLLISIONS = {"40001", "40P01"}
+"""SQLSTATEs: a transaction that must be done again because of another one, and a deadlock."""
+
+
+def collided(error: Exception) -> bool:
+    """Was another transaction in the way of one, so that it may be tried again?"""
+    if not isinstance(error, DBAPIError):
+        return False
+    # two that make one row at a time, or one that removes what the other refers to
+    return isinstance(error, IntegrityError) or getattr(error.orig, "sqlstate", None) in _COLLISIONS
+
+
+def explained(store: str, error: Exception) -> StoreError:
+    """Return what an exception of a database or of the file system means for a store."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, OSError):
+        return StoreError(store, _ERRNO.get(error.errno or 0, Unusable.UNREACHABLE), error.strerror or str(error))
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    detail = str(cause).partition("\n")[0]
+    if collided(error):
+        return StoreError(store, Unusable.BUSY, detail)
+    if isinstance(cause, sqlite3.Error):
+        # the low byte of SQLite's extended code is its kind
+        code = (getattr(cause, "sqlite_errorcode", None) or 0) & 0xFF
+        return StoreError(store, _SQLITE.get(code, Unusable.UNREACHABLE), detail)
+    if isinstance(error, ImportError):
+        return StoreError(store, Unusable.DRIVER, detail)
+    if isinstance(error, SQLAlchemyError):
+        return StoreError(store, Unusable.UNREACHABLE, detail)
+    return StoreError(store, Unusable.CORRUPTED, detail)
+
+
+_LONG: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
+
+METADATA: Final = MetaData()
+
+SCHEMA: Final = Table("treadle_schema", METADATA, Column("version", Integer, nullable=False))
+
+PROFILES: Final = Table(
+    "treadle_profiles",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("digest", String(32), nullable=False, unique=True),  # of the key: its texts are too long for an index
+    Column("user_digest", String(32), nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("runs", BigInteger, nullable=False),
+    Column("first_seen_ms", BigInteger, nullable=False),
+    Column("last_seen_ms", BigInteger, nullable=False),
+    Column("recent", Text, nullable=False),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),  # of this row and its stages
+    Column("application", String(64), nullable=False, server_default=""),  # the last to change it: YARN's id, or empty
+    Index("treadle_profiles_by_user", "user_digest", "last_seen_ms"),
+    Index("treadle_profiles_by_age", "last_seen_ms"),
+)
+
+BY_APPLICATION: Final = Index("treadle_profiles_by_application", PROFILES.c.application)
+
+ROW_BYTES: Final = 100
+"""What a row takes beside its texts, about."""
+
+STAGES: Final = Table(
+    "treadle_stages",
+    METADATA,
+    Column(
+        "profile",
+        Integer,
+        ForeignKey("treadle_profiles.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("ordinal", Integer, primary_key=True, autoincrement=False),
+    Column("document", _LONG, nullable=False),  # the rest of a StageProfile, JSON: see documents.py
+)
+
+
+SAMPLES: Final = Table(
+    "treadle_samples",
+    METADATA,
+    Column("application", String(64), primary_key=True),  # YARN's id
+    Column("seen_ms", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),  # where it stands with the gate, JSON: see samples.py
+    Index("treadle_samples_by_age", "seen_ms"),
+)
+
+
+def _first(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[PROFILES, STAGES])
+
+
+def _samples(connection: Connection) -> None:
+    METADATA.create_all(connection, tables=[SAMPLES])
+
+
+def _sizes(connection: Connection) -> None:
+    """Count what the profiles of each user and application take; a store that was just made has the columns."""
+    known = {column["name"] for column in inspect(connection).get_columns(PROFILES.name)}
+    for column, default in ((PROFILES.c.bytes, "0"), (PROFILES.c.application, "''")):
+        if column.name not in known:
+            type_ = column.type.compile(connection.dialect)
+            added = f"ALTER TABLE {PROFILES.name} ADD COLUMN {column.name} {type_} DEFAULT {default} NOT NULL"
+            connection.execute(text(added))
+    if BY_APPLICATION.name not in {index["name"] for index in inspect(connection).get_indexes(PROFILES.name)}:
+        BY_APPLICATION.create(connection)
+    texts = ("user_name", "queue", "type", "name", "recent")
+    own: ColumnElement[int] = sum((_octets(connection, PROFILES.c[name]) for name in texts), literal(ROW_BYTES))
+    stages = select(func.coalesce(func.sum(_octets(connection, STAGES.c.document) + ROW_BYTES), 0))
+    theirs = stages.where(STAGES.c.profile == PROFILES.c.id).scalar_subquery()
+    connection.execute(update(PROFILES).values(bytes=own + theirs))
+
+
+def _octets(connection: Connection, column: ColumnElement[str]) -> ColumnElement[int]:
+    """Return how many bytes a text has: SQLite counts characters except of a blob."""
+    return func.length(cast(column, BLOB)) if connection.dialect.name == "sqlite" else func.octet_length(column)
+
+
+MIGRATIONS: list[Callable[[Connection], None]] = [_first, _samples, _sizes]
+"""Step k brings a store from version k to version k + 1. A step that has been released is never changed.
+
+Steps make tables as they are today, so a later one finds in a new store what it would add to an older one.
+"""
+
+
+def migrate(connection: Connection, store: str) -> None:
+    """Bring a store up to date, or make its tables, within the connection's transaction.
+
+    Raises:
+        StoreError: a newer version made it, or the tables are not ours.
+    """
+    version = stored_version(connection, store)
+    if version is None:
+        SCHEMA.create(connection)
+        connection.execute(insert(SCHEMA).values(version=0))
+        version = 0
+    for step in MIGRATIONS[version:]:
+        step(connection)
+    if version < len(MIGRATIONS):
+        connection.execute(update(SCHEMA).values(version=len(MIGRATIONS)))
+
+
+def stored_version(connection: Connection, store: str) -> int | None:
+    """Return how many steps a store has behind it; None if it is empty.
+
+    Raises:
+        StoreError: as `migrate`.
+    """
+    tables = set(inspect(connection).get_table_names())
+    if SCHEMA.name not in tables:
+        if tables & {PROFILES.name, STAGES.name}:
+            raise StoreError(store, Unusable.FOREIGN)
+        return None
+    version = connection.execute(select(SCHEMA.c.version)).scalar()
+    if not isinstance(version, int) or version < 0:
+        raise StoreError(store, Unusable.CORRUPTED, f"its version is {version!r}")
+    if version > len(MIGRATIONS):
+        raise StoreError(store, Unusable.NEWER, f"version {version}, this Treadle knows {len(MIGRATIONS)}")
+    return version
+
+
+BUSY_TIMEOUT_S: Final = 5.0
+"""How long a writer waits for another one."""
+
+READS: Final = "treadle_reads"
+"""Execution option of a connection whose transactions only read."""
+
+
+def connect(location: str, *, read_only: bool) -> Engine:
+    """Return the engine of a store that is a path or a URL such as ``postgresql+psycopg://host/database``.
+
+    A missing SQLite file is made, for this user alone (mode 0600, its folder 0700), unless ``read_only``.
+
+    Raises:
+        StoreError: there can be none.
+    """
+    name = shown(location)
+    try:
+        url = make_url(location) if "://" in location else URL.create("sqlite", database=location)
+    except ArgumentError as error:
+        raise StoreError(name, Unusable.UNREACHABLE, "no URL that SQLAlchemy knows") from error
+    try:
+        if url.get_backend_name() == "sqlite":
+            return _sqlite(url, read_only=read_only)
+        return create_engine(url, isolation_level="READ COMMITTED", pool_size=2, max_overflow=2, pool_pre_ping=True)
+    except (SQLAlchemyError, ImportError, OSError) as error:
+        raise explained(name, error) from error
+
+
+def shown(location: str) -> str:
+    """Return a store's path or URL without a password."""
+    if "://" not in location:
+        return location
+    try:
+        return make_url(location).render_as_string(hide_password=True)
+    except ArgumentError:
+        return location.partition("://")[0] + "://..."
+
+
+def file_of(engine: Engine) -> Path | None:
+    """Return the SQLite file behind an engine; None if there is none."""
+    database = engine.url.database
+    if engine.dialect.name != "sqlite" or not database or database == ":memory:" or database.startswith("file:"):
+        return None
+    return Path(database)
+
+
+def _sqlite(url: URL, *, read_only: bool) -> Engine:
+    arguments: dict[str, Any] = {"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+    file = Path(url.database or "")
+    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
+        if read_only:
+            file.stat()
+        else:
+            _make_private(file)
+    engine = create_engine(url, connect_args=arguments)
+    if read_only:
+        engine = engine.execution_options(**{READS: True})
+        # SQLAlchemy cannot spell a path with any character in it as a URI of SQLite's
+        event.listen(engine, "do_connect", lambda *_: _read_only_connection(file))
+    event.listen(engine, "connect", _prepare_read_only if read_only else _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _make_private(file: Path) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)  # its journal gets the mode of the file
+    finally:
+        os.close(descriptor)
+
+
+def _read_only_connection(file: Path) -> sqlite3.Connection:
+    uri = f"{file.resolve().as_uri()}?mode=ro"
+    # A folder that cannot be written has no room for the index of a write-ahead log; without a log none is needed.
+    if not os.access(file.parent, os.W_OK) and not file.with_name(f"{file.name}-wal").exists():
+        uri += "&immutable=1"
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None)
+
+
+def _prepare_read_only(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
+
+
+def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver would begin transactions late and not as wanted: see _begin.
+    connection.isolation_level = None
+    for pragma in (
+        "auto_vacuum = FULL",  # what is forgotten leaves the file; set before there are tables or a log
+        "journal_mode = WAL",  # readers do not wait, and a killed writer leaves nothing half done
+        "synchronous = NORMAL",  # enough with a log: a power cut may lose the last runs, never the file
+        "foreign_keys = ON",
+        "trusted_schema = OFF",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    # A writer at once: two that read first and write later would have to start over.
+    reads = connection.get_execution_options().get(READS)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
