@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from treadle import events
+from treadle.engine.invented_cluster import Texts, resource_types, rows
 from treadle.events import ApplicationState, Event, Fate, NodeState, Replaces
-from treadle.model.scripted import Texts, resource_types, rows
 from treadle.proposals import Proposals
 
 Amounts = tuple[int, ...]

@@ -7,7 +7,7 @@ from tests.engine.fake_rm import assumed
 
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.model.scripted import small_cluster
+from treadle.engine.invented_cluster import small_cluster
 
 
 def test_two_equal_queues_get_half_each() -> None:

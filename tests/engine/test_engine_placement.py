@@ -12,8 +12,8 @@ from tests.engine.test_engine_order import placed
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, default_settings
 from treadle.engine import Engine
+from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Fate, NodeState
-from treadle.model.scripted import small_cluster
 from treadle.model.tables import ModelError
 from treadle.policy.state import LOOKED
 

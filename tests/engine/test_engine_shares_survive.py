@@ -14,7 +14,7 @@ from treadle import events
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits
-from treadle.model.scripted import rows
+from treadle.engine.invented_cluster import rows
 
 TWO: Tree = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None, "n2.3": None}}
 TREES = ["hdrf", "drf", "deficit"]

@@ -13,8 +13,8 @@ from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
+from treadle.engine.invented_cluster import small_cluster
 from treadle.events import PolicySwitch
-from treadle.model.scripted import small_cluster
 from treadle.policy.user_parts import PartFailure
 
 DEFAULT = "gate=all share=capacity order=queue fit=packing estimate=none"

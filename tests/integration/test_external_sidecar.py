@@ -16,9 +16,9 @@ from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import LEASE_MS
 from tests.support.jobs import sleep_job
 
+from treadle.live.proof import CODE_BYTES, NONCE_BYTES, OPENING, opening
 from treadle.minicluster.cluster import MiniCluster
 from treadle.minicluster.settings import ClusterSettings
-from treadle.sidecar.proof import CODE_BYTES, NONCE_BYTES, OPENING, opening
 
 pytestmark = pytest.mark.cluster
 

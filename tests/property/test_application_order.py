@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle import events
+from treadle.engine.invented_cluster import Texts, rows
 from treadle.model.applications import MOVED_MAX, ApplicationTable
-from treadle.model.scripted import Texts, rows
 from treadle.model.tables import Names
 
 QUEUES = 4

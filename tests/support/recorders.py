@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.sidecar.recorder import ProfileRecorder
+from treadle.live.history_writer import ProfileRecorder
 
 
 def work_off(recorder: ProfileRecorder) -> None:

@@ -12,8 +12,8 @@ from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, PartReg
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.writer import default_yaml
+from treadle.live.live_settings import live_defaults
 from treadle.policy.catalogue import register_parts
-from treadle.sidecar.live import live_defaults
 
 
 class Packed(Parameters):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.sidecar.handshake import ConnectionFile, HandshakeError, new_secret
+from treadle.live.handshake import ConnectionFile, HandshakeError, new_secret
 
 
 def test_a_sidecar_does_not_remove_the_file_of_its_successor(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from treadle.compiled.functions import inner, kernel
 from treadle.compiled.inner_code import InnerLibrary
 from treadle.compiled.structs import tables
 from treadle.config.settings import default_settings
-from treadle.sidecar.warm_up import warm_up
+from treadle.live.warm_up import warm_up
 
 
 def compiled_functions() -> Iterator[Any]:

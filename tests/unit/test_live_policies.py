@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from treadle.config.settings import default_settings
+from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Names
-from treadle.model.scripted import small_cluster
-from treadle.sidecar.memory import PolicyMemory
-from treadle.sidecar.policies import LivePolicies
-from treadle.sidecar.session import Session
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
+from treadle.live.session import Session
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

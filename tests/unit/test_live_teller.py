@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any
 
 from treadle import events
+from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, Event, Samples
 from treadle.history.samples import Sample, samples_event
-from treadle.model.scripted import Texts, rows
-from treadle.sidecar.teller import ABSENT_MS, LiveTeller
+from treadle.live.event_source import ABSENT_MS, LiveTeller
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 

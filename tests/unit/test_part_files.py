@@ -8,7 +8,7 @@ import pytest
 
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
-from treadle.sidecar.live import read_live_settings
+from treadle.live.live_settings import read_live_settings
 
 SHARE = """import numpy as np
 

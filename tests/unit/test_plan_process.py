@@ -33,13 +33,13 @@ from treadle.am.stage_registry import application_of
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.run import NUMBER_MAX, JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DURATION_MAX_MS, DurationSketch
-from treadle.sidecar import plan_link
-from treadle.sidecar.plan_child import RUNS, RUNS_OF_USER, Runs
-from treadle.sidecar.plan_link import PlanLink
-from treadle.sidecar.plan_teller import PlanTeller
-from treadle.sidecar.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
-from treadle.sidecar.plans import open_plans
-from treadle.sidecar.recorder import StagesOf
+from treadle.live import plan_link
+from treadle.live.history_writer import StagesOf
+from treadle.live.plan_child import RUNS, RUNS_OF_USER, Runs
+from treadle.live.plan_link import PlanLink
+from treadle.live.plan_source import PlanTeller
+from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
+from treadle.live.plans import open_plans
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""
@@ -128,7 +128,7 @@ def test_a_process_that_dies_is_said_and_started_anew_and_told_who_runs(
 
 
 def listeners() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "treadle.sidecar.plan_child" in child.cmdline()]
+    return [child for child in psutil.Process().children() if "treadle.live.plan_child" in child.cmdline()]
 
 
 def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(link: PlanLink) -> None:
@@ -273,7 +273,7 @@ def test_why_a_process_that_was_started_again_cannot_listen_is_said(
 
 
 def test_a_process_that_uses_too_much_memory_ends_and_that_is_said() -> None:
-    code = "from treadle.sidecar import plan_child; plan_child.MEMORY_MAX = 1; plan_child.main()"
+    code = "from treadle.live import plan_child; plan_child.MEMORY_MAX = 1; plan_child.main()"
     made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
     made.start()
     assert eventually(lambda: "ended with code 3" in made.summary())

@@ -18,7 +18,7 @@ from treadle.am.protocol import Header, Kind, Status
 from treadle.am.service import PlanService
 from treadle.config.settings import Plans
 from treadle.history.run import JobRun
-from treadle.sidecar.plan_teller import PlanTeller
+from treadle.live.plan_source import PlanTeller
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, without_keys
 
 TEXTS = (

@@ -11,10 +11,10 @@ import pytest
 from treadle.config.errors import ConfigError
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
+from treadle.engine.invented_cluster import small_cluster
 from treadle.events import PolicySwitch
-from treadle.model.scripted import small_cluster
-from treadle.sidecar.memory import BAD_MAX, SWITCHES_MAX, PolicyMemory, state_folder
-from treadle.sidecar.policies import LivePolicies, without_file_parts
+from treadle.live.policies import LivePolicies, without_file_parts
+from treadle.live.policy_memory import BAD_MAX, SWITCHES_MAX, PolicyMemory, state_folder
 
 DEFAULT = default_settings().policy.name()
 

@@ -12,9 +12,9 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
-from treadle.sidecar.memory import PolicyMemory
-from treadle.sidecar.policies import LivePolicies
-from treadle.sidecar.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
+from treadle.live.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
 
 GOOD = "class Mine:\n    def keys(self, moment):\n        return moment.applications['id'] * 1.0\n"
 
@@ -78,7 +78,7 @@ def test_cpu_time_is_bounded_and_the_clock_has_a_wider_bound(tmp_path: Path) -> 
 
 def test_a_process_whose_parent_was_killed_ends_all_the_same(tmp_path: Path) -> None:
     file = policy(tmp_path, f"import time\nwhile True: time.sleep(100_000)\n{GOOD}")
-    alone = subprocess.run([sys.executable, "-m", "treadle.sidecar.trial", str(file), "60", "4"], timeout=300)
+    alone = subprocess.run([sys.executable, "-m", "treadle.live.trial", str(file), "60", "4"], timeout=300)
     assert alone.returncode == -signal.SIGALRM
 
 

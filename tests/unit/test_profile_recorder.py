@@ -18,11 +18,11 @@ from treadle.events import Names, Snapshot
 from treadle.history.database import StoreError, Unusable
 from treadle.history.retention import Retention
 from treadle.history.store import ProfileStore, open_store
-from treadle.sidecar import recorder as recording
-from treadle.sidecar.live import read_live_settings
-from treadle.sidecar.patient_store import RETRY_MS
-from treadle.sidecar.recorder import ProfileRecorder
-from treadle.sidecar.session import Session
+from treadle.live import history_writer as recording
+from treadle.live.history_writer import ProfileRecorder
+from treadle.live.live_settings import read_live_settings
+from treadle.live.patient_store import RETRY_MS
+from treadle.live.session import Session
 from treadle.wire.frames import FrameEncoder, FrameHeader
 
 DATA = Path(__file__).parents[1] / "data" / "stages" / "three-jobs.json"

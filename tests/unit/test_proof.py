@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.sidecar.proof import (
+from treadle.live.proof import (
     CODE_BYTES,
     NONCE_BYTES,
     OPENING,

@@ -19,6 +19,7 @@ from treadle.dag.dag import Dag
 from treadle.history.dags import dag_of_profile
 from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
+from treadle.live.live_settings import read_live_settings
 from treadle.reproduce.graphene_cluster import experiment as graphene_cluster
 from treadle.reproduce.graphene_cluster.experiment import (
     SCHEMES,
@@ -35,7 +36,6 @@ from treadle.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagS
 from treadle.reproduce.graphene_cluster.plot import plot_completions
 from treadle.reproduce.graphene_cluster.report import document, gaps_percent, median_shorter, shortfalls, table
 from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, asks
-from treadle.sidecar.live import read_live_settings
 
 SETTINGS = DagSettings()
 

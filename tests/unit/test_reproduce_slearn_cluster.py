@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from treadle.cli.main import run
+from treadle.live.live_settings import read_live_settings
 from treadle.minicluster import Scheduler
 from treadle.reproduce.slearn_cluster.experiment import (
     BLOCK_BYTES,
@@ -28,7 +29,6 @@ from treadle.reproduce.slearn_cluster.plot import plot_completions
 from treadle.reproduce.slearn_cluster.report import document, ratio, shortfalls, table, types_of
 from treadle.reproduce.slearn_cluster.simulated import MASTER_START_MS, TASK_START_MS
 from treadle.reproduce.slearn_cluster.skewed_words import write_words
-from treadle.sidecar.live import read_live_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "workload" / "swim.tsv"
 

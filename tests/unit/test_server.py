@@ -12,8 +12,8 @@ from typing import BinaryIO
 import pytest
 from tests.support.link import call, shake_hands
 
-from treadle.sidecar import server as module
-from treadle.sidecar.proof import (
+from treadle.live import server as module
+from treadle.live.proof import (
     CODE_BYTES,
     LIMIT_MAX,
     NONCE_BYTES,
@@ -24,7 +24,7 @@ from treadle.sidecar.proof import (
     opening,
     resource_manager_proof,
 )
-from treadle.sidecar.server import AUTHENTICATED_MAX, STRANGERS_MAX, LoopbackServer
+from treadle.live.server import AUTHENTICATED_MAX, STRANGERS_MAX, LoopbackServer
 
 SECRET = bytes(range(32))
 FRAME_MAX = 1 << 16

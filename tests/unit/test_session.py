@@ -16,10 +16,10 @@ from treadle.config.parts import DEFAULTS, Part, PartRegistry
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
+from treadle.live.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.sidecar.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
 from treadle.wire.answer import PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

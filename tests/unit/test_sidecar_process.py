@@ -17,8 +17,8 @@ import pytest
 from tests.support.link import decide
 
 from treadle import __version__
-from treadle.sidecar import process
-from treadle.sidecar.proof import Limits
+from treadle.live import process
+from treadle.live.proof import Limits
 from treadle.wire.answer import decode_answer
 
 SECRET = "fedcba9876543210" * 4
@@ -76,8 +76,8 @@ def started(tmp_path: Path) -> Iterator[Any]:
 
 LOOKS_FOR_GARBAGE = """
 import gc
-from treadle.sidecar import process
-from treadle.sidecar.handshake import Greeting
+from treadle.live import process
+from treadle.live.handshake import Greeting
 
 before, seen = gc.get_threshold(), []
 process._start(Greeting(secret="00" * 32), None, lambda _: seen.append(gc.get_threshold()[0]))

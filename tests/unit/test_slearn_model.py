@@ -13,7 +13,7 @@ from treadle.reproduce.slearn.experiment import run_scheme
 from treadle.reproduce.slearn.model import Model
 from treadle.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
 from treadle.reproduce.slearn.trace import Trace
-from treadle.simulator.frames import Told
+from treadle.simulator.feed import Told
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged
 

@@ -25,7 +25,7 @@ from treadle.history.profile import StageProfile
 from treadle.history.run import Measured, StageRun
 from treadle.history.sketch import DurationSketch
 from treadle.history.store import open_store
-from treadle.sidecar.recorder import ProfileRecorder
+from treadle.live.history_writer import ProfileRecorder
 from treadle.wire.frames import FrameEncoder, FrameHeader
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "stage-report.bin"

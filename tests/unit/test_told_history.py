@@ -19,6 +19,7 @@ from tests.unit.history.test_split_meta import content
 
 from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
+from treadle.engine.invented_cluster import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
 from treadle.history.database import StoreError, Unusable
 from treadle.history.profile import JobProfile
@@ -29,11 +30,10 @@ from treadle.history.sketch import DurationSketch
 from treadle.history.stages import splits as split_meta
 from treadle.history.stages.splits import Split
 from treadle.history.store import ProfileStore, open_store
-from treadle.model.scripted import resource_types
-from treadle.sidecar.history import AHEAD_KEY
-from treadle.sidecar.recorder import ProfileRecorder
-from treadle.sidecar.session import Session
-from treadle.sidecar.teller import LiveTeller
+from treadle.live.event_source import LiveTeller
+from treadle.live.hints import AHEAD_KEY
+from treadle.live.history_writer import ProfileRecorder
+from treadle.live.session import Session
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

@@ -14,9 +14,9 @@ from treadle.config import trust
 from treadle.config.errors import ConfigError
 from treadle.config.reader import read_settings
 from treadle.config.trust import reason_against
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
 from treadle.policy.catalogue import register_parts
-from treadle.sidecar.memory import PolicyMemory
-from treadle.sidecar.policies import LivePolicies
 
 register_parts()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from treadle.config.part_files import PartStoppedError
-from treadle.sidecar.watchdog import Watchdog
+from treadle.live.watchdog import Watchdog
 
 
 def spin(stop: threading.Event | None = None) -> None:
@@ -87,7 +87,7 @@ def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path:
     part.write_text(f"import threading\n\ndef keys():\n    {stuck}\n")
     program = (
         "import runpy\n"
-        "from treadle.sidecar.watchdog import Watchdog\n"
+        "from treadle.live.watchdog import Watchdog\n"
         f"keys = runpy.run_path({str(part)!r})['keys']\n"
         f"with open({str(tmp_path / 'stuck')!r}, 'w') as stuck:\n"
         "    Watchdog(0.1, stuck.fileno())(keys)\n"

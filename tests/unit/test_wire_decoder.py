@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from treadle import events
-from treadle.model.scripted import Texts, request, rows
+from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.model.tables import ModelError, largest
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import EVENT_TYPES, SECTIONS, FrameFlag, TooManyError, WireError

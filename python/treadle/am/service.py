@@ -1,7 +1,7 @@
 """The listener, its desks and its keys in one: what the ResourceManager tells goes in, what the engine needs comes out.
 
 It has no thread of its own but the listener's. Who serves hostile requests with it should be a process of its own
-(`treadle.sidecar.plan_child`).
+(`treadle.live.plan_child`).
 """
 
 from __future__ import annotations

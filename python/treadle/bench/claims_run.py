@@ -25,8 +25,8 @@ from treadle.config.settings import Listener, Settings
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Event
-from treadle.sidecar.plan_link import PlanLink
-from treadle.sidecar.plan_teller import PlanTeller
+from treadle.live.plan_link import PlanLink
+from treadle.live.plan_source import PlanTeller
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -239,7 +239,7 @@ def _hostile(address: tuple[str, int], masters: list[tuple[Attempt, bytes]]) -> 
 
 def _listener_process() -> psutil.Process:
     return next(
-        child for child in psutil.Process().children() if "treadle.sidecar.plan_child" in " ".join(child.cmdline())
+        child for child in psutil.Process().children() if "treadle.live.plan_child" in " ".join(child.cmdline())
     )
 
 

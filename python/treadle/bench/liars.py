@@ -21,7 +21,7 @@ from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import Event
-from treadle.simulator.frames import Told
+from treadle.simulator.feed import Told
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
 from treadle.simulator.scenario import Scenario

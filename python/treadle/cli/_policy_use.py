@@ -66,8 +66,8 @@ class Change:
 
 def checked(file: Path) -> str:
     """Return the name of a policy that is right; a user's code runs in another process, and not for ever."""
-    from treadle.sidecar.live import read_live_settings
-    from treadle.sidecar.trial import check_apart
+    from treadle.live.live_settings import read_live_settings
+    from treadle.live.trial import check_apart
 
     source = peek_source(file)
     if source is not None and source.part_files:

@@ -46,7 +46,7 @@ def check(file: Wanted) -> None:
 @app.command()
 def defaults() -> None:
     """Write a treadle.yaml with every setting, its default and its meaning."""
-    from treadle.sidecar.live import live_defaults
+    from treadle.live.live_settings import live_defaults
 
     typer.echo(live_defaults(), nl=False)
 

@@ -35,7 +35,7 @@ def sidecar(
         raise UserError("--connection-group belongs to --external")
     if config is not None and not str(config):
         config = None
-    from treadle.sidecar import process
+    from treadle.live import process
 
     if managed:
         code = process.run_managed(config)

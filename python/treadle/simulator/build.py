@@ -12,11 +12,11 @@ import numpy as np
 from treadle.compiled.array_types import I64
 from treadle.errors import UserError
 from treadle.events import NodeState
-from treadle.simulator import state as tables
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import Knobs, State
 from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
 from treadle.simulator.queues import QueueTree, queue_tree
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.state import Knobs, State
 from treadle.workload.job import Framework, Workload
 
 SLOTS: Final = 65_536

@@ -10,9 +10,9 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.dag.dag import Dag, Stage
-from treadle.simulator import state as tables
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import FrameworkCode, RowKind
 from treadle.simulator.queues import QueueTree
-from treadle.simulator.state import FrameworkCode, RowKind
 from treadle.workload.job import Framework, Job, Workload
 from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
 

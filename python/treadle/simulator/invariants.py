@@ -13,9 +13,9 @@ from treadle.compiled.array_types import I32, I64
 from treadle.config.settings import Settings
 from treadle.events import Fate, Fates, NodeState
 from treadle.proposals import Proposals
-from treadle.simulator import state as tables
 from treadle.simulator.build import Built
-from treadle.simulator.state import AppState, ContainerState, RowKind, State, TaskState
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State, TaskState
 
 
 class InvariantError(AssertionError):

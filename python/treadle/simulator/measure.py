@@ -11,13 +11,13 @@ from treadle.compiled.array_types import F64, I64
 from treadle.fairness.fluid import fill
 from treadle.fairness.rule import HDRF
 from treadle.fairness.tree import Group, Leaf, Tree
-from treadle.simulator import state as tables
 from treadle.simulator.build import Built
-from treadle.simulator.kernel.books import integrate_all
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import AppState, State
+from treadle.simulator.cluster.usage import integrate_all
 from treadle.simulator.queues import QueueTree
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.state import AppState, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from treadle.planner.online import (
     critical_path_order,
     machines_of,
 )
-from treadle.simulator import state as tables
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import AppState, RowKind, State
 from treadle.simulator.flatten import StageOrder
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.state import AppState, RowKind, State
 from treadle.workload.job import Framework, Workload
 
 NOTHING: Final = Progress(0, 0, 0, 0, 0)

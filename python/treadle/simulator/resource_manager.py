@@ -7,14 +7,14 @@ import numpy as np
 from treadle import events
 from treadle.events import Event
 from treadle.proposals import Proposals
-from treadle.simulator import state as tables
 from treadle.simulator.build import Built, with_room
-from treadle.simulator.frames import FrameWriter, Told
-from treadle.simulator.kernel.advance import advance, begin
-from treadle.simulator.kernel.commit import commit
-from treadle.simulator.kernel.events import next_time, schedule_all
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.advance import advance, begin
+from treadle.simulator.cluster.commit import commit
+from treadle.simulator.cluster.event_queue import next_time, schedule_all
+from treadle.simulator.cluster.state import EventKind, Knobs, State
+from treadle.simulator.feed import FrameWriter, Told
 from treadle.simulator.plans import FollowedPlans
-from treadle.simulator.state import EventKind, Knobs, State
 
 NOTHING = events.Fates(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64))
 

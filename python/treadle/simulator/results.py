@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64, I64
+from treadle.simulator.cluster.state import AppState
 from treadle.simulator.measure import Window
 from treadle.simulator.simulation import Run
-from treadle.simulator.state import AppState
 
 
 @dataclass(frozen=True, slots=True)

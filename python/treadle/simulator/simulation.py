@@ -16,9 +16,9 @@ from treadle.engine import Engine
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
 from treadle.policy.failed import insist
-from treadle.simulator import state as tables
 from treadle.simulator.build import Built, build
-from treadle.simulator.frames import START_MS, Told
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.feed import START_MS, Told
 from treadle.simulator.invariants import Invariants
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.measure import Measurements

@@ -15,7 +15,7 @@ from tests.engine.parts import any_parts, settings_with
 from treadle.config.settings import default_settings
 from treadle.events import Fate
 from treadle.proposals import Proposals
-from treadle.simulator import state as tables
+from treadle.simulator.cluster import state as tables
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation

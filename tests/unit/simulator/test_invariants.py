@@ -10,13 +10,13 @@ import pytest
 
 from treadle.config.settings import default_settings
 from treadle.proposals import Proposals
-from treadle.simulator import state as tables
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import ContainerState, State
 from treadle.simulator.invariants import InvariantError, Invariants
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.resource_manager import NOTHING
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
-from treadle.simulator.state import ContainerState, State
 
 
 def half_way() -> Simulation:

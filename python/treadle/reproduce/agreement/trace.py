@@ -15,8 +15,8 @@ import numpy as np
 
 from treadle.config.settings import Settings
 from treadle.reproduce.agreement.workload import JOBS, MASTER_HEARTBEAT_MS, duration_s, scenario, workload
+from treadle.simulator.cluster.state import AppState
 from treadle.simulator.simulation import Simulation
-from treadle.simulator.state import AppState
 
 __all__ = ["AuditedApplication", "JobTrace", "Trace", "read_audit_log", "real_trace", "simulated_trace"]
 

@@ -15,10 +15,10 @@ from treadle.planner.online import PlanSource
 from treadle.reproduce.graphene.jobs import Mix
 from treadle.reproduce.graphene.offline import Progress
 from treadle.reproduce.graphene.schemes import Scheme
+from treadle.simulator.cluster.state import AppState
 from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run, Simulation
-from treadle.simulator.state import AppState
 from treadle.workload.job import Workload
 
 TICK_MS: Final = 100

@@ -15,9 +15,9 @@ from treadle.reproduce.slearn.model import Model
 from treadle.reproduce.slearn.paper import NODES
 from treadle.reproduce.slearn.schemes import SCHEMES, Scheme, slearn
 from treadle.reproduce.slearn.trace import Source, Trace
+from treadle.simulator.cluster.state import AppState
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
-from treadle.simulator.state import AppState
 from treadle.workload.generate import CONTAINER
 
 THIN_LIMITS: Final = (2, 3, 4, 5, 6)

@@ -25,7 +25,7 @@ from treadle.history.estimators.estimators import (
 )
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History, learned
 from treadle.reproduce.slearn.paper import ERROR_P50, ERROR_P90
-from treadle.simulator.frames import Told
+from treadle.simulator.feed import Told
 from treadle.workload.job import Framework, Job, JobRecord, Workload
 from treadle.workload.slearn import Unseen, google_slearn
 from treadle.workload.slearn_dags import google_slearn_dags

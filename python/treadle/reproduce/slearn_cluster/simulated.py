@@ -11,9 +11,9 @@ from typing import Final
 from treadle.dag.dag import Dag, Stage
 from treadle.reproduce.slearn.schemes import Scheme
 from treadle.reproduce.slearn_cluster.experiment import MASTER_MB, TASK_MB, Arrival, Ended, Round, Settings
+from treadle.simulator.cluster.state import AppState
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
-from treadle.simulator.state import AppState
 from treadle.workload.job import Framework, Job, arranged
 
 __all__ = ["MASTER_START_MS", "TASK_START_MS", "run_simulated"]

@@ -1,0 +1,5 @@
+"""The decision engine, and the invented cluster on which it warms up and tries policies."""
+
+from treadle.engine.engine import Engine
+
+__all__ = ["Engine"]

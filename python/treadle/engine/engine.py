@@ -1,0 +1,255 @@
+"""The decision engine: events in, proposals out; no sockets, files or clocks. Equal inputs give equal outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from treadle.config.parts import PARTS, Part
+from treadle.config.settings import Settings, default_settings
+from treadle.engine.invented_cluster import small_cluster, small_events
+from treadle.events import (
+    Event,
+    Names,
+    PlanRanks,
+    PolicySwitch,
+    ResourceTypes,
+    Samples,
+    Snapshot,
+    StageInputs,
+    TaskEstimates,
+    TaskInputs,
+)
+from treadle.model.carry import carry
+from treadle.model.cluster import Cluster
+from treadle.model.samples import SampleLog
+from treadle.model.tables import ModelError
+from treadle.policy.catalogue import register_parts
+from treadle.policy.policy import Policy
+from treadle.policy.user_parts import PartFailure, Watch, unwatched
+from treadle.proposals import Proposals
+
+register_parts()  # who has an engine can read what it is to follow
+
+SWITCHES_MAX: Final = 64
+"""The latest changes to another policy that are kept."""
+
+
+BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
+"""Told when a frame has come as a whole."""
+
+WARM_UP: Final = (
+    ({"order": "srpt", "estimate": "told"}, ""),
+    ({"order": "srpt", "estimate": "observed"}, ""),
+    ({"gate": "pilots", "order": "mlfq", "estimate": "combined"}, "whole"),
+)
+"""Policies that together use every kernel, and what their order takes for the size of an application."""
+
+
+class Engine:
+    """Keeps a model of the cluster and proposes containers. Not for several threads at a time."""
+
+    def __init__(self, settings: Settings, good: Settings | None = None, watch: Watch = unwatched) -> None:
+        """Start with an empty model.
+
+        Args:
+            settings: what to follow
+            good: whose policy takes over if a part of the first fails; after that, or without one, the default policy
+            watch: runs the code of parts from files, and may stop it
+        """
+        self._settings = settings
+        self._running = settings
+        self._good = good
+        self._watch = watch
+        self._sequence = self._stop_at = 0
+        self._failure: PartFailure | None = None
+        self._switches: list[PolicySwitch] = []
+        self._policy = self._new_policy()
+        self._names: list[Names] | None = None
+        self._cluster: Cluster | None = None
+        self._epoch = 0
+        self._before: tuple[int, Cluster] | None = None
+        """Epoch and model before a snapshot, until all of that has come."""
+        self._samples = SampleLog()
+        self._decides = 0
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Take in what a frame, or a part of one, says.
+
+        Rows are absolute and tell the state after the commits whose fates are among the same events. Columns are
+        copied.
+
+        Raises:
+            ModelError: the events contradict the contract; a new snapshot is the remedy.
+        """
+        for event in events:
+            self._apply(event)
+        if self._cluster is not None:
+            self._cluster.sweep()
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case Snapshot():
+                if self._before is None and self._cluster is not None:
+                    self._before = self._epoch, self._cluster
+                self._epoch = event.epoch
+                self._names, self._cluster, self._samples = [], None, SampleLog()
+            case Names() if self._cluster is None and self._names is not None:
+                self._names.append(event)
+            case ResourceTypes() if self._cluster is None and self._names is not None:
+                self._cluster = Cluster.start(self._names, event)
+                self._cluster.decide = self._decides + 1
+            case Samples() if self._running.policy.gate.kind.name == "all":
+                pass  # nobody would let through what they say is held back
+            case PolicySwitch():
+                self._stop_at = event.call
+            case _:
+                if self._cluster is None:
+                    raise ModelError(f"{type(event).__name__} before a snapshot's resource types")
+                if self._before is not None and isinstance(event, BESIDE_FRAMES):
+                    self._carry(self._cluster)
+                self._cluster.apply(event)
+
+    def _carry(self, cluster: Cluster) -> None:
+        """Take what was learned over into the model of a snapshot that is complete."""
+        if self._before is None:
+            return
+        (epoch, before), self._before = self._before, None
+        carried = carry(before, cluster)
+        if epoch == self._epoch:
+            cluster.ended = carried.ended
+        self._policy.follow(cluster, carried.nodes)
+
+    def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Proposals:
+        """Return at most ``limit`` proposals, fewer if the settings say so.
+
+        Args:
+            now_ms: the RM's time
+            limit: how many there may be
+            sequence: what the events' `Fates` will call this answer
+            assume: whether the proposals count as placed until their fate is known; without, nothing will be committed,
+                and nobody is charged for them
+        """
+        cluster = self._cluster
+        self._decides += 1
+        self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
+        if cluster is None:
+            return Proposals.none()
+        cluster.decide = self._decides
+        self._carry(cluster)
+        view = cluster.view()
+        expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
+        released = self._policy.holds.forget_ended(cluster, view, now_ms)
+        cooling = cluster.rejections.last_cool >= cluster.decide
+        if not (cluster.changed or expired or released or cooling or self._policy.waits(now_ms)):
+            cluster.decide += 1
+            return Proposals.none()
+        limit = min(limit, self._settings.limits.proposals_max)
+        made = self._policy.decide(cluster, view, now_ms, limit, stop_at, commits=assume)
+        count = made.left
+        cluster.changed = count >= limit or not assume
+        if count:
+            cluster.assumed.add(view, sequence, made)
+            if not assume:
+                cluster.assumed.give_up(view, sequence)
+        self._policy.note_use(cluster, view)
+        cluster.decide += 1
+        table = made.proposals
+        return Proposals(*(np.ascontiguousarray(table[name]) for name in ("application", "key", "node")))
+
+    def warm_up(self) -> int:
+        """Compile every kernel, or read it from numba's cache, by scheduling a small invented cluster.
+
+        Those that only other policies use are among them, so that a change of policy does not wait for the compiler.
+        The engine itself is not touched. Returns how many containers were proposed.
+        """
+        policies = [self._running.policy]
+        for kinds, size in WARM_UP:
+            chosen = {part: PARTS.kinds(part)[kind] for part, kind in kinds.items()}
+            changed = {part: Part(kind, kind.parameters()) for part, kind in chosen.items()}
+            if size:
+                changed["order"] = Part(chosen["order"], chosen["order"].parameters.model_validate({"size": size}))
+            policies.append(replace(default_settings().policy, **changed))
+        placed = 0
+        for policy in policies:
+            engine = Engine(replace(self._running, policy=policy))
+            engine.apply(small_cluster())
+            for sequence, told in enumerate(small_events(), 1):
+                placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
+                engine.apply(told)
+            engine.apply(small_cluster())
+            placed += len(engine.decide(10_000, 16, sequence=10))
+        return placed
+
+    @classmethod
+    def try_out(cls, settings: Settings, watch: Watch = unwatched) -> None:
+        """Schedule small invented clusters: a common one, one without applications, one without nodes.
+
+        Raises:
+            PartFailure: a part from a file failed.
+        """
+        common = [small_cluster(), *small_events()]
+        for told in (common, [small_cluster(applications=0)], [small_cluster(nodes=0)]):
+            engine = cls(settings, None, watch)
+            for sequence, events in enumerate(told, 1):
+                engine.apply(events)
+                engine.decide(1_000 * sequence, 16, sequence=sequence)
+            if engine.failure is not None:
+                raise engine.failure
+
+    def configure(self, settings: Settings) -> None:
+        """Follow other settings from now on. The model, what is assumed and what is held stay.
+
+        The policy followed so far is the one that takes over if a part of the new one fails.
+
+        Raises:
+            PartFailure: a part cannot be made; all is as before.
+        """
+        self._policy.configure(settings)
+        self._good = self._running
+        self._settings = self._running = settings
+        self._failure = None
+        if self._cluster is not None:
+            self._cluster.changed = True
+
+    def _new_policy(self) -> Policy:
+        return Policy(self._running, self._fall_back, self._watch)
+
+    def _fall_back(self, failure: PartFailure) -> Settings:
+        """Return settings with the last good policy, or the default one, and note the change."""
+        good, self._good = self._good or default_settings(), None
+        failure.digest = self._running.digest
+        self._running = replace(self._settings, policy=good.policy, source=good.source)
+        self._failure = failure
+        switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))
+        self._switches = [*self._switches, switch][-SWITCHES_MAX:]
+        return self._running
+
+    @property
+    def running(self) -> Settings:
+        """The settings followed now: those configured, or with another policy after a part failed."""
+        return self._running
+
+    @property
+    def failure(self) -> PartFailure | None:
+        """Why the policy configured is not the one that runs; None if it is."""
+        return self._failure
+
+    def switches(self) -> Sequence[PolicySwitch]:
+        """Return the latest changes to another policy, oldest first."""
+        return self._switches
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
+        return () if self._cluster is None else (*self._cluster.queues.warnings, *self._policy.warnings())
+
+    def waits_for(self) -> str:
+        """Return for what asks that could be served are held back on purpose; empty if none is."""
+        return "" if self._cluster is None else self._policy.waits_for()
+
+    def samples(self) -> Samples | None:
+        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+        return None if self._cluster is None else self._samples.changed(self._cluster.apps)

@@ -1,0 +1,252 @@
+"""What the sidecar knows beside the frames, as events for the engine: history of jobs, and what pilots have said.
+
+Looking up is done elsewhere (`treadle.live.history_writer`); here is only taken over what is there, on the thread that
+decides. Everything told is an event, so a run can be repeated from its frames and these events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates
+from treadle.history.retention import SAMPLES_MAX
+from treadle.history.samples import Sample, sample_at, samples_event
+from treadle.history.stages.splits import SplitFollower
+from treadle.live.hints import Moment, ToldKey
+from treadle.live.session import Teller
+from treadle.live.staging import ToldSplits
+from treadle.wire.frames import Frame
+
+ROWS_MAX: Final = 5_000
+"""Request keys told of at once; the others wait for the next frame."""
+
+ABSENT_MS: Final = 600_000
+"""How long what is known of an application is kept that a new connection does not tell of: an RM that was started anew
+tells of its applications one after the other."""
+
+
+class Sources(Protocol):
+    """Where it comes from; `treadle.live.history_writer.ProfileRecorder` is. Nothing may wait."""
+
+    def told(self) -> list[tuple[Moment, ToldKey]]:
+        """Return what earlier runs say of request keys, and has not been returned before."""
+
+    def splits(self) -> list[tuple[Moment, ToldSplits]]:
+        """Return the splits of jobs that have come, and have not been returned before."""
+
+    def restored(self) -> Mapping[str, Sample]:
+        """Return, once, what an earlier sidecar kept of pilots, by YARN's id of the application."""
+
+    def keep(self, samples: Mapping[str, Sample | None]) -> None:
+        """Keep what pilots have said; None: the application has ended."""
+
+    def summary(self) -> str:
+        """Return in a few words what is known."""
+
+
+class LiveTeller:
+    """Tells an engine between two decides what is known, and hears from it what its pilots have said.
+
+    What pilots have said is told after each snapshot, because the engine's model begins anew with it.
+    """
+
+    def __init__(self, sources: Sources, samples_max: int = SAMPLES_MAX) -> None:
+        """Ask ``sources``; keep what the pilots of at most ``samples_max`` applications have said."""
+        self._sources = sources
+        self._samples_max = samples_max
+        self._moment = Moment(0, 0)
+        self._before: int | None = None
+        """The epoch before a snapshot of which not all has come yet; None if it has."""
+        self._live: dict[int, str] = {}
+        """YARN's ids of the applications that run, by the shim's index."""
+        self._index: dict[str, int] = {}
+        self._samples: dict[str, Sample] = {}
+        """What pilots have said, by YARN's id."""
+        self._absent: dict[str, int] = {}
+        """Since when those of them are missing that the snapshot did not tell of, RM's time, the longest first."""
+        self._not_kept = False
+        """There was no room for what pilots have said."""
+        self._due: list[str] = []
+        """Whose samples the engine is to be told."""
+        self._followed = SplitFollower()
+        self._inputs: list[Event] = []
+        """What jobs read, until a frame has come as a whole."""
+        self._waiting: list[tuple[Moment, ToldKey]] = []
+
+    def tell(self, frame: Frame) -> list[Event]:
+        """Return what the engine is to be told after this frame, and before it decides."""
+        self._follow(frame)
+        for moment, told in self._sources.splits():
+            if moment == self._moment and told.application in self._live:
+                self._followed.know(told.application, told.order)
+        self._inputs += self._followed.follow(frame.events)
+        if frame.header.more:
+            return []
+        inputs, self._inputs = self._inputs, []
+        samples = self._tell_samples(frame.header.rm_time_ms)
+        self._drop_absent(frame.header.rm_time_ms)
+        return [*inputs, *samples, *self._tell_history()]
+
+    def learn(self, samples: Samples) -> None:
+        """Take what the engine's pilots have said."""
+        changed = {}
+        for row, application in enumerate(samples.application.tolist()):
+            id_ = self._live.get(application)
+            if id_ is not None and (id_ in self._samples or self._has_room()):
+                self._samples[id_] = changed[id_] = sample_at(samples, row)
+        if changed:
+            self._sources.keep(changed)
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over: what it was told may be why."""
+        self._samples.clear()
+        self._absent.clear()
+        self._due.clear()
+
+    def summary(self) -> str:
+        """Return in a few words what is known; empty if nothing is remembered."""
+        full = f"what pilots say is kept of {self._samples_max} jobs and no more" if self._not_kept else ""
+        return "; ".join(filter(None, (self._sources.summary(), full)))
+
+    def keys_for(self) -> Sequence[str]:
+        """Return no type: no keys are wanted here."""
+        return ()
+
+    def _follow(self, frame: Frame) -> None:
+        if frame.header.snapshot:
+            if self._before is None:
+                self._before = self._moment.epoch
+            self._moment = Moment(frame.header.epoch, frame.header.sequence)
+            self._live.clear()
+            self._index.clear()
+            self._inputs.clear()
+            self._due = list(self._samples)
+        for event in frame.events:
+            if isinstance(event, Applications):
+                self._applications(event)
+
+    def _applications(self, event: Applications) -> None:
+        ended: dict[str, None] = {}
+        columns = (event.application, event.cluster_timestamp, event.id, event.state)
+        for application, timestamp, number, state in zip(*(column.tolist() for column in columns), strict=True):
+            if state != ApplicationState.GONE:
+                id_ = f"application_{timestamp}_{number:04d}"
+                self._live[application] = id_
+                self._index[id_] = application
+                if self._absent.pop(id_, None) is not None:
+                    self._due.append(id_)
+                continue
+            gone = self._live.pop(application, None)
+            if gone is not None and self._index.get(gone) == application:
+                del self._index[gone]
+                if self._samples.pop(gone, None) is not None:
+                    ended[gone] = None
+        if ended:
+            self._sources.keep(ended)
+
+    def _has_room(self) -> bool:
+        """Say whether one more application's samples can be kept; those missing for longest make room."""
+        if len(self._samples) >= self._samples_max and self._absent:
+            oldest = next(iter(self._absent))
+            del self._absent[oldest]
+            self._samples.pop(oldest, None)
+        self._not_kept = len(self._samples) >= self._samples_max
+        return not self._not_kept
+
+    def _note_absent(self, now_ms: int) -> None:
+        """Take that a snapshot is complete. On the same connection, what it does not tell of has ended."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        missing = [id_ for id_ in self._samples if id_ not in self._index]
+        if before == self._moment.epoch:
+            self._end(missing)
+        else:
+            self._absent |= {id_: now_ms for id_ in missing if id_ not in self._absent}
+
+    def _drop_absent(self, now_ms: int) -> None:
+        """Forget applications that have been missing for so long that they have ended."""
+        ended = []
+        for id_, since_ms in self._absent.items():
+            if now_ms - since_ms < ABSENT_MS:
+                break
+            ended.append(id_)
+        self._end(ended)
+
+    def _end(self, ended: Sequence[str]) -> None:
+        for id_ in ended:
+            self._absent.pop(id_, None)
+            self._samples.pop(id_, None)
+        if ended:
+            self._sources.keep(dict.fromkeys(ended))
+
+    def _tell_samples(self, now_ms: int) -> Sequence[Event]:
+        self._note_absent(now_ms)
+        for id_, sample in self._sources.restored().items():
+            known = self._samples.get(id_)
+            # Whatever began to be sampled earlier knows more: an engine that was not told has begun anew.
+            if known is None or sample.since_ms < known.since_ms:
+                lives = id_ in self._index
+                if known is None and len(self._samples) >= self._samples_max and not (lives and self._has_room()):
+                    continue
+                self._samples[id_] = sample
+                if lives:
+                    self._due.append(id_)
+                else:
+                    self._absent.setdefault(id_, now_ms)
+        if not self._due:
+            return ()
+        due, self._due = dict.fromkeys(self._due), []
+        rows = [(self._index[id_], self._samples[id_]) for id_ in due if id_ in self._index]
+        return (samples_event(rows),) if rows else ()
+
+    def _tell_history(self) -> Sequence[Event]:
+        self._waiting += self._sources.told()
+        if not self._waiting:
+            return ()
+        now, self._waiting = self._waiting[:ROWS_MAX], self._waiting[ROWS_MAX:]
+        rows = [key for moment, key in now if moment == self._moment and key.application in self._live]
+        if not rows:
+            return ()
+        application, key, duration_ms, deviation_ms, tasks = (np.array(column) for column in zip(*rows, strict=True))
+        return (
+            TaskEstimates(
+                application.astype(np.int32),
+                key.astype(np.int32),
+                duration_ms.astype(np.int64),
+                deviation_ms.astype(np.int64),
+                tasks.astype(np.int32),
+            ),
+        )
+
+
+class Tellers:
+    """Several tellers as one; what a later one says of a request key counts."""
+
+    def __init__(self, *tellers: Teller) -> None:
+        self._tellers = tellers
+
+    def tell(self, frame: Frame) -> list[Event]:
+        """Return what all of them tell."""
+        return [event for teller in self._tellers for event in teller.tell(frame)]
+
+    def learn(self, samples: Samples) -> None:
+        """Take what the engine's pilots have said."""
+        for teller in self._tellers:
+            teller.learn(samples)
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over."""
+        for teller in self._tellers:
+            teller.forget()
+
+    def summary(self) -> str:
+        """Return what all of them know."""
+        return "; ".join(filter(None, (teller.summary() for teller in self._tellers)))
+
+    def keys_for(self) -> Sequence[str]:
+        """Return the types of the applications whose keys any of them wants."""
+        return [type_ for teller in self._tellers for type_ in teller.keys_for()]

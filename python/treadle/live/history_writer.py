@@ -1,0 +1,297 @@
+"""The store of profiles beside the decisions: finished jobs go in, what earlier runs say of new ones comes out.
+
+The frames that were answered become stages, and those profiles. What pilots of running jobs have said is kept too, for
+the sidecar after this one. All of it happens on a thread of its own, after the answer. A store that cannot be used, or
+a recorder that falls behind, costs what would have been remembered and told, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from threading import Condition, Thread
+from typing import Final
+
+from treadle.am.keeping import Bounds, Keeping
+from treadle.am.service import SPARK
+from treadle.config.settings import Profiles, Settings
+from treadle.history.profile import JobProfile
+from treadle.history.retention import SAMPLES_MAX
+from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
+from treadle.history.samples import Sample
+from treadle.history.stages.tracker import StageTracker
+from treadle.history.store import ProfileStore, open_store
+from treadle.live.hints import HistoryLookup, Moment, ToldKey
+from treadle.live.patient_store import OpenStore, PatientStore
+from treadle.live.staging import StagedSplits, ToldSplits
+from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
+
+_log = logging.getLogger(__name__)
+
+WAITING_BYTES_MAX: Final = 64 << 20
+"""Frames that wait; beyond, all are dropped up to the next snapshot."""
+
+WAITING_RUNS: Final = Bounds(16 << 20, 32 << 20, 64 << 20, things=1_000)
+"""Finished jobs that wait for a store that cannot be used: bytes of each, of a user's and of all. The oldest go first
+of a user with too many, and of the user with most."""
+
+SAMPLES_EVERY_MS: Final = 500
+"""How often what pilots have said is written."""
+
+TOLD: Final = Bounds(1 << 10, 10_000 << 10, 10_000 << 10, things=10_000)
+"""Request keys of which something is known and that nobody has taken yet, a KiB each: 10,000. Of the user with most the
+oldest go first."""
+
+SPLITS: Final = Bounds(1 << 10, 1 << 10, 100 << 10, things=100)
+"""Jobs whose splits nobody has taken yet: one of a user, 100 in all."""
+
+StagesOf = Callable[[str], Sequence[StageRun]]
+"""Returns what an application's own driver has told of its stages, by YARN's id, once."""
+
+
+class ProfileRecorder:
+    """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings.
+
+    `take`, `keep`, `told` and `restored` are for the thread that decides: none of them waits for the store.
+    """
+
+    def __init__(self, open_: OpenStore = open_store) -> None:
+        self._changed = Condition()
+        self._waiting: deque[bytes | Profiles] = deque()
+        self._told: Keeping[int, tuple[Moment, ToldKey]] = Keeping(TOLD)
+        self._splits: Keeping[int, tuple[Moment, ToldSplits]] = Keeping(SPLITS)
+        self._samples: dict[str, Sample | None] = {}
+        """What pilots have said and has not been written, by application; None: it has ended."""
+        self._restored: dict[str, Sample] = {}
+        self._was_restored = False
+        self._waiting_bytes = 0
+        self._enabled = False
+        self._lost = True
+        """Only a snapshot will be taken."""
+        self._settings = Profiles()
+        self._decoder = FrameDecoder()
+        self._tracker = StageTracker()
+        self._store = PatientStore(self._restore, open_)
+        self._history = HistoryLookup(self._tracker, self._profile)
+        self._stages_of: StagesOf = lambda _: ()
+        self._staged = StagedSplits()
+        self._runs: Keeping[int, JobRun] = Keeping(WAITING_RUNS)
+        self._numbers = count()
+        self._now_ms = 0
+        self._samples_ms: int | None = None
+
+    def start(self) -> None:
+        """Begin to work, until the end of the process."""
+        Thread(target=self._work, name="profiles", daemon=True).start()
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on."""
+        with self._changed:
+            if self._waiting and isinstance(self._waiting[-1], Profiles):
+                self._waiting.pop()
+            self._waiting.append(settings.profiles)
+            self._enabled = bool(settings.profiles.store)
+            self._lost = self._lost or not self._enabled
+            self._changed.notify()
+
+    def take(self, frame: bytes) -> None:
+        """Take a frame that was answered."""
+        if not self._enabled:
+            return
+        with self._changed:
+            if self._lost and not read_frame_header(frame)[0].snapshot:
+                return
+            if self._waiting_bytes + len(frame) > WAITING_BYTES_MAX:
+                _log.warning("profiles are not recorded up to the next snapshot: %d bytes wait", self._waiting_bytes)
+                self._lost = True
+                return
+            self._lost = False
+            self._waiting.append(frame)
+            self._waiting_bytes += len(frame)
+            self._changed.notify()
+
+    def keep(self, samples: Mapping[str, Sample | None]) -> None:
+        """Keep what pilots have said, by YARN's id of the application; None: it has ended. Written with later frames.
+
+        Of more applications than `SAMPLES_MAX` nothing is kept until those before have been written.
+        """
+        if not self._enabled:
+            return
+        with self._changed:
+            for id_, sample in samples.items():
+                if id_ in self._samples or len(self._samples) < SAMPLES_MAX:
+                    self._samples[id_] = sample
+
+    def told(self) -> list[tuple[Moment, ToldKey]]:
+        """Return what earlier runs say of request keys, and has not been returned before."""
+        if not len(self._told):
+            return []
+        with self._changed:
+            found, self._told = self._told, Keeping(TOLD)
+        return [one for _, one in found.things()]
+
+    def splits(self) -> list[tuple[Moment, ToldSplits]]:
+        """Return the splits of jobs that have come, and have not been returned before."""
+        if not len(self._splits):
+            return []
+        with self._changed:
+            found, self._splits = self._splits, Keeping(SPLITS)
+        return [one for _, one in found.things()]
+
+    def restored(self) -> Mapping[str, Sample]:
+        """Return, once, what the sidecar before this one kept of pilots."""
+        if not self._restored:
+            return {}
+        with self._changed:
+            found, self._restored = self._restored, {}
+        return found
+
+    def summary(self) -> str:
+        """Return in a few words how many of the jobs that run are told of earlier runs; empty without a store."""
+        return self._history.summary() if self._enabled else ""
+
+    def remember(self, run: JobRun) -> None:
+        """Take a finished job that somebody else saw; it goes into the store with the next frame."""
+        if self._enabled:
+            self._wait(run)
+
+    def ask_stages(self, stages_of: StagesOf) -> None:
+        """Ask from now on for what drivers have told of their stages, when a job is remembered."""
+        self._stages_of = stages_of
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know: why nothing is remembered now."""
+        problem = self._store.problem
+        found: tuple[str, ...] = (f"jobs are not remembered: {problem}",) if problem else ()
+        if self._enabled and self._tracker.is_full:
+            found += (f"jobs beyond {self._tracker.jobs} at a time are not remembered",)
+        return found
+
+    def _work(self) -> None:
+        while True:
+            self._next()
+
+    def _next(self) -> None:
+        """Work on what was taken next; waits for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._waiting))
+            item = self._waiting.popleft()
+            self._waiting_bytes -= len(item) if isinstance(item, bytes) else 0
+        try:
+            if isinstance(item, Profiles):
+                self._configure(item)
+            else:
+                self._record(item)
+        except Exception:  # whatever it was: scheduling goes on, and so does recording from the next snapshot
+            _log.exception("a frame was not recorded; jobs are remembered again from the next snapshot on")
+            self._start_over()
+            with self._changed:
+                self._lost = True
+                self._waiting = deque(item for item in self._waiting if isinstance(item, Profiles))
+                self._waiting_bytes = 0
+
+    def _configure(self, settings: Profiles) -> None:
+        if settings == self._settings:
+            return
+        self._settings = settings
+        self._store.follow(settings)
+        if not settings.store:
+            self._start_over()
+            with self._changed:
+                self._runs = Keeping(WAITING_RUNS)
+                self._samples.clear()
+                self._told, self._splits = Keeping(TOLD), Keeping(SPLITS)
+            return
+        self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
+
+    def _start_over(self) -> None:
+        self._tracker, self._decoder = StageTracker(), FrameDecoder()
+        self._history = HistoryLookup(self._tracker, self._profile)
+        self._staged = StagedSplits()
+
+    def _record(self, content: bytes) -> None:
+        if not self._settings.store:
+            return
+        frame = self._decoder.decode(content)
+        now_ms = self._now_ms = frame.header.rm_time_ms
+        self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
+        for run in self._tracker.finished():
+            self._wait(self._with_stages(run))
+        if len(self._runs):
+            self._put(now_ms)
+        self._tell(frame)
+        if self._samples and self._store.may_try(now_ms):
+            self._put_samples(now_ms)
+
+    def _with_stages(self, run: JobRun) -> JobRun:
+        # Nobody else reports stages, and to ask may take as long as the listener's process is busy.
+        told = self._stages_of(run.id) if run.key.type == SPARK else ()
+        return replace(run, stages=(*run.stages, *told)) if told else run
+
+    def _tell(self, frame: Frame) -> None:
+        """Look up what earlier runs say of what is asked for the first time."""
+        found = self._history.look(frame)
+        with self._changed:
+            pending = self._splits.users()
+        splits = self._staged.look(frame, self._tracker, self._settings.staging, pending)
+        moment = self._history.moment
+        if found or splits:
+            with self._changed:
+                for key in found:
+                    self._told.put(next(self._numbers), self._user(key.application), (moment, key), 0)
+                for one in splits:
+                    self._splits.put(next(self._numbers), self._user(one.application), (moment, one), 0)
+
+    def _user(self, application: int) -> str:
+        job = self._tracker.job(application)
+        return job.user if job is not None else ""
+
+    def _wait(self, run: JobRun) -> None:
+        """Let a run wait for the store."""
+        with self._changed:
+            if not self._runs.put(next(self._numbers), run.key.user, run, size_of_run(run)):
+                _log.warning("%s is not remembered: too large, or others wait", run.id)
+
+    def _profile(self, key: RecurrenceKey) -> JobProfile | None:
+        """Return the profile of a job; None if there is none, or it cannot be read now."""
+        return self._store.use(self._now_ms, lambda store: store.get(key))
+
+    def _put_samples(self, now_ms: int) -> None:
+        """Write what pilots have said, as far as the store takes it; not with every frame."""
+        if self._samples_ms is not None and abs(now_ms - self._samples_ms) < SAMPLES_EVERY_MS:
+            return
+        self._samples_ms = now_ms
+        with self._changed:
+            changed, self._samples = self._samples, {}
+
+        def write(store: ProfileStore) -> bool:
+            store.keep_samples(changed, now_ms)
+            return True
+
+        if not self._store.use(now_ms, write):
+            self.keep({id_: sample for id_, sample in changed.items() if id_ not in self._samples})
+
+    def _put(self, now_ms: int) -> None:
+        """Put the runs that wait into the store, as far as it takes them."""
+        with self._changed:
+            waiting = self._runs.things()
+
+        def put_all(store: ProfileStore) -> None:
+            for number, run in waiting:
+                store.put(run, now_ms)
+                with self._changed:
+                    self._runs.pop(number)
+
+        self._store.use(now_ms, put_all)
+
+    def _restore(self, store: ProfileStore) -> None:
+        """Read what the sidecar before this one kept of pilots."""
+        if self._was_restored:
+            return
+        found = store.samples()
+        self._was_restored = True
+        with self._changed:
+            self._restored = found

@@ -1,0 +1,190 @@
+"""The plan listener as a process of its own: nothing that an application master sends is parsed where is decided.
+
+Started by the sidecar (`treadle.live.plan_link`), which tells it on standard input who runs, and ends with it. It
+gives way to others on the processor and has a bound of memory.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import Any, Final
+
+import psutil
+
+from treadle.am.keys import Attempt
+from treadle.am.rates import Rate
+from treadle.am.service import PlanService
+from treadle.config.settings import Listener, Plans, Profiles
+from treadle.errors import UserError
+from treadle.history.run import JobRun
+from treadle.live.log_lines import log_to_stderr
+from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
+from treadle.live.stored_profiles import StoredProfiles
+
+_log = logging.getLogger(__name__)
+
+MEMORY_MAX: Final = 2 << 30
+"""Resident bytes; a process that has more ends, and another one is started."""
+
+ADDRESSES_MAX: Final = 16 << 30
+"""Bytes of addresses, of which the planner and 64 threads use few."""
+
+NICE: Final = 10
+
+EXIT_MEMORY: Final = 3
+
+TOLD_EVERY_S: Final = 0.25
+TOLD_AT_ONCE: Final = 20
+"""So many DAGs are told of at a time, those of each user in turn, and each so often at most."""
+
+RUNS: Final = Rate(20, 1.0)
+"""Runs that may be remembered at once and in each second, of all users."""
+RUNS_OF_USER: Final = Rate(10, 0.2)
+
+
+class Runs:
+    """Which runs are remembered: so many of a user's and of all, since each is work for whoever remembers it."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._left: dict[str, tuple[float, float]] = {}
+        self._lock = Lock()
+        self.refused = 0
+
+    def allows(self, user: str) -> bool:
+        """Count a run of a user; return whether it is to be remembered."""
+        with self._lock:
+            own, every = self._now(f"of {user}", RUNS_OF_USER), self._now("", RUNS)
+            if min(own, every) < 1.0:
+                self.refused += 1
+                return False
+            now_s = self._clock_s()
+            self._left[f"of {user}"], self._left[""] = (own - 1.0, now_s), (every - 1.0, now_s)
+            if len(self._left) > 1_000:
+                full = [name for name in self._left if self._now(name, RUNS_OF_USER) >= RUNS_OF_USER.burst]
+                for name in full:
+                    del self._left[name]
+            return True
+
+    def _now(self, name: str, rate: Rate) -> float:
+        left, at_s = self._left.get(name, (rate.burst, self._clock_s()))
+        return min(rate.burst, left + max(self._clock_s() - at_s, 0.0) * rate.per_s)
+
+
+class Child:
+    """Reads what the sidecar says, and says what it should know."""
+
+    def __init__(self, out: int) -> None:
+        self._out = out
+        self._lock = Lock()
+        self._runs = Runs()
+        self._service: PlanService | None = None
+
+    def begin(self, plans: Any, listener: Any, profiles: Any) -> None:
+        """Open the port; ends the process if that cannot be done."""
+        from treadle.planner.graphene import warm_up
+
+        warm_up()
+        settings = Profiles.model_validate(profiles)
+        self._service = PlanService(Plans.model_validate(plans), StoredProfiles(settings).find, self._remember)
+        try:
+            port = self._service.listen(Listener.model_validate(listener)).port
+        except UserError as error:
+            self._say(Said.PROBLEM, str(error).encode())
+            raise SystemExit(0) from error
+        self._say(Said.READY, json.dumps(port).encode())
+        Thread(target=self._tell, name="news", daemon=True).start()
+
+    def hear(self, line: bytes) -> None:
+        """Take a line of the sidecar's."""
+        what, *words = json.loads(line)
+        if what == "begin":
+            self.begin(*words)
+            return
+        service = self._service
+        if service is None:
+            raise ValueError(f"{what} before begin")
+        match what, words:
+            case "meet", [attempt, user, queue, type_]:
+                service.meet(Attempt(*attempt), user, queue, type_)
+            case "key", [attempt, number, key]:
+                service.tell(Attempt(*attempt), number, bytes.fromhex(key))
+            case "part", [attempt]:
+                service.part(Attempt(*attempt))
+            case "machines", [groups]:
+                service.machines([(tuple((name, amount) for name, amount in has), count) for has, count in groups])
+            case "take", [application]:
+                self._say(Said.STAGES, stages_to_bytes(application, service.take(application)))
+            case _:
+                raise ValueError(f"{what} is not known")
+
+    def _remember(self, run: JobRun) -> None:
+        if not self._runs.allows(run.key.user):
+            return
+        content = run_to_bytes(run)
+        if len(content) > CONTENT_MAX:
+            _log.info("a run of %d bytes is not remembered", len(content))
+            return
+        self._say(Said.RUN, content)
+
+    def _tell(self) -> None:
+        assert self._service is not None
+        refused = 0
+        while True:
+            time.sleep(TOLD_EVERY_S)
+            if psutil.Process().memory_info().rss > MEMORY_MAX:
+                _log.error("more than %d MiB are in use: the plan listener ends", MEMORY_MAX >> 20)
+                logging.shutdown()
+                os._exit(EXIT_MEMORY)
+            for _ in range(TOLD_AT_ONCE):
+                try:
+                    news = self._service.news()
+                except Exception:  # one attempt's DAG is no concern of the others
+                    _log.exception("the engine is told nothing of a DAG")
+                    continue
+                if news is None:
+                    break
+                _, attempt, claims = news
+                self._say(Said.CLAIMS, claims.tobytes(), attempt)
+            now = self._service.rates.refused + self._runs.refused
+            if now != refused:
+                refused = now
+                self._say(Said.REFUSED, json.dumps(refused).encode())
+
+    def _say(self, said: Said, content: bytes, attempt: Attempt = NOBODY) -> None:
+        whole = frame(said, content, attempt)
+        with self._lock:
+            while whole:
+                whole = whole[os.write(self._out, whole) :]
+
+
+def main() -> None:
+    """Run until standard input ends."""
+    log_to_stderr()
+    logging.getLogger("numba").setLevel(logging.WARNING)
+    with suppress(OSError, ValueError):
+        os.nice(NICE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever prints goes to the log
+    child = Child(out)
+    try:
+        for line in sys.stdin.buffer:
+            child.hear(line)
+    except BrokenPipeError:
+        _log.info("the sidecar is gone")
+    logging.shutdown()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

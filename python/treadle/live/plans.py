@@ -1,0 +1,33 @@
+"""The plan listener of a sidecar: put together when it starts, if treadle.yaml names an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from treadle.config.settings import Settings
+from treadle.history.run import JobRun
+from treadle.live.history_writer import StagesOf
+from treadle.live.plan_link import PlanLink
+from treadle.live.plan_source import PlanTeller
+from treadle.live.session import Teller
+
+
+def open_plans(
+    settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
+) -> Teller | None:
+    """Open the plan listener that the settings name; one that cannot listen is tried again, and its teller says so.
+
+    Args:
+        settings: what to follow, as long as the process lives
+        remember: is given each DAG that has succeeded
+        ask_stages: is given whom to ask for the stages of an application that has
+
+    Returns:
+        who tells the engine of plans; None without an address
+    """
+    if not settings.listener.address:
+        return None
+    link = PlanLink(settings, remember)
+    link.start()
+    ask_stages(link.take)
+    return PlanTeller(link)

@@ -1,0 +1,204 @@
+"""Which settings a sidecar follows: those of treadle.yaml, unless a part of them has failed.
+
+Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen
+beside the decisions, on a thread of their own, except at the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Final
+
+from treadle.config.errors import ConfigError, Problem
+from treadle.config.part_files import PartStoppedError
+from treadle.config.reader import parse_settings, peek_source
+from treadle.config.settings import Settings, default_settings
+from treadle.config.trust import reason_against
+from treadle.engine import Engine
+from treadle.events import PolicySwitch
+from treadle.live.event_source import LiveTeller, Tellers
+from treadle.live.history_writer import ProfileRecorder
+from treadle.live.live_settings import has_file_parts, read_live_settings
+from treadle.live.plans import open_plans
+from treadle.live.policy_memory import PolicyMemory, state_folder
+from treadle.live.session import Session
+from treadle.live.trial import check_apart
+from treadle.live.watchdog import Watchdog
+from treadle.policy.user_parts import PartFailure
+
+_log = logging.getLogger(__name__)
+
+READ_LIMIT_S: Final = 20.0
+"""Reading a treadle.yaml, with whatever its parts import, and trying it out may take so long."""
+
+
+class LivePolicies:
+    """Reads settings, makes engines, and remembers what became of policies."""
+
+    def __init__(self, config: Path | None, memory: PolicyMemory | None = None) -> None:
+        self._config = config
+        self._memory = memory or PolicyMemory(None if config is None else state_folder(config))
+        self._good: Settings | None = None
+        self._watch = Watchdog(1.0)
+        self._stuck: int | None = None
+        self._read_watch = Watchdog(READ_LIMIT_S)
+        self._read_lock = Lock()
+        self.refusal = ""
+        """Why the settings of the file are not those followed since the start; empty if they are."""
+
+    def start(self) -> Settings:
+        """Return the settings to start with.
+
+        Raises:
+            ConfigError: the file is wrong.
+        """
+        self._refuse_distrusted()
+        self._good = self._remembered()
+        source = None if self._config is None else peek_source(self._config)
+        reason = "" if source is None else self._memory.reason_against(source.digest)
+        if reason:
+            settings = self._good or default_settings()
+            self.refusal = (
+                f"{self._config}: a part of its policy failed: {reason}; {settings.policy.name()} runs instead"
+            )
+            _log.error("%s", self.refusal)
+            # Sequences begin anew with a sidecar: what it starts with holds from before its first frame.
+            self._memory.remember_switch(PolicySwitch(0, 0, settings.policy.name(), reason))
+            return settings
+        stuck = self._memory.stuck_file(source.digest) if source is not None and source.part_files else None
+        try:
+            self._read_watch.follow(READ_LIMIT_S, stuck)
+            return self._read()
+        finally:
+            self._read_watch.follow(READ_LIMIT_S, None)
+            if stuck is not None:
+                os.close(stuck)
+
+    def read(self) -> Settings:
+        """Return the settings in the file, which have changed.
+
+        Raises:
+            ConfigError: the file is wrong, or others may write to it, or its policy is one that failed.
+        """
+        self._refuse_distrusted()
+        source = None if self._config is None else peek_source(self._config)
+        reason = "" if source is None else self._memory.reason_against(source.digest)
+        if reason:
+            text = f"a part failed ({reason}) and nothing has changed since; change it, or run `treadle policy use`"
+            raise ConfigError(str(self._config), [Problem(0, "policy", text)])
+        if source is not None and source.part_files:
+            check_apart(Path(source.file))
+        with self._read_lock:
+            self._read_watch.begin()
+            return self._read()
+
+    def make_engine(self, settings: Settings) -> Engine:
+        """Return a new engine that is watched."""
+        self._follow(settings)
+        return Engine(settings, self._good, self._watch)
+
+    def session(self, settings: Settings, reply_max_bytes: int, clock_ns: Callable[[], int]) -> Session:
+        """Return a session that starts with settings and reads the file again, beside the decisions."""
+        recorder = ProfileRecorder()
+        recorder.follow(settings)
+        recorder.start()
+        live, plans = LiveTeller(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
+        session = Session(
+            self.make_engine,
+            self.read,
+            reply_max_bytes=reply_max_bytes,
+            clock_ns=clock_ns,
+            settings=settings,
+            keeper=self,
+            submit=_beside,
+            observer=recorder,
+            teller=live if plans is None else Tellers(live, plans),
+        )
+        session.say(self.refusal)
+        return session
+
+    def changed(self, before: Settings, now: Settings) -> None:
+        """Take notice that the engine follows other settings; ``before`` did well."""
+        self._good = before
+        if has_file_parts(before) or has_file_parts(now):
+            self._memory.remember_good(before)
+        self._follow(now)
+
+    def failed(
+        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch] = ()
+    ) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+
+        ``switches`` are those of the engine that were not told before, oldest first.
+        """
+        for switch in switches:
+            self._memory.remember_switch(switch)
+        for digest in sorted({settings.digest, failure.digest} - {"", running.digest}):
+            self._memory.remember_bad(digest, str(failure))
+        self._follow(running)
+
+    def begin(self) -> None:
+        """Take notice that a decide begins."""
+        self._watch.begin()
+
+    def _refuse_distrusted(self) -> None:
+        """Follow no treadle.yaml that anybody but root and this process's user may change.
+
+        Raises:
+            ConfigError: others may.
+        """
+        if self._config is not None and self._config.exists():
+            reason = reason_against(self._config)
+            if reason:
+                raise ConfigError(str(self._config), [Problem(0, "", reason)])
+
+    def _follow(self, settings: Settings) -> None:
+        before = self._stuck
+        self._stuck = self._memory.stuck_file(settings.digest) if has_file_parts(settings) else None
+        self._watch.follow(settings.limits.part_timeout_ms / 1000, self._stuck)
+        if before is not None:
+            os.close(before)
+
+    def _read(self) -> Settings:
+        try:
+            return read_live_settings(self._config, self._read_watch)
+        except PartStoppedError as error:
+            text = f"a part's file takes longer than {READ_LIMIT_S:.0f} s to load; do less when it is loaded"
+            raise ConfigError(str(self._config), [Problem(0, "policy", text)]) from error
+
+    def _remembered(self) -> Settings | None:
+        source = self._memory.good
+        if source is None:
+            return None
+        try:
+            return self._read_watch(lambda: parse_settings(source.file, source.text, kept=source.part_files))
+        except (ConfigError, PartStoppedError) as error:
+            _log.warning("the last good policy cannot be used any more: %s", error)
+            return None
+
+
+def _beside(read: Callable[[], Settings]) -> Future[Settings]:
+    """Read settings on a thread that nobody waits for at the end of the process."""
+    future: Future[Settings] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(read())
+        except Exception as error:
+            future.set_exception(error)
+        except BaseException as error:  # what is not told would be waited for without an end
+            future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+
+    Thread(target=run, name="settings", daemon=True).start()
+    return future
+
+
+def without_file_parts(settings: Settings) -> Settings:
+    """Return settings with the default part for each that is from a file."""
+    return replace(settings, policy=default_settings().policy) if has_file_parts(settings) else settings

@@ -1,0 +1,191 @@
+"""The sidecar process: start, ready, serve, end.
+
+Managed: a child of the ResourceManager, told its secret through standard input, whose end means that the
+ResourceManager is gone. External: started by somebody else, found through a file. Standard output is for the
+ResourceManager alone; whatever any library prints goes to standard error, where the log is.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO, Final
+
+from treadle import __version__
+from treadle.compiled.cache_folder import KernelCache
+from treadle.config.errors import ConfigError
+from treadle.live.handshake import ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
+from treadle.live.log_lines import log_to_stderr
+from treadle.live.proof import LIMIT_MIN
+
+_log = logging.getLogger(__name__)
+
+EXIT_MISTAKE: Final = 2
+"""Exit code for what the user has to put right: settings, arguments."""
+
+EXIT_FAILED: Final = 1
+
+LOADING_THRESHOLDS: Final = (100_000, 50, 1_000)
+"""When Python looks for garbage while the engine is loaded: rarely, since nearly all of that stays."""
+
+Progress = Callable[[str], None]
+
+
+def run_managed(config: Path | None) -> int:
+    """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
+    _log_to_stderr()
+    stdin, out = sys.stdin.buffer, _take_stdout()
+    cache = KernelCache()
+    try:
+        greeting = read_greeting(stdin)
+        # From here on: the end of standard input is the end of the process, however busy it is.
+        Thread(target=_end_with, args=(stdin.fileno(), cache), name="stdin", daemon=True).start()
+        server = _start(greeting, config, lambda text: say(out, progress=text))
+        say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
+    except (HandshakeError, ConfigError) as error:
+        line = "; ".join(str(error).splitlines())
+        _log.error("%s", line)
+        say(out, error=line)
+        return EXIT_MISTAKE
+    except Exception as error:
+        _log.exception("the sidecar cannot start")
+        say(out, error=f"the sidecar cannot start: {type(error).__name__}: {error}".partition("\n")[0])
+        return EXIT_FAILED
+    else:
+        return server.wait()
+    finally:
+        cache.remove()
+
+
+def run_external(connection_file: Path, config: Path | None, group: str | None = None) -> int:
+    """Serve whoever can read the connection file, until a signal; returns an exit code.
+
+    ``group`` may read it beside this process's user.
+
+    Raises:
+        HandshakeError: the connection file cannot be written.
+        ConfigError: the settings are wrong.
+    """
+    _log_to_stderr()
+    secret = new_secret()
+    file, cache = ConnectionFile(connection_file, group), KernelCache()
+    file.remove_stale()
+    try:
+        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: server.end(0))
+        file.write(server.port(), secret)
+        _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
+        return server.wait()
+    finally:
+        file.remove()
+        cache.remove()
+
+
+def run_warm_up(config: Path | None) -> int:
+    """Compile the engine's kernels, so that the next start is quick; returns an exit code.
+
+    Raises:
+        ConfigError: the settings are wrong.
+    """
+    from treadle.live.live_settings import read_live_settings
+    from treadle.live.policies import without_file_parts
+    from treadle.live.warm_up import warm_up
+
+    _log_to_stderr()
+    with loading():
+        warm_up(without_file_parts(read_live_settings(config)), lambda text: _log.info("%s", text))
+    return 0
+
+
+class Serving:
+    """A running server, and what makes the process end."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._ended = Event()
+        self._code = 0
+
+    def port(self) -> int:
+        """Return the port it listens on."""
+        return self._port
+
+    def end(self, code: int) -> None:
+        """Let the process end with an exit code; for any thread and for signal handlers."""
+        if not self._ended.is_set():
+            self._code = code
+            self._ended.set()
+
+    def wait(self) -> int:
+        """Wait for the end, return the exit code."""
+        self._ended.wait()
+        return self._code
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Let garbage be looked for rarely, and never again among what is there at the end.
+
+    A fifth of a start would go into it, and later a tenth of a second of one decision in many.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(*LOADING_THRESHOLDS)
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.set_threshold(*before)
+
+
+@loading()
+def _start(greeting: Greeting, config: Path | None, progress: Progress) -> Serving:
+    progress("loading the engine")
+    # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
+    from treadle.live.policies import LivePolicies, without_file_parts
+    from treadle.live.server import LoopbackServer
+    from treadle.live.warm_up import warm_up
+
+    policies = LivePolicies(config)
+    settings = policies.start()
+    warm_up(without_file_parts(settings), progress)
+    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
+    serving: list[Serving] = []
+    server = LoopbackServer(
+        bytes.fromhex(greeting.secret), session.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
+    )
+    server.start()
+    serving.append(Serving(server.chosen_port()))
+    return serving[0]
+
+
+def _take_stdout() -> IO[str]:
+    """Return standard output for lines to the ResourceManager; whatever else prints goes to the log from now on."""
+    sys.stdout.flush()
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return out
+
+
+def _end_with(stdin: int, cache: KernelCache) -> None:
+    # Nothing is said on it after the greeting. Read from the descriptor: a thread that waits in a buffered reader
+    # holds its lock, and with that Python cannot exit for another reason.
+    while os.read(stdin, 4096):
+        continue
+    _log.info("the ResourceManager is gone")
+    cache.remove()
+    logging.shutdown()
+    os._exit(0)
+
+
+def _log_to_stderr() -> None:
+    log_to_stderr()
+    for noisy in ("py4j", "numba"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,0 +1,230 @@
+"""The Py4J server that the ResourceManager calls, and nobody else can.
+
+Py4J's `CallbackServer` accepts and answers calls from Java. It has no limits, so each step of a connection is
+overridden: each end of a connection must prove within a deadline, by short messages, that it knows the secret
+(`treadle.live.proof`); after that the other end may call one method of one object with an argument of bounded size.
+Anything else closes the connection, unanswered.
+"""
+
+from __future__ import annotations
+
+import binascii
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from io import BufferedReader
+from threading import Lock
+from typing import Final
+
+from py4j import protocol
+from py4j.java_gateway import CallbackConnection, CallbackServer, CallbackServerParameters, PythonProxyPool
+
+from treadle.live.handshake import HOST
+from treadle.live.proof import (
+    NONCE_BYTES,
+    OPENING,
+    PROOF_BYTES,
+    Address,
+    Limits,
+    ProofError,
+    VersionError,
+    check_opening,
+    check_proof,
+    opening,
+    sidecar_code,
+)
+
+_log = logging.getLogger(__name__)
+
+Decide = Callable[[bytes, int], bytes]
+"""Answers a frame; the answer is not longer than so many bytes."""
+
+AUTHENTICATED_MAX: Final = 4
+"""Connections that know the secret; one more ends the oldest, which a reconnecting ResourceManager has given up."""
+
+STRANGERS_MAX: Final = 16
+"""Connections that have not proved it yet; one more ends the oldest, so that strangers cannot keep others out."""
+
+AUTHENTICATION_S: Final = 2.0
+"""A connection that has not proved by then that it knows the secret is closed."""
+
+_BUFFER_BYTES: Final = 1 << 18
+_CALL: Final = (b"c\n", protocol.ENTRY_POINT_OBJECT_ID.encode() + b"\n", b"decide\n")
+_BYTES: Final = protocol.BYTES_TYPE.encode()
+_END: Final = b"e\n"
+_ANSWER: Final = (protocol.RETURN_MESSAGE + protocol.SUCCESS + protocol.BYTES_TYPE).encode()
+
+
+class RefusedError(Exception):
+    """The other end said something that it may not say."""
+
+
+class LoopbackServer(CallbackServer):
+    """Listens on a loopback port of the system's choice and hands frames to `decide`, one at a time."""
+
+    def __init__(self, secret: bytes, decide: Decide, *, on_failure: Callable[[], None]) -> None:
+        """Prepare; `start` opens the port.
+
+        Args:
+            secret: what both ends must know
+            decide: frame to answer; called under a lock
+            on_failure: called on a thread of the server's when `decide` raised, which it should never do, or when no
+                more connections can be taken
+        """
+        parameters = CallbackServerParameters(address=HOST, port=0, daemonize=True, daemonize_connections=True)
+        super().__init__(PythonProxyPool(), None, callback_server_parameters=parameters)
+        self.secret = secret
+        self._decide = decide
+        self._on_failure = on_failure
+        self._decide_lock = Lock()
+        self._strangers: list[LoopbackConnection] = []
+        self._authenticated: list[LoopbackConnection] = []
+        self._lists_lock = Lock()
+
+    def start(self) -> None:
+        """Open the port; once this returns, connections are taken."""
+        super().start()
+        # Py4J listens on its thread, some time after this; whoever is told the port connects at once.
+        self.server_socket.listen(STRANGERS_MAX)
+
+    def run(self) -> None:
+        """Take connections until `shutdown`."""
+        super().run()
+        if not self.is_shutdown:
+            _log.error("no more connections can be taken")
+            self._on_failure()
+
+    def chosen_port(self) -> int:
+        """Return the port that the system chose."""
+        return int(self.get_listening_port())
+
+    def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
+        """Answer one frame."""
+        with self._decide_lock:
+            try:
+                return self._decide(frame, reply_max_bytes)
+            except BaseException:
+                _log.exception("no answer")
+                self._on_failure()
+                raise
+
+    def authenticated(self, connection: LoopbackConnection) -> None:
+        """Move a connection from the strangers to those that know the secret."""
+        with self._lists_lock:
+            if connection in self._strangers:
+                self._strangers.remove(connection)
+            self._admit(connection, self._authenticated, AUTHENTICATED_MAX)
+
+    def closed(self, connection: LoopbackConnection) -> None:
+        """Forget a connection."""
+        with self._lists_lock:
+            for connections in (self._strangers, self._authenticated):
+                if connection in connections:
+                    connections.remove(connection)
+
+    def _create_connection(self, socket_instance: socket.socket, stream: BufferedReader) -> LoopbackConnection:
+        # Called for each accepted connection; what it raises would end the server.
+        stream.close()
+        connection = LoopbackConnection(self, socket_instance)
+        with self._lists_lock:
+            self._admit(connection, self._strangers, STRANGERS_MAX)
+        return connection
+
+    @staticmethod
+    def _admit(connection: LoopbackConnection, connections: list[LoopbackConnection], most: int) -> None:
+        connections.append(connection)
+        if len(connections) > most:
+            _log.warning("more than %d connections: the oldest is closed", most)
+            connections.pop(0).interrupt()
+
+
+class LoopbackConnection(CallbackConnection):
+    """One connection, on a thread of its own."""
+
+    def __init__(self, server: LoopbackServer, connected: socket.socket) -> None:
+        stream = connected.makefile("rb", _BUFFER_BYTES)
+        super().__init__(server.pool, stream, connected, None, server.callback_server_parameters, server)
+        self._server = server
+        self._connected = connected
+        self._stream = stream
+
+    def run(self) -> None:
+        """Prove the secret and have it proved, then answer the other end's calls until it goes or errs."""
+        try:
+            # A reply of 8 KiB or more takes 44 ms without it.
+            self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            limits = self._shake_hands()
+            self._server.authenticated(self)
+            self._connected.settimeout(None)
+            line_max_bytes = len(_BYTES) + 4 * ((limits.frame_max_bytes + 2) // 3) + 1
+            while (frame := self._next_frame(line_max_bytes)) is not None:
+                answer = self._server.decide(frame, limits.reply_max_bytes)
+                self._connected.sendall(_ANSWER + binascii.b2a_base64(answer))
+        except (RefusedError, ProofError) as refused:
+            _log.warning("connection closed: %s", refused)
+        except Exception as error:  # a connection's end is no concern of others
+            _log.info("connection closed: %s", error)
+        finally:
+            self._server.closed(self)
+            self.close()
+
+    def interrupt(self) -> None:
+        """End the connection from another thread."""
+        try:
+            self._connected.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            _log.debug("the connection was closed already")
+
+    def _shake_hands(self) -> Limits:
+        """Prove the secret to the other end and have it proved; return what the other end allows."""
+        deadline_s = time.monotonic() + AUTHENTICATION_S
+        dialled = Address(*self._connected.getsockname()[:2])
+        begin = self._receive(OPENING.size, deadline_s)
+        try:
+            check_opening(begin)
+        except VersionError:
+            # Tells the other end which version is spoken here, and nothing else.
+            self._connected.sendall(opening())
+            raise
+        hello = begin + self._receive(NONCE_BYTES, deadline_s)
+        answer = opening() + secrets.token_bytes(NONCE_BYTES)
+        self._connected.sendall(answer + sidecar_code(self._server.secret, dialled, hello, answer))
+        proof = self._receive(PROOF_BYTES, deadline_s)
+        return check_proof(self._server.secret, dialled, hello, answer, proof)
+
+    def _receive(self, length: int, deadline_s: float) -> bytes:
+        """Return so many bytes; what follows them is left where it is."""
+        said = b""
+        while len(said) < length:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise RefusedError("no handshake in time")
+            self._connected.settimeout(left_s)
+            try:
+                part = self._connected.recv(length - len(said))
+            except TimeoutError as error:
+                raise RefusedError("no handshake in time") from error
+            if not part:
+                raise RefusedError("gone before the handshake was over")
+            said += part
+        return said
+
+    def _next_frame(self, line_max_bytes: int) -> bytes | None:
+        """Return the argument of the next call, None if the other end has gone."""
+        for position, expected in enumerate(_CALL):
+            line = self._stream.readline(len(expected))
+            if not line and position == 0:
+                return None
+            if line != expected:
+                raise RefusedError("a command other than decide")
+        line = self._stream.readline(line_max_bytes)
+        if not line.endswith(b"\n"):
+            raise RefusedError(f"a frame cut off or longer than {line_max_bytes} bytes of base64 (frame.max-bytes)")
+        if not line.startswith(_BYTES) or self._stream.readline(len(_END)) != _END:
+            raise RefusedError("an argument that is not one byte array")
+        try:
+            return binascii.a2b_base64(line[len(_BYTES) : -1], strict_mode=True)
+        except binascii.Error as error:
+            raise RefusedError(f"an argument that is not base64: {error}") from error

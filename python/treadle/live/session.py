@@ -1,0 +1,361 @@
+"""Frames in, answers out: a sidecar between its socket and its engine, with no socket, file or clock of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+from treadle.config.errors import ConfigError
+from treadle.config.needs import missing
+from treadle.config.settings import Settings
+from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
+from treadle.policy.user_parts import PartFailure
+from treadle.proposals import Proposals
+from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, Status, encode_answer
+from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
+from treadle.wire.schema import TooManyError, WireError
+
+_log = logging.getLogger(__name__)
+
+FAILURES_MAX: Final = 8
+"""An engine that failed so often with no decision in between will not get better: the process ends."""
+
+
+DECISIONS_TO_MEND: Final = 100
+"""A new engine that has decided so often is well: its predecessor's failure is no longer told."""
+
+
+class DecisionEngine(Protocol):
+    """What a session needs of an engine; `treadle.engine.Engine` is the one there is."""
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Take in what a frame says. Columns of events are valid only during the call."""
+
+    def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool) -> Proposals:
+        """Return at most ``limit`` proposals.
+
+        ``sequence`` is what `treadle.events.Fates` will call this answer; without ``assume`` nothing will be committed,
+        and no proposal counts as placed.
+        """
+
+    def configure(self, settings: Settings) -> None:
+        """Follow other settings from now on; the model stays.
+
+        Raises:
+            PartFailure: a part cannot be made; all is as before.
+        """
+
+    @property
+    def running(self) -> Settings:
+        """The settings followed now: with another policy than configured after a part failed."""
+
+    @property
+    def failure(self) -> PartFailure | None:
+        """Why the policy configured is not the one that runs; None if it is."""
+
+    def switches(self) -> Sequence[PolicySwitch]:
+        """Return the latest changes to another policy after a part failed, oldest first."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
+
+    def waits_for(self) -> str:
+        """Return for what asks that could be served are held back on purpose; empty if none is."""
+
+    def samples(self) -> Samples | None:
+        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+
+
+class PolicyKeeper(Protocol):
+    """Who is told what becomes of policies; `treadle.live.policies.LivePolicies` is."""
+
+    def begin(self) -> None:
+        """Take notice that a decide begins."""
+
+    def changed(self, before: Settings, now: Settings) -> None:
+        """Take notice that the engine follows other settings; ``before`` did well."""
+
+    def failed(
+        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
+    ) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+
+        ``switches`` are those of the engine that were not told before, oldest first.
+        """
+
+
+class FrameObserver(Protocol):
+    """Who is shown every frame that was taken; `treadle.live.history_writer.ProfileRecorder` is."""
+
+    def take(self, frame: bytes) -> None:
+        """Take a frame; must return at once and raise nothing."""
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on; must return at once and raise nothing."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know."""
+
+
+class Teller(Protocol):
+    """Who knows more than the frames say; `treadle.live.event_source.LiveTeller` does. All must return at once."""
+
+    def tell(self, frame: Frame) -> Sequence[Event]:
+        """Return what the engine is to be told after the events of a frame and before it decides."""
+
+    def learn(self, samples: Samples) -> None:
+        """Take what the engine's pilots have said."""
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over: what it was told may be why."""
+
+    def summary(self) -> str:
+        """Return in a few words what is known, for the status; empty if there is nothing to say."""
+
+    def keys_for(self) -> Sequence[str]:
+        """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
+
+
+Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
+
+
+def at_once(read: Callable[[], Settings]) -> Future[Settings]:
+    """Read settings here and now."""
+    future: Future[Settings] = Future()
+    try:
+        future.set_result(read())
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+class EngineFailedError(Exception):
+    """The engine failed `FAILURES_MAX` times in a row."""
+
+
+class Session:
+    """One caller's conversation: checks epochs and sequences, keeps the engine going, answers every frame.
+
+    Not for several threads at a time.
+    """
+
+    def __init__(
+        self,
+        make_engine: Callable[[Settings], DecisionEngine],
+        read_settings: Callable[[], Settings],
+        *,
+        reply_max_bytes: int,
+        clock_ns: Callable[[], int],
+        settings: Settings | None = None,
+        keeper: PolicyKeeper | None = None,
+        submit: Submit = at_once,
+        observer: FrameObserver | None = None,
+        teller: Teller | None = None,
+    ) -> None:
+        """Make the engine.
+
+        Args:
+            make_engine: called again after a failure
+            read_settings: called whenever the frames' configuration number changes, and now without ``settings``
+            reply_max_bytes: no answer is longer, unless the call sets a bound of its own
+            clock_ns: for the time spent deciding, which is told and never decided upon
+            settings: those to start with
+            keeper: who is told what becomes of policies
+            submit: has settings read again; until they are there the old ones are followed
+            observer: who is shown the frames, after each has been answered
+            teller: who knows more than the frames say
+
+        Raises:
+            ConfigError: there are no settings to start with.
+        """
+        self._make_engine = make_engine
+        self._read_settings = read_settings
+        self._settings = read_settings() if settings is None else settings
+        self._keeper = keeper
+        self._told_switches: list[PolicySwitch] = []
+        self._submit = submit
+        self._observer = observer
+        self._teller = teller
+        self._reading: Future[Settings] | None = None
+        self._failure: PartFailure | None = None
+        self._engine = make_engine(self._settings)
+        self._decoder = FrameDecoder()
+        self._clock_ns = clock_ns
+        self._reply_max_bytes = reply_max_bytes
+        self._epoch = 0
+        self._sequence = 0
+        self._lost = True
+        """Only a snapshot will be taken."""
+        self._refusing = False
+        """It has been logged."""
+        self._configuration: int | None = None
+        self._failures = self._steady = 0
+        self._status = Status("", keys_for=() if teller is None else tuple(teller.keys_for()))
+        self._note_policy()
+
+    def say(self, policy_error: str) -> None:
+        """Say with each status, until other settings are taken over, why the policy of the file does not run."""
+        self._status.policy_error = policy_error
+
+    def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
+        """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
+
+        Args:
+            frame: as in docs/wire-format.md
+            reply_max_bytes: no answer to the caller is longer, from this one on
+
+        Raises:
+            EngineFailedError: this session has no future.
+        """
+        began_ns = self._clock_ns()
+        if reply_max_bytes is not None:
+            self._reply_max_bytes = reply_max_bytes
+        header: FrameHeader | None = None
+        proposals = Proposals.none()
+        try:
+            header, _ = read_frame_header(frame)
+            self._follow(header)
+            decoded = self._decoder.decode(frame)
+            proposals = self._answer(decoded)
+            if self._observer is not None:
+                self._observer.take(without_keys(frame))
+        except WireError as error:
+            self._lose(header, error)
+        epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
+        micros = (self._clock_ns() - began_ns) // 1000
+        return encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, self._status.changed()))
+
+    def _follow(self, header: FrameHeader) -> None:
+        """Refuse a frame that does not continue what came before."""
+        if header.snapshot:
+            if header.epoch != self._epoch:
+                _log.info("epoch %d begins with frame %d", header.epoch, header.sequence)
+            self._epoch = header.epoch
+            self._status.forget_sent()
+        elif self._lost:
+            raise WireError("flags", "a delta while a snapshot is awaited")
+        elif header.epoch != self._epoch:
+            raise WireError("epoch", f"{header.epoch} after {self._epoch}")
+        elif header.sequence != self._sequence + 1:
+            raise WireError("sequence", f"{header.sequence} after {self._sequence}")
+        self._sequence = header.sequence
+
+    def _lose(self, header: FrameHeader | None, error: WireError) -> None:
+        # What follows until the snapshot is refused too: that is no news.
+        level = logging.DEBUG if self._refusing else logging.WARNING
+        if isinstance(error, TooManyError):
+            self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
+        _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
+        self._lost = self._refusing = True
+
+    def _answer(self, frame: Frame) -> Proposals:
+        header = frame.header
+        try:
+            self._reconfigure(header.configuration)
+            self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
+            self._tell(frame)
+            self._lost = self._refusing = False
+            self._status.frame_error = ""
+            if header.more:
+                return Proposals.none()
+            if self._keeper is not None:
+                self._keeper.begin()
+            proposals = self._engine.decide(
+                header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
+            )
+            self._note_policy()
+            self._hear()
+            self._status.waits_for = self._engine.waits_for()
+            self._status.warnings = (*missing(self._engine.running), *self._engine.warnings())
+            if self._observer is not None:
+                self._status.warnings += tuple(self._observer.warnings())
+        except Exception as error:  # whatever it was: the next snapshot starts a new engine
+            self._renew(error)
+            return Proposals.none()
+        self._failures = 0
+        self._steady += 1
+        if self._steady >= DECISIONS_TO_MEND:
+            self._status.engine_error = ""
+        return proposals
+
+    def _tell(self, frame: Frame) -> None:
+        """Let the engine have what is known beside the frame: a run can be repeated with both."""
+        events = () if self._teller is None else tuple(self._teller.tell(frame))
+        if events:
+            self._engine.apply(events)
+
+    def _hear(self) -> None:
+        if self._teller is None:
+            return
+        samples = self._engine.samples()
+        if samples is not None:
+            self._teller.learn(samples)
+        self._status.learned = self._teller.summary()
+
+    def _limit(self, wanted: int) -> int:
+        fits = (self._reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // PROPOSAL_ROW_BYTES
+        return max(0, min(wanted, self._settings.limits.proposals_max, fits))
+
+    def _renew(self, error: Exception) -> None:
+        self._lost = True
+        self._failures += 1
+        self._steady = 0
+        self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
+        _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
+        if self._teller is not None and self._failures > 1:
+            self._teller.forget()
+        if self._failures >= FAILURES_MAX:
+            raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
+        self._engine = self._make_engine(self._engine.running)
+
+    def _note_policy(self) -> None:
+        """Say which policy runs, and why if it is not the one configured."""
+        failure = self._engine.failure
+        self._status.policy = self._engine.running.policy.name()
+        self._status.overrides_guarantees = self._engine.running.policy.overrides_guarantees()
+        self._status.overrides_order = self._engine.running.policy.overrides_order()
+        if failure is None or failure is self._failure:
+            return
+        self._failure = failure
+        self._status.policy_error = f"{failure}; {self._status.policy} runs instead"
+        at = f"frame {self._sequence}, call {failure.call}"
+        _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
+        if self._keeper is not None:
+            switches = [switch for switch in self._engine.switches() if switch not in self._told_switches]
+            self._told_switches = list(self._engine.switches())
+            self._keeper.failed(self._settings, failure, self._engine.running, switches)
+
+    def _reconfigure(self, configuration: int) -> None:
+        """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""
+        before, self._configuration = self._configuration, configuration
+        self._status.configuration = configuration
+        if before is not None and before != configuration:
+            self._reading = self._submit(self._read_settings)
+        if self._reading is not None and self._reading.done():
+            reading, self._reading = self._reading, None
+            try:
+                self._take_over(reading.result())
+            except (ConfigError, PartFailure) as error:
+                said = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
+                # Numbered, so that whoever waits for a refusal can tell it from an earlier one.
+                self._status.config_error = f"settings {self._configuration} refused, the old ones are kept: {said}"
+                _log.error("%s", self._status.config_error, exc_info=error.__cause__)
+
+    def _take_over(self, settings: Settings) -> None:
+        """Follow other settings from this tick on."""
+        before = self._engine.running
+        if settings.digest and settings.digest == before.digest and self._engine.failure is None:
+            # What it has learned is worth keeping: nothing in the files has changed.
+            self._status.config_error = ""
+            return
+        self._engine.configure(settings)
+        self._settings = settings
+        self._status.config_error = self._status.engine_error = self._status.policy_error = ""
+        if self._keeper is not None:
+            self._keeper.changed(before, settings)
+        if self._observer is not None:
+            self._observer.follow(settings)
+        self._note_policy()
+        _log.info("settings read again: %s", self._status.policy)

@@ -1,0 +1,116 @@
+"""Trying out a treadle.yaml whose parts come from files, in a process of its own.
+
+Code of a user's may hang where no exception reaches it, or end the process that runs it. Here it does so alone, before
+a sidecar or a command runs it: ``python -m treadle.live.trial FILE CPU-SECONDS SECONDS`` reads the settings, tries
+the parts out on small invented clusters, and says in one line of JSON what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from treadle.config.errors import ConfigError, Problem
+
+CPU_LIMIT_S: Final = 60.0
+"""Reading and trying out may take so much CPU time, the start of a Python with the engine's compiled code included.
+
+What else a machine does costs none of it.
+"""
+
+LIMIT_S: Final = 240.0
+"""They may take so long by the clock, for a part that waits instead of working: less than a sidecar's start may."""
+
+GRACE_S: Final = 10
+"""So much later the process ends by itself, whoever had it try something out: that one may have been killed."""
+
+
+def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: float = LIMIT_S) -> str:
+    """Read a treadle.yaml and try its parts out in another process; return the policy's name.
+
+    Args:
+        config: the file
+        cpu_limit_s: how much CPU time that may take
+        limit_s: how long it may take
+
+    Raises:
+        ConfigError: the file or a part is wrong, takes too long, or ends the process.
+    """
+    limits = (str(math.ceil(cpu_limit_s)), str(math.ceil(limit_s) + GRACE_S))
+    command = [sys.executable, "-m", "treadle.live.trial", str(config), *limits]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as child:
+        try:
+            told, _ = child.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            text = (
+                f"a part takes longer than {limit_s:.0f} s by the clock to load and to be tried out, of which "
+                f"{_cpu_s(child.pid):.0f} s are CPU time; do less, or look for what it waits for"
+            )
+            raise _refused(config, text) from None
+        finally:
+            with suppress(OSError):  # and whatever the part has started
+                os.killpg(child.pid, signal.SIGKILL)
+    if child.returncode == -signal.SIGXCPU:
+        text = f"a part takes more than {cpu_limit_s:.0f} s of CPU time to load and to be tried out"
+        raise _refused(config, f"{text}; do less, or look for a loop")
+    try:
+        answer: dict[str, Any] = json.loads(told)
+    except ValueError:
+        text = f"a part ended the process that tried it out (exit code {child.returncode}); a part must return"
+        raise _refused(config, text) from None
+    if answer["problems"]:
+        raise ConfigError(answer["file"], [Problem(*problem) for problem in answer["problems"]])
+    return str(answer["policy"])
+
+
+def _cpu_s(pid: int) -> float:
+    """Return how much CPU time a process has used, in seconds; 0 if it is gone."""
+    try:
+        return float(sum(psutil.Process(pid).cpu_times()[:2]))
+    except psutil.Error:
+        return 0.0
+
+
+def _refused(config: Path, text: str) -> ConfigError:
+    return ConfigError(str(config), [Problem(0, "policy", text)])
+
+
+def _try_here(config: Path) -> dict[str, Any]:
+    """Read and try out in this process; return what to say."""
+    from treadle.live.live_settings import read_live_settings
+
+    try:
+        settings = read_live_settings(config)
+    except ConfigError as error:
+        return {"file": error.file, "problems": [list(problem) for problem in error.problems]}
+    return {"policy": settings.policy.name(), "problems": []}
+
+
+def main() -> None:
+    """Try out the file that the command line names."""
+    # The default action of both signals ends the process, whatever that is doing.
+    cpu_s, limit_s = int(sys.argv[2]), int(sys.argv[3])
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
+    signal.alarm(limit_s)
+    # What parts print must not be taken for the answer.
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    answer.write(json.dumps(_try_here(Path(sys.argv[1]))) + "\n")
+    answer.flush()
+    os._exit(0)  # a thread that a part has left must not hold it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Stops the code of a user's part that takes too long.
+
+Python code is stopped by an exception that a thread of the watchdog's raises in it. Code that does not come back to
+the interpreter (a call into C that never returns, with or without the interpreter's lock) cannot be stopped so: then
+the process ends, by a timer in C that needs no lock, after writing to a file where it was. The ResourceManager starts
+the sidecar again, which finds the file (`treadle.live.policy_memory`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from treadle.config.part_files import PartStoppedError
+
+T = TypeVar("T")
+
+GRACE: Final = 2.0
+"""Code that is still there after so many times its limit ends the process."""
+
+
+class Watchdog:
+    """Runs functions, on one thread, and stops those that take longer than a budget of time allows."""
+
+    def __init__(self, limit_s: float, stuck: int | None = None) -> None:
+        """Watch.
+
+        Args:
+            limit_s: the budget between two calls of `begin`
+            stuck: descriptor of a file for what cannot be stopped; without one the process never ends
+        """
+        self.limit_s = limit_s
+        self._stuck = stuck
+        self._left_s = limit_s
+        self._condition = threading.Condition()
+        self._monitor: threading.Thread | None = None
+        self._deadline: float | None = None
+        self._thread = 0
+        self._fired = False
+
+    def follow(self, limit_s: float, stuck: int | None) -> None:
+        """Use another budget and another file from now on."""
+        self.limit_s, self._stuck = limit_s, stuck
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin another decide: the functions that follow share a budget."""
+        self._left_s = self.limit_s
+
+    def __call__(self, function: Callable[[], T]) -> T:
+        """Return what ``function`` returns.
+
+        Raises:
+            PartStoppedError: the budget is used up; what runs instead gets another.
+        """
+        began = time.monotonic()
+        try:
+            if self._left_s <= 0:
+                raise PartStoppedError
+            self._arm(began)
+            try:
+                return function()
+            finally:
+                self._disarm_surely()
+                self._left_s -= time.monotonic() - began
+        except PartStoppedError:
+            self.begin()
+            raise
+
+    def _arm(self, now: float) -> None:
+        with self._condition:
+            self._deadline = now + self._left_s
+            self._thread = threading.get_ident()
+            self._fired = False
+            if self._monitor is None:
+                self._monitor = threading.Thread(target=self._run, name="watchdog", daemon=True)
+                self._monitor.start()
+            self._condition.notify()
+        if self._stuck is not None:
+            faulthandler.dump_traceback_later(self._left_s * GRACE, exit=True, file=self._stuck)
+
+    def _disarm_surely(self) -> None:
+        """Stop watching, even if the exception comes just now."""
+        while True:
+            try:
+                self._disarm()
+            except PartStoppedError:  # it fires once at most
+                continue
+            return
+
+    def _disarm(self) -> None:
+        if self._stuck is not None:
+            faulthandler.cancel_dump_traceback_later()
+        with self._condition:
+            self._deadline = None
+            if self._fired:
+                # Whatever has not been raised yet must not be raised in code that is none of the part's.
+                self._fired = False
+                _raise_in(self._thread, None)
+
+    def _run(self) -> None:
+        with self._condition:
+            while True:
+                if self._deadline is None:
+                    self._condition.wait()
+                    continue
+                left = self._deadline - time.monotonic()
+                if left > 0:
+                    self._condition.wait(left)
+                    continue
+                self._deadline = None
+                self._fired = True
+                _raise_in(self._thread, PartStoppedError)
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Let an exception be raised in a thread when it next runs Python code; None takes back one that has not been."""
+    raised = ctypes.py_object(error) if error is not None else None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

@@ -1,1 +1,0 @@
-"""The process next to the ResourceManager: a server for one caller, a session, start-up and end."""

@@ -1,0 +1,146 @@
+"""Applications from submission to the end, in the RM: activation within the limit of application masters, removal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.compiled.simulator import inner
+from treadle.simulator.cluster.application_masters import POLL_MS, ask_for_tasks, make_room, receive, wake
+from treadle.simulator.cluster.containers import RELEASED, SUCCESS, free_container
+from treadle.simulator.cluster.event_queue import schedule
+from treadle.simulator.cluster.spark import ask_for_executors
+from treadle.simulator.cluster.state import FINISHED, NOW, AppState, EventKind, FrameworkCode, RowKind
+from treadle.simulator.cluster.tasks import release
+from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app
+
+if TYPE_CHECKING:
+    from treadle.simulator.cluster.state import Knobs, State
+
+
+@inner
+def has_master(state: State, app: int) -> bool:
+    """Say whether the application's master runs in a container; it does unless the scenario says otherwise."""
+    return state.apps[app].rows > 0 and state.rows[state.apps[app].first_row].kind == RowKind.MASTER
+
+
+@inner
+def may_activate(state: State, app: int) -> bool:
+    """Say whether the limit of the queue's application masters lets one more in; the first one always may."""
+    queue = state.apps[app].queue
+    if state.queues[queue].active == 0 or not has_master(state, app):
+        return True
+    for r in range(len(state.counted)):
+        after = state.queue_am_used[queue, r] + state.capability[state.apps[app].first_row, r]
+        if state.counted[r] and after > state.queue_am_limit[queue, r]:
+            return False
+    return True
+
+
+@inner
+def activate(state: State, knobs: Knobs, app: int) -> None:
+    """Let an application ask for its master."""
+    queue = state.apps[app].queue
+    state.queues[queue].active += 1
+    state.queues[queue].dirty = 1
+    state.apps[app].state = AppState.STARTING
+    tell_app(state, app, ITSELF)
+    if has_master(state, app):
+        row = state.apps[app].first_row
+        for r in range(len(state.counted)):
+            state.queue_am_used[queue, r] += state.capability[row, r]
+        state.apps[app].awaiting_am = 1
+        set_count(state, row, 1)
+    else:
+        schedule(state, state.clock[NOW], EventKind.AM_STARTED, app, 0)
+
+
+@inner
+def arrive(state: State, knobs: Knobs, app: int) -> None:
+    """An application is submitted."""
+    tell_app(state, app, ITSELF)
+    queue = state.apps[app].queue
+    if state.queues[queue].first_pending < 0 and may_activate(state, app):
+        activate(state, knobs, app)
+        return
+    state.apps[app].state = AppState.PENDING
+    if state.queues[queue].first_pending < 0:
+        state.queues[queue].first_pending = app
+    else:
+        state.apps[state.queues[queue].last_pending].next_pending = app
+    state.queues[queue].last_pending = app
+
+
+@inner
+def finish(state: State, knobs: Knobs, app: int, failed: bool) -> None:
+    """An application unregisters, or fails: all it has is free, and others may be activated."""
+    state.apps[app].state = AppState.FINISHED
+    state.apps[app].failed = failed
+    state.apps[app].finish_ms = state.clock[NOW]
+    state.apps[app].awaiting_am = 0
+    state.clock[FINISHED] += 1
+    first = state.apps[app].first_row
+    for row in range(first, first + state.apps[app].rows):
+        set_count(state, row, 0)
+    while state.apps[app].first_container >= 0:
+        container = state.apps[app].first_container
+        free_container(state, container, SUCCESS if container == state.apps[app].master else RELEASED)
+    state.apps[app].new_head = state.apps[app].new_tail = state.apps[app].master = -1
+    tell_app(state, app, ITSELF)
+    queue = state.apps[app].queue
+    state.queues[queue].active -= 1
+    state.queues[queue].dirty = 1
+    if has_master(state, app):
+        for r in range(len(state.counted)):
+            state.queue_am_used[queue, r] -= state.capability[first, r]
+    while state.queues[queue].first_pending >= 0 and may_activate(state, state.queues[queue].first_pending):
+        following = state.queues[queue].first_pending
+        state.queues[queue].first_pending = state.apps[following].next_pending
+        activate(state, knobs, following)
+
+
+@inner
+def started(state: State, knobs: Knobs, app: int) -> None:
+    """An application master registers."""
+    if state.apps[app].state != AppState.STARTING:
+        return
+    state.apps[app].state = AppState.RUNNING
+    now = state.clock[NOW]
+    state.apps[app].phase_ms = now
+    first = state.apps[app].first_row
+    for row in range(first, first + state.apps[app].rows):
+        stage = state.rows[row].kind == RowKind.TASKS or state.rows[row].kind == RowKind.INSIDE
+        if stage and state.rows[row].blockers == 0 and not state.rows[row].released:
+            release(state, row)
+    if state.apps[app].framework == FrameworkCode.SPARK and state.apps[app].target < 0:
+        state.apps[app].target = min(knobs.spark_initial, knobs.spark_max)
+        state.apps[app].step = 1
+        state.apps[app].grow_ms = now
+    wake(state, knobs, app, now)
+
+
+@inner
+def heartbeat(state: State, knobs: Knobs, app: int) -> None:
+    """An application master talks to the RM."""
+    if state.apps[app].beat_ms != state.clock[NOW]:
+        return  # an earlier one was scheduled meanwhile
+    state.apps[app].beat_ms = -1
+    if state.apps[app].state != AppState.RUNNING:
+        return
+    receive(state, knobs, app)
+    if state.apps[app].stages_left == 0:
+        finish(state, knobs, app, False)
+        return
+    now = state.clock[NOW]
+    if state.apps[app].framework == FrameworkCode.SPARK:
+        first = state.apps[app].first_row
+        for row in range(first, first + state.apps[app].rows):
+            if state.rows[row].kind == RowKind.EXECUTORS:
+                again = ask_for_executors(state, knobs, app, row)
+                if again >= 0:
+                    wake(state, knobs, app, max(again, now + 1))
+        return
+    poll = ask_for_tasks(state, knobs, app)
+    if make_room(state, knobs, app):
+        poll = True
+    if poll:
+        wake(state, knobs, app, now + POLL_MS)

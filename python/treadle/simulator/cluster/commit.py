@@ -1,0 +1,95 @@
+"""What the RM does with proposals: check each against the truth as it is now, and allocate or say why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.compiled.simulator import inner, kernel
+from treadle.events import Fate, NodeState
+from treadle.simulator.cluster.application_masters import wake
+from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_life, take_places
+from treadle.simulator.cluster.event_queue import schedule
+from treadle.simulator.cluster.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind
+from treadle.simulator.cluster.usage import ITSELF, fits_queues, tell_app, tell_row
+
+if TYPE_CHECKING:
+    from treadle.compiled.array_types import I32, I64, U8
+    from treadle.simulator.cluster.state import Knobs, State
+
+
+@inner
+def why_not(state: State, app: int, key: int, node: int) -> int:
+    """Return the fate of a proposal, `Fate.COMMITTED` if nothing is against it."""
+    if app < 0 or key < 0 or node < 0:
+        return Fate.NEGATIVE
+    if app >= len(state.apps) or node >= len(state.nodes) or state.apps[app].state == AppState.AHEAD:
+        return Fate.OUT_OF_RANGE
+    if state.apps[app].state == AppState.FINISHED:
+        return Fate.UNKNOWN_APPLICATION
+    if state.apps[app].state == AppState.PENDING:
+        return Fate.INACTIVE_APPLICATION
+    if key >= state.apps[app].rows:
+        return Fate.UNKNOWN_REQUEST
+    row = state.apps[app].first_row + key
+    if state.rows[row].count <= 0:
+        return Fate.NO_PENDING_ASK
+    if state.nodes[node].state == NodeState.GONE:
+        return Fate.UNKNOWN_NODE
+    if state.nodes[node].state != NodeState.USABLE:
+        return Fate.NODE_STALE
+    for r in range(len(state.counted)):
+        if state.counted[r] and state.capability[row, r] > state.node_free[node, r]:
+            return Fate.NODE_FULL
+    if not fits_queues(state, row):
+        return Fate.QUEUE_MAXIMUM
+    return Fate.COMMITTED
+
+
+@inner
+def commit_one(state: State, knobs: Knobs, row: int, node: int) -> int:
+    """Allocate a container; return its number."""
+    app = state.rows[row].app
+    # Like `set_count`, but for the frame: the row is told with what else changed of it.
+    state.rows[row].count -= 1
+    state.clock[PENDING] -= 1
+    tell_row(state, row)
+    queue = state.apps[app].queue
+    while queue >= 0:
+        for r in range(len(state.counted)):
+            state.queue_pending[queue, r] -= state.capability[row, r]
+        queue = state.queues[queue].parent
+    take_places(state, row, node)
+    container = allocate(state, row, node)
+    if state.rows[row].kind == RowKind.MASTER:
+        state.containers[container].state = ContainerState.HELD
+        state.apps[app].master = container
+        state.apps[app].awaiting_am = 0
+        tell_app(state, app, ITSELF)
+        log_life(state, container, LAUNCHED, 0)
+        schedule(state, state.clock[NOW] + knobs.master_start_ms, EventKind.AM_STARTED, app, 0)
+        return state.containers[container].number
+    if state.rows[row].kind == RowKind.EXECUTORS:
+        state.apps[app].executors += 1
+    if state.apps[app].new_tail >= 0:
+        state.containers[state.apps[app].new_tail].next = container
+    else:
+        state.apps[app].new_head = container
+    state.apps[app].new_tail = container
+    if state.apps[app].state == AppState.RUNNING:
+        wake(state, knobs, app, state.clock[NOW])
+    return state.containers[container].number
+
+
+@kernel
+def commit(state: State, knobs: Knobs, application: I32, key: I32, node: I32, fates: U8, numbers: I64) -> int:
+    """Commit what may be committed of an answer, in order, and fill in the fates; return how many were committed."""
+    committed = 0
+    for i in range(len(application)):
+        fate = why_not(state, application[i], key[i], node[i])
+        fates[i] = fate
+        numbers[i] = 0
+        if fate == Fate.COMMITTED:
+            row = state.apps[application[i]].first_row + key[i]
+            numbers[i] = commit_one(state, knobs, row, node[i])
+            committed += 1
+    return committed

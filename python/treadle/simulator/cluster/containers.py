@@ -1,0 +1,205 @@
+"""Containers: allocated by the RM, held by an application master, over, reported by their node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from treadle.compiled.simulator import inner
+from treadle.simulator.cluster.contention import changed
+from treadle.simulator.cluster.event_queue import schedule
+from treadle.simulator.cluster.state import (
+    CONTAINERS,
+    CONTAINERS_EVER,
+    CONTAINERS_FREE,
+    LIVES,
+    NOW,
+    OUT_OF_ROOM,
+    ContainerState,
+    EventKind,
+    RowKind,
+)
+from treadle.simulator.cluster.usage import tell_row, use
+
+if TYPE_CHECKING:
+    from treadle.simulator.cluster.state import Knobs, State
+
+ALLOCATED: Final = 1
+LAUNCHED: Final = 2
+COMPLETED: Final = 3
+
+SUCCESS: Final = 0
+FAILED: Final = 1
+RELEASED: Final = -100  # ContainerExitStatus.ABORTED
+KILLED_BY_AM: Final = -105
+NODE_LOST: Final = -100
+
+
+@inner
+def next_beat(phase_ms: int, period_ms: int, time_ms: int) -> int:
+    """Return the first heartbeat at or after an instant; without a period whatever happens is told at once."""
+    if period_ms <= 0:
+        return time_ms
+    return time_ms + (phase_ms - time_ms) % period_ms
+
+
+@inner
+def log_life(state: State, container: int, event: int, exit_status: int) -> None:
+    """Note a step in a container's life for the next frame."""
+    at = state.clock[LIVES]
+    if at >= len(state.lives):
+        state.clock[OUT_OF_ROOM] = 1
+        return
+    state.clock[LIVES] += 1
+    held = state.containers[container]
+    life = state.lives[at]
+    life.container = held.number
+    life.time_ms = state.clock[NOW]
+    life.created_ms = held.created_ms
+    life.app = held.app
+    life.row = held.row
+    life.node = held.node
+    life.exit_status = exit_status
+    life.event = event
+    life.am = state.rows[held.row].kind == RowKind.MASTER
+
+
+@inner
+def allocate(state: State, row: int, node: int) -> int:
+    """Make a container of a row on a node; return it."""
+    clock, containers = state.clock, state.containers
+    at = clock[CONTAINERS_FREE]
+    if at < 0:
+        clock[OUT_OF_ROOM] = 1
+        return -1
+    clock[CONTAINERS_FREE] = containers[at].next
+    clock[CONTAINERS] += 1
+    clock[CONTAINERS_EVER] += 1
+    app = state.rows[row].app
+    made = containers[at]
+    made.number = clock[CONTAINERS_EVER]
+    made.created_ms = clock[NOW]
+    made.ready_ms = made.idle_ms = clock[NOW]
+    made.app = app
+    made.row = row
+    made.node = node
+    made.task = -1
+    made.busy = 0
+    made.slots = 0
+    made.next = -1
+    made.state = ContainerState.NEW
+    link(state, at)
+    use(state, row, node, 1)
+    log_life(state, at, ALLOCATED, 0)
+    return at
+
+
+@inner
+def link(state: State, container: int) -> None:
+    """Put a container at the head of its node's and its application's lists."""
+    containers = state.containers
+    node, app = containers[container].node, containers[container].app
+    first = state.nodes[node].first_container
+    containers[container].node_next = first
+    containers[container].node_before = -1
+    if first >= 0:
+        containers[first].node_before = container
+    state.nodes[node].first_container = container
+    first = state.apps[app].first_container
+    containers[container].app_next = first
+    containers[container].app_before = -1
+    if first >= 0:
+        containers[first].app_before = container
+    state.apps[app].first_container = container
+
+
+@inner
+def unlink(state: State, container: int) -> None:
+    """Take a container out of both lists."""
+    containers = state.containers
+    node, app = containers[container].node, containers[container].app
+    before, after = containers[container].node_before, containers[container].node_next
+    if before >= 0:
+        containers[before].node_next = after
+    else:
+        state.nodes[node].first_container = after
+    if after >= 0:
+        containers[after].node_before = before
+    before, after = containers[container].app_before, containers[container].app_next
+    if before >= 0:
+        containers[before].app_next = after
+    else:
+        state.apps[app].first_container = after
+    if after >= 0:
+        containers[after].app_before = before
+
+
+@inner
+def free_container(state: State, container: int, exit_status: int) -> None:
+    """Let the RM take a container off its books."""
+    held = state.containers[container]
+    log_life(state, container, COMPLETED, exit_status)
+    use(state, held.row, held.node, -1)
+    unlink(state, container)
+    changed(state, held.node)
+    held.state = ContainerState.FREE
+    held.stamp += 1
+    held.next = state.clock[CONTAINERS_FREE]
+    state.clock[CONTAINERS_FREE] = container
+    state.clock[CONTAINERS] -= 1
+
+
+@inner
+def end_container(state: State, knobs: Knobs, container: int, exit_status: int) -> None:
+    """Let a container be over: its node tells the RM with its next heartbeat."""
+    held = state.containers[container]
+    time_ms = state.clock[NOW]
+    report_ms = next_beat(state.nodes[held.node].phase_ms, knobs.node_heartbeat_ms, time_ms)
+    held.task = -1
+    if report_ms == time_ms:
+        free_container(state, container, exit_status)
+        return
+    changed(state, held.node)
+    held.state = ContainerState.ENDING
+    held.exit_status = exit_status
+    schedule(state, report_ms, EventKind.CONTAINER_REPORTED, container, held.stamp)
+
+
+@inner
+def reported(state: State, container: int, stamp: int) -> None:
+    """A node reports that a container is over."""
+    held = state.containers[container]
+    if held.stamp == stamp and held.state == ContainerState.ENDING:
+        free_container(state, container, held.exit_status)
+
+
+@inner
+def place_of(state: State, row: int, where: int) -> int:
+    """Return the place of a row at a node or rack (`PLACE.where`), or -1."""
+    low = state.rows[row].first_place
+    high = low + state.rows[row].places
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if state.places[middle].where < where:
+            low = middle + 1
+        else:
+            high = middle
+    if low < end and state.places[low].where == where:
+        return low
+    return -1
+
+
+@inner
+def take_places(state: State, row: int, node: int) -> None:
+    """Count a container off at its node and rack, as the RM does when it allocates."""
+    if state.rows[row].places == 0:
+        return
+    rack = place_of(state, row, len(state.nodes) + state.nodes[node].rack)
+    if rack < 0 or state.places[rack].count == 0:
+        return
+    near = place_of(state, row, node)
+    if near >= 0 and state.places[near].count > 0:
+        state.places[near].count -= 1
+    state.places[rack].count -= 1
+    state.rows[row].places_dirty = 1
+    tell_row(state, row)

@@ -1,0 +1,317 @@
+"""What the simulated RM tells the engine: a snapshot at first, then what changed, as the shim does."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from treadle import events
+from treadle.compiled.array_types import I32, I64
+from treadle.events import ApplicationState, Event, Replaces
+from treadle.simulator.build import Built
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import AppState, RowKind, State
+from treadle.simulator.cluster.usage import USAGE
+from treadle.simulator.plans import FollowedPlans
+
+UNBOUNDED: Final = 1 << 50
+"""The headroom that is told: queues' maxima are exact, and there are no limits of users here."""
+
+
+START_MS: Final = 1_000_000_000
+"""What the RM's clock shows at the start of a simulation."""
+
+
+class Told(NamedTuple):
+    """What is known of jobs before they run, by stage: the first job's stages, then the second's."""
+
+    duration_ms: I64
+    """Of a task; -1: nobody knows."""
+    deviation_ms: I64
+    """How uncertain that is; -1: nobody knows."""
+
+
+class FrameWriter:
+    """Turns the dirty lists of the tables into events."""
+
+    def __init__(
+        self, built: Built, settings: dict[str, str], oracle: bool, told: Told | None, plans: FollowedPlans | None
+    ) -> None:
+        self._plans = plans
+        self._built = built
+        self._settings = settings
+        self._oracle = oracle
+        self._known = told
+        self._texts: dict[str, int] = {"": 0}
+        self._sent = 0
+        self._started = False
+        self._means: I64 | None = None
+        self._deviations: I64 | None = None
+        rows = built.state.rows
+        stages = np.isin(rows["kind"], (RowKind.TASKS, RowKind.INSIDE))
+        self._stage_of_row = np.cumsum(stages) - 1
+        self._ahead = stages & (rows["parents"] > 0)
+        """Which rows are stages that were never asked for, and wait for others."""
+        racks = np.array([self._text(name) for name in built.rack_names], np.int32)
+        self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
+        self._rack_names = racks
+        self._paths = np.array([self._text(path) for path in built.tree.paths], np.int32)
+        self._orders = np.array([self._text(queue.ordering_policy) for queue in built.tree.configured], np.int32)
+        self._where = np.concatenate([self._node_names, racks])
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
+        """Return the next frame's events and clear what they tell."""
+        body: list[Event] = [] if self._started else [self._queues()]
+        body += self._limits(state)
+        body += self._nodes(state)
+        if self._plans is not None:
+            body += self._plans.events(state)
+        body += self._applications(state)
+        body += self._requests(state)
+        body += self._lives(state)
+        if fates is not None and len(fates.fate):
+            body.append(fates)
+        head: list[Event] = []
+        if not self._started:
+            head.append(events.Snapshot(1))
+        if self._sent < len(self._texts):
+            new = tuple(self._texts)[self._sent :] if self._sent else tuple(self._texts)
+            head.append(events.Names(new))
+            self._sent = len(self._texts)
+        if not self._started:
+            head += [self._types(), events.Settings(self._settings)]
+            self._started = True
+        return head + body
+
+    def _types(self) -> events.ResourceTypes:
+        built = self._built
+        kinds = len(built.resources)
+        units = tuple("Mi" if name == "memory-mb" else "" for name in built.resources)
+        largest = np.full(kinds, 1 << 40, np.int64)
+        return events.ResourceTypes(built.resources, units, built.state.counted, np.zeros(kinds, np.int64), largest)
+
+    def _queues(self) -> events.Queues:
+        tree = self._built.tree
+        count = len(tree.paths)
+        leaf = np.zeros(count, np.uint8)
+        leaf[list(tree.leaves)] = 1
+        return events.Queues(
+            np.arange(count, dtype=np.int32),
+            np.array(tree.parents, np.int32),
+            self._paths,
+            np.ones(count, np.uint8),
+            leaf,
+            self._orders,
+            np.array([queue.size_based_weight for queue in tree.configured], np.uint8),
+            np.array([queue.priority for queue in tree.configured], np.int32),
+        )
+
+    def _limits(self, state: State) -> list[Event]:
+        tree = self._built.tree
+        if self._started:
+            queue = np.flatnonzero(state.queues["dirty"]).astype(np.int32)
+        else:
+            queue = np.arange(len(state.queues), dtype=np.int32)
+        state.queues["dirty"][queue] = 0
+        if not len(queue):
+            return []
+        return [
+            events.QueueLimits(
+                queue,
+                np.zeros(len(queue), np.int32),
+                tree.guaranteed[queue],
+                state.queue_maximum[queue],
+                state.queue_used[queue],
+                state.queue_pending[queue],
+                state.queue_am_limit[queue],
+                state.queue_am_used[queue],
+            )
+        ]
+
+    def _nodes(self, state: State) -> list[Event]:
+        node = self._taken(state, tables.DIRTY_NODES, state.dirty_nodes, state.nodes)
+        if not self._started:
+            node = np.arange(len(state.nodes), dtype=np.int32)
+        if not len(node):
+            return []
+        return [
+            events.Nodes(
+                node,
+                self._node_names[node],
+                self._rack_names[state.nodes["rack"][node]],
+                np.zeros(len(node), np.int32),
+                state.nodes["state"][node],
+                state.node_total[node],
+                state.node_free[node],
+            )
+        ]
+
+    @staticmethod
+    def _taken(state: State, counter: int, dirty: I32, table: Any) -> I32:
+        count = int(state.clock[counter])
+        index = dirty[:count].copy()
+        state.clock[counter] = 0
+        table["dirty"][index] = 0
+        return index
+
+    def _applications(self, state: State) -> list[Event]:
+        count = int(state.clock[tables.DIRTY_APPS])
+        index = state.dirty_apps[:count].copy()
+        state.clock[tables.DIRTY_APPS] = 0
+        if not count:
+            return []
+        what = state.apps["dirty"][index]
+        state.apps["dirty"][index] = 0
+        told: list[Event] = []
+        itself = index[what > USAGE]
+        if len(itself):
+            told.append(self._themselves(state, itself))
+            if self._known is not None:
+                live = itself[state.apps["state"][itself] != AppState.FINISHED]
+                row = _ranges(state.apps["first_row"][live], state.apps["rows"][live])
+                row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
+                told.append(self._history(state, row, self._known))
+        index = index[state.apps["state"][index] != AppState.FINISHED]
+        if len(index):
+            headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
+            told.append(
+                events.ApplicationUsage(index, state.apps["containers"][index], state.app_used[index], headroom)
+            )
+            if self._oracle:
+                told.append(self._estimates(state, index))
+        return told
+
+    def _themselves(self, state: State, index: I32) -> events.Applications:
+        apps = state.apps[index]
+        finished, pending = apps["state"] == AppState.FINISHED, apps["state"] == AppState.PENDING
+        stands = np.where(finished, ApplicationState.GONE, ApplicationState.ACTIVE)
+        stands = np.where(pending, ApplicationState.WAITING, stands).astype(np.uint8)
+        jobs = [self._built.workload.jobs[app] for app in index.tolist()]
+        zeros = np.zeros(len(index), np.int32)
+        everything = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
+        return events.Applications(
+            index,
+            np.ones(len(index), np.int64),
+            index + 1,
+            zeros + 1,
+            np.array([self._text(job.name) for job in jobs], np.int32),
+            np.array([self._text(job.framework.value.upper()) for job in jobs], np.int32),
+            np.array([self._text(job.user or "user") for job in jobs], np.int32),
+            apps["queue"],
+            zeros,
+            zeros,
+            apps["arrival_ms"] + START_MS,
+            apps["arrival_ms"] + START_MS,
+            stands,
+            apps["awaiting_am"],
+            np.where(finished, everything, 0).astype(np.uint8),
+        )
+
+    def _requests(self, state: State) -> list[Event]:
+        row = self._taken(state, tables.DIRTY_ROWS, state.dirty_rows, state.rows)
+        if not len(row):
+            return []
+        row = row[state.apps["state"][state.rows["app"][row]] != AppState.FINISHED]
+        if not len(row):
+            return []
+        rows = state.rows[row]
+        ones = np.ones(len(row), np.uint8)
+        begun = row[self._ahead[row] & (rows["count"] > 0)]
+        self._ahead[begun] = False
+        told: list[Event] = [
+            events.Requests(
+                rows["app"],
+                rows["key"],
+                rows["priority"],
+                np.full(len(row), -1, np.int64),
+                rows["count"],
+                ones,
+                ones * 0,
+                np.zeros(len(row), np.int32),
+                state.capability[row],
+            )
+        ]
+        near = row[(rows["places_dirty"] > 0) & (rows["count"] > 0)]
+        if len(near):
+            told.append(self._localities(state, near))
+        if self._known is not None and len(begun):
+            told.append(self._history(state, begun, self._known))
+        return told
+
+    def _localities(self, state: State, row: I32) -> events.Localities:
+        state.rows["places_dirty"][row] = 0
+        first, count = state.rows["first_place"][row], state.rows["places"][row]
+        places = _ranges(first, count)
+        owner = np.repeat(row, count)
+        return events.Localities(
+            state.rows["app"][owner],
+            state.rows["key"][owner],
+            self._where[state.places["where"][places]],
+            state.places["count"][places],
+            np.ones(len(places), np.uint8),
+        )
+
+    def _estimates(self, state: State, app: I32) -> events.TaskEstimates:
+        """Tell the true durations of all tasks of applications, and how many have not ended: the oracle."""
+        if self._means is None or self._deviations is None:
+            self._means, self._deviations = _durations(state)
+            if self._plans is not None:
+                self._means, self._deviations = self._plans.believe(state, self._means, self._deviations)
+        row = _ranges(state.apps["first_row"][app], state.apps["rows"][app])
+        row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
+        left = state.rows["tasks"][row] - state.rows["done"][row]
+        return events.TaskEstimates(
+            state.rows["app"][row], state.rows["key"][row], self._means[row], self._deviations[row], left
+        )
+
+    def _history(self, state: State, row: I32, known: Told) -> events.TaskEstimates:
+        """Tell what is known of the tasks of rows; how many they are only until they are asked for."""
+        stage = self._stage_of_row[row]
+        tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)
+        return events.TaskEstimates(
+            state.rows["app"][row], state.rows["key"][row], known.duration_ms[stage], known.deviation_ms[stage], tasks
+        )
+
+    def _lives(self, state: State) -> list[Event]:
+        count = int(state.clock[tables.LIVES])
+        if not count:
+            return []
+        lives = state.lives[:count].copy()
+        state.clock[tables.LIVES] = 0
+        gone = state.apps["state"][lives["app"]] == AppState.FINISHED
+        zeros = np.zeros(count, np.uint8)
+        return [
+            events.Containers(
+                lives["container"],
+                np.where(gone, -1, lives["app"]).astype(np.int32),
+                state.rows["priority"][lives["row"]],
+                lives["node"],
+                lives["event"],
+                lives["time_ms"] + START_MS,
+                lives["created_ms"] + START_MS,
+                lives["exit_status"],
+                zeros + 1,
+                lives["am"],
+                state.capability[lives["row"]],
+            )
+        ]
+
+
+def _ranges(first: I32, count: I32) -> I32:
+    """Return ``count[i]`` numbers from ``first[i]`` on, for each i."""
+    ends = np.cumsum(count)
+    steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
+    return (np.repeat(first, count) + steps).astype(np.int32)
+
+
+def _durations(state: State) -> tuple[I64, I64]:
+    """Return the mean duration of each row's tasks and their standard deviation, in milliseconds."""
+    count = np.maximum(state.rows["tasks"], 1)
+    durations, owner = state.tasks["duration_ms"].astype(np.float64), state.tasks["row"]
+    means = np.bincount(owner, durations, len(state.rows)) / count
+    squares = np.bincount(owner, (durations - means[owner]) ** 2, len(state.rows)) / count
+    return means.astype(np.int64), np.sqrt(squares).astype(np.int64)

@@ -1,1 +1,0 @@
-"""The simulator's compiled code: the event kernel, and what every event does."""
