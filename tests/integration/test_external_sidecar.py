@@ -16,7 +16,7 @@ from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import LEASE_MS
 from tests.support.jobs import sleep_job
 
-from treadle.live.proof import CODE_BYTES, NONCE_BYTES, OPENING, opening
+from treadle.live.handshake import CODE_BYTES, NONCE_BYTES, OPENING, opening
 from treadle.minicluster.cluster import MiniCluster
 from treadle.minicluster.settings import ClusterSettings
 

@@ -7,7 +7,7 @@ import socket
 from base64 import b64decode, b64encode
 from typing import BinaryIO
 
-from treadle.live.proof import (
+from treadle.live.handshake import (
     CODE_BYTES,
     NONCE_BYTES,
     OPENING,

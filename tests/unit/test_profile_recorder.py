@@ -19,9 +19,8 @@ from treadle.history.database import StoreError, Unusable
 from treadle.history.retention import Retention
 from treadle.history.store import ProfileStore, open_store
 from treadle.live import history_writer as recording
-from treadle.live.history_writer import ProfileRecorder
+from treadle.live.history_writer import RETRY_MS, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
-from treadle.live.patient_store import RETRY_MS
 from treadle.live.session import Session
 from treadle.wire.frames import FrameEncoder, FrameHeader
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.live.proof import (
+from treadle.live.handshake import (
     CODE_BYTES,
     NONCE_BYTES,
     OPENING,

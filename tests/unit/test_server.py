@@ -13,7 +13,7 @@ import pytest
 from tests.support.link import call, shake_hands
 
 from treadle.live import server as module
-from treadle.live.proof import (
+from treadle.live.handshake import (
     CODE_BYTES,
     LIMIT_MAX,
     NONCE_BYTES,

@@ -18,7 +18,7 @@ from tests.support.link import decide
 
 from treadle import __version__
 from treadle.live import process
-from treadle.live.proof import Limits
+from treadle.live.handshake import Limits
 from treadle.wire.answer import decode_answer
 
 SECRET = "fedcba9876543210" * 4

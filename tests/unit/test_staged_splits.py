@@ -18,8 +18,8 @@ from treadle.history.sketch import DurationSketch
 from treadle.history.stages import splits as split_meta
 from treadle.history.stages.splits import BYTES_MAX, Split, SplitOrder
 from treadle.history.stages.tracker import StageTracker
+from treadle.live.hints import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, StagedSplits, ToldSplits
 from treadle.live.history_writer import SPLITS, TOLD, WAITING_RUNS, ProfileRecorder
-from treadle.live.staging import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, StagedSplits, ToldSplits
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -121,7 +121,7 @@ def test_files_that_are_none_count_too(cluster: Cluster) -> None:
         return before(stream)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treadle.live.staging.read_splits", counted)
+        patch.setattr("treadle.live.hints.read_splits", counted)
         for _ in range(10):
             assert cluster.look(1) == []
     assert reads == 1

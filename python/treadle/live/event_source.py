@@ -15,9 +15,8 @@ from treadle.events import Applications, ApplicationState, Event, Samples, TaskE
 from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
-from treadle.live.hints import Moment, ToldKey
+from treadle.live.hints import Moment, ToldKey, ToldSplits
 from treadle.live.session import Teller
-from treadle.live.staging import ToldSplits
 from treadle.wire.frames import Frame
 
 ROWS_MAX: Final = 5_000

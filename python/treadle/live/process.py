@@ -22,9 +22,8 @@ from typing import IO, Final
 from treadle import __version__
 from treadle.compiled.cache_folder import KernelCache
 from treadle.config.errors import ConfigError
-from treadle.live.handshake import ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
+from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
 from treadle.live.log_lines import log_to_stderr
-from treadle.live.proof import LIMIT_MIN
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 Py4J's `CallbackServer` accepts and answers calls from Java. It has no limits, so each step of a connection is
 overridden: each end of a connection must prove within a deadline, by short messages, that it knows the secret
-(`treadle.live.proof`); after that the other end may call one method of one object with an argument of bounded size.
+(`treadle.live.handshake`); after that the other end may call one method of one object with an argument of bounded size.
 Anything else closes the connection, unanswered.
 """
 
@@ -21,8 +21,8 @@ from typing import Final
 from py4j import protocol
 from py4j.java_gateway import CallbackConnection, CallbackServer, CallbackServerParameters, PythonProxyPool
 
-from treadle.live.handshake import HOST
-from treadle.live.proof import (
+from treadle.live.handshake import (
+    HOST,
     NONCE_BYTES,
     OPENING,
     PROOF_BYTES,

@@ -15,8 +15,7 @@ from treadle.events import NodeState
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import Knobs, State
 from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
-from treadle.simulator.queues import QueueTree, queue_tree
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import QueueTree, Scenario, queue_tree
 from treadle.workload.job import Framework, Workload
 
 SLOTS: Final = 65_536

@@ -12,7 +12,7 @@ from treadle.compiled.array_types import I32, I64, Records
 from treadle.dag.dag import Dag, Stage
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import FrameworkCode, RowKind
-from treadle.simulator.queues import QueueTree
+from treadle.simulator.scenario import QueueTree
 from treadle.workload.job import Framework, Job, Workload
 from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
 

@@ -15,9 +15,8 @@ from treadle.simulator.build import Built
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, State
 from treadle.simulator.cluster.usage import integrate_all
-from treadle.simulator.queues import QueueTree
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import QueueTree, Scenario
 
 
 @dataclass(frozen=True, slots=True)

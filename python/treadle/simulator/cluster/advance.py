@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner, kernel
-from treadle.simulator.cluster.application_masters import container_is_through, wake
+from treadle.simulator.cluster.application_masters import (
+    container_is_through,
+    executor_ready,
+    fill_executor,
+    fill_executors,
+    wake,
+)
 from treadle.simulator.cluster.applications import arrive, finish, heartbeat, started
-from treadle.simulator.cluster.containers import FAILED, SUCCESS, reported
-from treadle.simulator.cluster.contention import changed
+from treadle.simulator.cluster.containers import FAILED, SUCCESS, changed, reported
 from treadle.simulator.cluster.event_queue import is_due, pop
 from treadle.simulator.cluster.nodes import fail_node, lose_node, return_node, schedule_failure
-from treadle.simulator.cluster.spark import executor_ready, fill_executor, fill_executors
 from treadle.simulator.cluster.state import (
     HANDLED,
     NOW,

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.cluster.application_masters import POLL_MS, ask_for_tasks, make_room, receive, wake
+from treadle.simulator.cluster.application_masters import (
+    POLL_MS,
+    ask_for_executors,
+    ask_for_tasks,
+    make_room,
+    receive,
+    wake,
+)
 from treadle.simulator.cluster.containers import RELEASED, SUCCESS, free_container
 from treadle.simulator.cluster.event_queue import schedule
-from treadle.simulator.cluster.spark import ask_for_executors
 from treadle.simulator.cluster.state import FINISHED, NOW, AppState, EventKind, FrameworkCode, RowKind
 from treadle.simulator.cluster.tasks import release
 from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app

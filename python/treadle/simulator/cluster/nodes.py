@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner
 from treadle.events import NodeState
-from treadle.simulator.cluster import chance
+from treadle.simulator.cluster import tasks as chance
 from treadle.simulator.cluster.application_masters import wake
 from treadle.simulator.cluster.applications import has_master
-from treadle.simulator.cluster.chance import exponential
 from treadle.simulator.cluster.containers import NODE_LOST, free_container
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (
@@ -21,7 +20,7 @@ from treadle.simulator.cluster.state import (
     RowKind,
     TaskState,
 )
-from treadle.simulator.cluster.tasks import stop_task
+from treadle.simulator.cluster.tasks import exponential, stop_task
 from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_node
 
 if TYPE_CHECKING:

@@ -1,19 +1,51 @@
-"""Tasks: which wait, which run where, and what the end of one means for its stage and for the stages behind it."""
+"""Tasks: which wait, which run where, and what the end of one means for its stage and for the stages behind it.
+
+So the same task of a workload fails, and is slow, in the same attempt under every policy.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.cluster import chance
-from treadle.simulator.cluster.chance import uniform
-from treadle.simulator.cluster.containers import place_of
-from treadle.simulator.cluster.contention import changed, is_contended
+from treadle.simulator.cluster.containers import changed, is_contended, place_of
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import NOW, EventKind, RowKind, TaskState
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import Knobs, State
+
+
+TASK_FAILS: Final = 1
+TASK_SLOW: Final = 2
+TASK_FACTOR: Final = 3
+NODE_UP: Final = 4
+NODE_DOWN: Final = 5
+TASK_FAILS_AT: Final = 6
+
+
+@inner
+def mixed(value: int) -> int:
+    """Return splitmix64's mix of 62 bits: products wrap around as in C."""
+    value = (value ^ ((value >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
+    value = (value ^ ((value >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
+    return value ^ ((value >> 31) & 0x1FFFFFFFF)
+
+
+@inner
+def uniform(seed: int, what: int, subject: int, draw: int) -> float:
+    """Return a number in [0, 1) for the ``draw``-th time of something about a subject."""
+    value = mixed(seed + 0x1E3779B97F4A7C15 * what)
+    value = mixed(value + subject)
+    value = mixed(value + draw)
+    return ((value >> 11) & 0x1FFFFFFFFFFFFF) / 9007199254740992.0
+
+
+@inner
+def exponential(mean: float, seed: int, what: int, subject: int, draw: int) -> float:
+    """Return a draw from an exponential distribution."""
+    return -mean * math.log(1.0 - uniform(seed, what, subject, draw))
 
 
 @inner
@@ -96,11 +128,11 @@ def run_task(state: State, knobs: Knobs, task: int) -> None:
     begin_ms = max(state.clock[NOW], state.containers[container].ready_ms)
     attempt = state.tasks[task].attempt
     duration = float(state.tasks[task].duration_ms)
-    if knobs.straggler > 0.0 and uniform(knobs.seed, chance.TASK_SLOW, task, attempt) < knobs.straggler:
-        factor = uniform(knobs.seed, chance.TASK_FACTOR, task, attempt)
+    if knobs.straggler > 0.0 and uniform(knobs.seed, TASK_SLOW, task, attempt) < knobs.straggler:
+        factor = uniform(knobs.seed, TASK_FACTOR, task, attempt)
         duration *= knobs.straggler_min + (knobs.straggler_max - knobs.straggler_min) * factor
     if fails(knobs, task, attempt):
-        duration *= uniform(knobs.seed, chance.TASK_FAILS_AT, task, attempt)
+        duration *= uniform(knobs.seed, TASK_FAILS_AT, task, attempt)
     row = state.tasks[task].row
     app = state.rows[row].app
     if state.apps[app].started_ms < 0:
@@ -118,7 +150,7 @@ def run_task(state: State, knobs: Knobs, task: int) -> None:
 @inner
 def fails(knobs: Knobs, task: int, attempt: int) -> bool:
     """Say whether this attempt at a task will fail by itself."""
-    return knobs.task_failure > 0.0 and uniform(knobs.seed, chance.TASK_FAILS, task, attempt) < knobs.task_failure
+    return knobs.task_failure > 0.0 and uniform(knobs.seed, TASK_FAILS, task, attempt) < knobs.task_failure
 
 
 @inner
