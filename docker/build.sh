@@ -13,7 +13,7 @@ cp "$wheel" "$context/wheels"
 for platform in manylinux_2_28 manylinux2014; do platforms+=(--platform "${platform}_$(uname -m)"); done
 .venv/bin/python -m pip download -q --disable-pip-version-check --dest "$context/wheels" \
   --only-binary=:all: --python-version "$python" "${platforms[@]}" "$wheel"
-.venv/bin/python -c 'from treadle.minicluster.runtime import gather; print(gather(print))' | tail -1 > "$context/lib.txt"
+.venv/bin/python -c 'from treadle.lab.minicluster.runtime import gather; print(gather(print))' | tail -1 > "$context/lib.txt"
 cp -r "$(cat "$context/lib.txt")" "$context/lib"
 rm "$context/lib.txt"
 cp -r docker/conf docker/start.sh "$context"

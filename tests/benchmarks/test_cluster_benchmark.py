@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from treadle.bench.modes import MODES
 from treadle.cli.bench import app
+from treadle.lab.bench.modes import MODES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

@@ -13,9 +13,9 @@ from tests.campaign.slices import Slice
 from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.jobs import SLEEP_JOB, Job
 
-from treadle.demo.jobs import TEZ_SLEEP, spark_submit
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.errors import ClusterError
+from treadle.lab.demo.jobs import TEZ_SLEEP, spark_submit
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.errors import ClusterError
 
 LEASE_BACK_S = 240.0
 """Far above what a start of a sidecar takes on a busy machine."""

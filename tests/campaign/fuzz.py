@@ -16,8 +16,8 @@ from pathlib import Path
 from tests.campaign.fuzz_seeds import ROOT, SEEDS
 from tests.campaign.slices import Slice
 
-from treadle.minicluster.runtime import gather
-from treadle.shim_jar import shim_jar
+from treadle.admin.jars import shim_jar
+from treadle.lab.minicluster.runtime import gather
 
 FOLDER = ROOT / "build" / "campaign"
 HANG_S = 10

@@ -21,11 +21,11 @@ from tests.campaign.clusters import folder
 from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
-from treadle.bench.jars import class_path, java_command
-from treadle.bench.modes import MODES
-from treadle.bench.simulation import Run, Setting, simulate
-from treadle.bench.workload import Workload
-from treadle.minicluster.locations import java_home
+from treadle.lab.bench.jars import class_path, java_command
+from treadle.lab.bench.modes import MODES
+from treadle.lab.bench.simulation import Run, Setting, simulate
+from treadle.lab.bench.workload import Workload
+from treadle.lab.minicluster.locations import java_home
 
 NODES = 40
 TASKS = 4

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.reproduce.graphene_cluster.experiment import SCHEMES, run_rounds
-from treadle.reproduce.graphene_cluster.jobs import DagSettings, draw
+from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, run_rounds
+from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings, draw
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,8 +12,8 @@ import pytest
 from tests.support.jobs import sleep_job
 from tests.support.sites import change
 
-from treadle.minicluster.cluster import ADMIN_MAIN, MiniCluster
-from treadle.minicluster.settings import ClusterSettings
+from treadle.lab.minicluster.cluster import ADMIN_MAIN, MiniCluster
+from treadle.lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
 

@@ -14,12 +14,12 @@ from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 
 from treadle.cli.main import run as treadle
-from treadle.demo.words import read_counts
 from treadle.history.samples import Sample
 from treadle.history.store import open_store
+from treadle.lab.demo.words import read_counts
+from treadle.lab.harness.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
+from treadle.lab.reproduce.slearn_cluster.skewed_words import skewed_sizes, write_words
 from treadle.model.applications import Sampling
-from treadle.reproduce.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
-from treadle.reproduce.slearn_cluster.skewed_words import skewed_sizes, write_words
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

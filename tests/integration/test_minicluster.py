@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
-from treadle.minicluster.layout import Layout
+from treadle.lab.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
+from treadle.lab.minicluster.layout import Layout
 
 pytestmark = pytest.mark.cluster
 

@@ -11,8 +11,8 @@ import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.jobs import sleep_job
 
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.settings import ClusterSettings
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
 

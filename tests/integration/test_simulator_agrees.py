@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.reproduce.agreement.experiment import run_both
-from treadle.reproduce.agreement.report import misses
-from treadle.reproduce.agreement.workload import JOBS, POLICIES
+from treadle.lab.reproduce.agreement.experiment import run_both
+from treadle.lab.reproduce.agreement.report import misses
+from treadle.lab.reproduce.agreement.workload import JOBS, POLICIES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -10,14 +10,14 @@ from tests.support.accounts import wait_settled
 from tests.support.jobs import sleep_job
 from typer.testing import CliRunner
 
+from treadle.admin.jars import spark_jar
 from treadle.cli.profiles import app
-from treadle.demo.jobs import spark_submit
 from treadle.history.profile import JobProfile
 from treadle.history.store import open_store
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.ports import free_ports
-from treadle.minicluster.settings import ClusterSettings
-from treadle.shim_jar import spark_jar
+from treadle.lab.demo.jobs import spark_submit
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.ports import free_ports
+from treadle.lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -13,11 +13,11 @@ import pytest
 from tests.support.accounts import wait_settled
 from tests.support.jobs import Job
 
+from treadle.admin.jars import tez_jar
 from treadle.history.store import open_store
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.ports import free_ports
-from treadle.minicluster.settings import ClusterSettings
-from treadle.shim_jar import tez_jar
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.ports import free_ports
+from treadle.lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

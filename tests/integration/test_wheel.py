@@ -35,7 +35,7 @@ def test_the_wheel_carries_the_shim(tmp_path: Path) -> None:
         names = files.namelist()
         jars = [f"treadle/java/treadle-{name}-{__version__}.jar" for name in ("shim", "sleep", "spark", "tez")]
         assert sorted(name for name in names if name.endswith(".jar")) == jars
-        assert {"treadle/java/runtime-pom.xml", "treadle/demo/spark_words.py", "treadle/cli/main.py"} <= set(names)
+        assert {"treadle/java/runtime-pom.xml", "treadle/lab/demo/spark_words.py", "treadle/cli/main.py"} <= set(names)
         ready_made = {f"treadle/policies/{file.name}" for file in (ROOT / "conf" / "policies").glob("*.yaml")}
         assert "treadle/policies/hdrf.yaml" in ready_made
         assert ready_made <= set(names)

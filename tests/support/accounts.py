@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.support.books import Books
 
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.errors import ClusterError
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.errors import ClusterError
 
 
 def wait_settled(cluster: MiniCluster) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.cluster import MiniCluster
 
 Amounts = Counter[str]
 """So much of each resource; what is 0 is left out."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.settings import ClusterSettings
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.settings import ClusterSettings
 
 LEASE_MS = 4000
 """Above the default: a mini cluster on two busy cores shares them with some ten JVMs."""

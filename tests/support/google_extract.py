@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treadle.workload.slearn import WINDOW_MS
+from treadle.lab.reproduce.slearn.workload import WINDOW_MS
 from treadle.workload.traces.google import JOBS_HEADER, TASKS_HEADER
 
 

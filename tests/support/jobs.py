@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from treadle.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.cluster import MiniCluster
 
 SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
 JOB_TIMEOUT_S = 240.0

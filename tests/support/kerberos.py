@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from treadle.minicluster.locations import java_home
-from treadle.minicluster.runtime import gather
+from treadle.lab.minicluster.locations import java_home
+from treadle.lab.minicluster.runtime import gather
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"

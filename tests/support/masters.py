@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from treadle.minicluster.cluster import MiniCluster
-from treadle.reproduce.client_gateway import ClientGateway
+from treadle.lab.harness.client_gateway import ClientGateway
+from treadle.lab.minicluster.cluster import MiniCluster
 
 YARN = "org.apache.hadoop.yarn"
 

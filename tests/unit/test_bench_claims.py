@@ -6,9 +6,9 @@ import pytest
 from tests.unit.test_plan_listener import KEY, ONE, Served
 
 from treadle.am.protocol import Kind, Status
-from treadle.bench.claims_run import check_answered
-from treadle.bench.hostile import SMALL, ask, dag, report
 from treadle.errors import UserError
+from treadle.lab.bench.claims_run import check_answered
+from treadle.lab.bench.hostile import SMALL, ask, dag, report
 from treadle.planner.graphene import warm_up
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from treadle.bench import jars
-from treadle.bench.errors import BenchError
-from treadle.bench.workload import Workload
 from treadle.cli.bench import heap_mb_for, sidecar_command, stall_allowed_s
 from treadle.cli.main import run
+from treadle.lab.bench import jars
+from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.workload import Workload
 
 SMALL = Workload(20, 3, 40, 1_000)
 MACHINE_MB = psutil.virtual_memory().total // 2**20

@@ -12,13 +12,13 @@ from tests.engine.fake_rm import assumed
 from typer.testing import CliRunner
 
 from treadle import events
-from treadle.bench.engine_load import Load, SteadyState
-from treadle.bench.engine_memory import PIECE, measure_memory, pieces
-from treadle.bench.engine_run import Figures, growth, load_policies, measure
 from treadle.cli.bench import app
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
+from treadle.lab.bench.engine_load import Load, SteadyState
+from treadle.lab.bench.engine_memory import PIECE, measure_memory, pieces
+from treadle.lab.bench.engine_run import Figures, growth, load_policies, measure
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from treadle.bench.liars import Lie, run_liars
 from treadle.config.reader import parse_settings
+from treadle.lab.bench.liars import Lie, run_liars
 
 TOLD = "policy: {share: {kind: none}, order: {kind: srpt}, fit: {kind: packing}, estimate: {kind: told}}\n"
 

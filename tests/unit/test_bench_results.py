@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.bench import results
-from treadle.bench.modes import MODES
-from treadle.bench.results import Figures, ModeResult
-from treadle.bench.simulation import CpuSample, Run
-from treadle.bench.table import results_table
+from treadle.lab.bench import results
+from treadle.lab.bench.modes import MODES
+from treadle.lab.bench.results import Figures, ModeResult
+from treadle.lab.bench.simulation import CpuSample, Run
+from treadle.lab.bench.table import results_table
 
 
 def histogram(count: int, total_ns: int) -> dict[str, int]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import psutil
 
-from treadle.bench.modes import MODES
-from treadle.bench.simulation import Run, Setting, simulate
-from treadle.bench.workload import Workload
+from treadle.lab.bench.modes import MODES
+from treadle.lab.bench.simulation import Run, Setting, simulate
+from treadle.lab.bench.workload import Workload
 
 SEEN: dict[str, Any] = {
     "state": "running",

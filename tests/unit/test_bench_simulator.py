@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from treadle.bench.errors import BenchError
-from treadle.bench.simulator_run import LOADS, SLOTS, TASKS_PER_SLOT, measure, scenario_of
 from treadle.cli.main import run as treadle
 from treadle.config.settings import default_settings
+from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.simulator_run import LOADS, SLOTS, TASKS_PER_SLOT, measure, scenario_of
 
 
 @pytest.mark.parametrize("load", LOADS)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.bench import modes
-from treadle.bench.configuration import to_xml, write_configuration
-from treadle.bench.errors import BenchError
-from treadle.bench.workload import AM_SHARE, QUEUES, Workload
+from treadle.lab.bench import modes
+from treadle.lab.bench.configuration import to_xml, write_configuration
+from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.workload import AM_SHARE, QUEUES, Workload
 
 
 def properties(path: Path) -> dict[str, str]:

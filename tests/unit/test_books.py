@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from tests.support.books import Books
 
-from treadle.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.cluster import MiniCluster
 
 APP = "application_1_0001"
 NODE = "localhost:1000"

@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from treadle import __version__
+from treadle.admin.jars import shim_jar, sleep_jar, spark_jar, tez_jar
 from treadle.cli._scheduling import why_not
 from treadle.cli.main import commands, run
 from treadle.errors import UserError
-from treadle.shim_jar import shim_jar, sleep_jar, spark_jar, tez_jar
 
 TREADLE = {
     "tag.Mode": "observe_only",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from treadle.demo.jobs import DemoJob
-from treadle.demo.report import Report
-from treadle.demo.watch import RunningJob
-from treadle.demo.words import read_counts, write_input
+from treadle.lab.demo.jobs import DemoJob
+from treadle.lab.demo.report import Report
+from treadle.lab.demo.watch import RunningJob
+from treadle.lab.demo.words import read_counts, write_input
 
 BEAN = {
     "Committed": 12,

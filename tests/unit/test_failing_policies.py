@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from treadle.bench.engine_load import Load
-from treadle.bench.engine_memory import measure_memory
-from treadle.bench.errors import BenchError
 from treadle.cli.main import run
 from treadle.config.reader import read_settings
+from treadle.lab.bench.engine_load import Load
+from treadle.lab.bench.engine_memory import measure_memory
+from treadle.lab.bench.errors import BenchError
 
 SCENARIO = """\
 cluster: {nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.config.installing import ready_made
+from treadle.admin.install import ready_made
 from treadle.config.parts import PartRegistry
 
 ROOT = Path(__file__).resolve().parents[2]

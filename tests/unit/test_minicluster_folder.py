@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster
-from treadle.minicluster.folder import make_anew
+from treadle.lab.minicluster import ClusterError, ClusterSettings, MiniCluster
+from treadle.lab.minicluster.folder import make_anew
 
 
 def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from treadle.minicluster import ClusterError, ClusterSettings, NodeLabel, Scheduler, processes, runtime, site
-from treadle.minicluster.configuration import read_site, write_configuration
-from treadle.minicluster.layout import Layout, ProcessRecord
-from treadle.minicluster.ports import free_ports
-from treadle.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
+from treadle.lab.minicluster import ClusterError, ClusterSettings, NodeLabel, Scheduler, processes, runtime, site
+from treadle.lab.minicluster.configuration import read_site, write_configuration
+from treadle.lab.minicluster.layout import Layout, ProcessRecord
+from treadle.lab.minicluster.ports import free_ports
+from treadle.lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
 from treadle.yarn.rest import allocated_containers
 
 

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from treadle.admin.install import find_policy, ready_made, summary, with_absolute_paths
 from treadle.cli import _scheduling, _take_over
 from treadle.cli.main import run
 from treadle.config.history import History
-from treadle.config.installing import find_policy, ready_made, summary, with_absolute_paths
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from treadle.admin.install import ready_made
 from treadle.cli import _policy_use
 from treadle.cli.main import run
 from treadle.config import history
 from treadle.config.history import History
-from treadle.config.installing import ready_made
 from treadle.config.reader import parse_settings
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.errors import UserError

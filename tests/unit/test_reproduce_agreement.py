@@ -13,10 +13,10 @@ from rich.console import Console
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import parse_settings
-from treadle.reproduce.agreement.experiment import Both
-from treadle.reproduce.agreement.plot import plot_agreement
-from treadle.reproduce.agreement.report import completion_errors, document, misses, phases, table
-from treadle.reproduce.agreement.trace import (
+from treadle.lab.reproduce.agreement.experiment import Both
+from treadle.lab.reproduce.agreement.plot import plot_agreement
+from treadle.lab.reproduce.agreement.report import completion_errors, document, misses, phases, table
+from treadle.lab.reproduce.agreement.trace import (
     AuditedApplication,
     Trace,
     launch_ms,
@@ -24,7 +24,7 @@ from treadle.reproduce.agreement.trace import (
     real_trace,
     simulated_trace,
 )
-from treadle.reproduce.agreement.workload import JOBS, POLICIES, duration_s, queue_entries
+from treadle.lab.reproduce.agreement.workload import JOBS, POLICIES, duration_s, queue_entries
 
 BEGINS_S = {"a1": 0.0, "b1": 22.0, "c1": 22.5, "a2": 23.0}
 

@@ -15,17 +15,17 @@ from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape
 from treadle.errors import UserError
-from treadle.reproduce.graphene import experiment, offline
-from treadle.reproduce.graphene import jobs as graphene_jobs
-from treadle.reproduce.graphene.bounds import bounds_of
-from treadle.reproduce.graphene.experiment import Experiment, Outcome, Sizes
-from treadle.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
-from treadle.reproduce.graphene.kept import KeptResults
-from treadle.reproduce.graphene.offline import compare_offline, sweep_offline
-from treadle.reproduce.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
-from treadle.reproduce.graphene.parts import Part
-from treadle.reproduce.graphene.report import report_of
-from treadle.reproduce.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
+from treadle.lab.harness.kept_results import KeptResults
+from treadle.lab.reproduce.graphene import experiment, offline
+from treadle.lab.reproduce.graphene import jobs as graphene_jobs
+from treadle.lab.reproduce.graphene.bounds import bounds_of
+from treadle.lab.reproduce.graphene.experiment import Experiment, Outcome, Sizes
+from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.lab.reproduce.graphene.offline import compare_offline, sweep_offline
+from treadle.lab.reproduce.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
+from treadle.lab.reproduce.graphene.parts import Part
+from treadle.lab.reproduce.graphene.report import report_of
+from treadle.lab.reproduce.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
 from treadle.workload.job import Job, Workload, arranged
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"

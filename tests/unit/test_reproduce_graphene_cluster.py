@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from treadle.admin.install import ready_made
 from treadle.cli.main import run
-from treadle.config.installing import ready_made
 from treadle.dag.dag import Dag
 from treadle.history.dags import dag_of_profile
 from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
-from treadle.live.live_settings import read_live_settings
-from treadle.reproduce.graphene_cluster import experiment as graphene_cluster
-from treadle.reproduce.graphene_cluster.experiment import (
+from treadle.lab.harness.sleeping_dags import MEMORY, asks
+from treadle.lab.reproduce.graphene_cluster import experiment as graphene_cluster
+from treadle.lab.reproduce.graphene_cluster.experiment import (
     SCHEMES,
     WAIT_MS,
     Ended,
@@ -32,10 +32,10 @@ from treadle.reproduce.graphene_cluster.experiment import (
     remember,
     tez_settings,
 )
-from treadle.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, draw
-from treadle.reproduce.graphene_cluster.plot import plot_completions
-from treadle.reproduce.graphene_cluster.report import document, gaps_percent, median_shorter, shortfalls, table
-from treadle.reproduce.graphene_cluster.sleeping_dags import MEMORY, asks
+from treadle.lab.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, draw
+from treadle.lab.reproduce.graphene_cluster.plot import plot_completions
+from treadle.lab.reproduce.graphene_cluster.report import document, gaps_percent, median_shorter, shortfalls, table
+from treadle.live.live_settings import read_live_settings
 
 SETTINGS = DagSettings()
 

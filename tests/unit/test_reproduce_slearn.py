@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from treadle.cli.reproduce import app
 from treadle.errors import UserError
-from treadle.reproduce.interval import interval_of, ratio_of
-from treadle.reproduce.slearn.experiment import Outcome, compare
-from treadle.reproduce.slearn.levels import levels
-from treadle.reproduce.slearn.report import report_of
-from treadle.reproduce.slearn.schemes import SCHEMES
-from treadle.reproduce.slearn.trace import Choices, Source, drawn_errors
-from treadle.workload.slearn_dags import google_slearn_dags
+from treadle.lab.harness.statistics import interval_of, ratio_of
+from treadle.lab.reproduce.slearn.dags import google_slearn_dags
+from treadle.lab.reproduce.slearn.experiment import Outcome, compare
+from treadle.lab.reproduce.slearn.levels import levels
+from treadle.lab.reproduce.slearn.report import report_of
+from treadle.lab.reproduce.slearn.schemes import SCHEMES
+from treadle.lab.reproduce.slearn.trace import Choices, Source, drawn_errors
 
 JOBS, NODES = 60, 10
 

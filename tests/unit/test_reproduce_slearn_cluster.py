@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from treadle.cli.main import run
-from treadle.live.live_settings import read_live_settings
-from treadle.minicluster import Scheduler
-from treadle.reproduce.slearn_cluster.experiment import (
+from treadle.lab.minicluster import Scheduler
+from treadle.lab.reproduce.slearn_cluster.experiment import (
     BLOCK_BYTES,
     MAP_MS_MAX,
     SCHEMES,
@@ -25,10 +24,11 @@ from treadle.reproduce.slearn_cluster.experiment import (
     cluster_settings,
     queues,
 )
-from treadle.reproduce.slearn_cluster.plot import plot_completions
-from treadle.reproduce.slearn_cluster.report import document, ratio, shortfalls, table, types_of
-from treadle.reproduce.slearn_cluster.simulated import MASTER_START_MS, TASK_START_MS
-from treadle.reproduce.slearn_cluster.skewed_words import write_words
+from treadle.lab.reproduce.slearn_cluster.plot import plot_completions
+from treadle.lab.reproduce.slearn_cluster.report import document, ratio, shortfalls, table, types_of
+from treadle.lab.reproduce.slearn_cluster.simulated import MASTER_START_MS, TASK_START_MS
+from treadle.lab.reproduce.slearn_cluster.skewed_words import write_words
+from treadle.live.live_settings import read_live_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "workload" / "swim.tsv"
 

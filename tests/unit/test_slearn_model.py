@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from treadle.dag.dag import Dag, Stage
-from treadle.reproduce.slearn.experiment import run_scheme
-from treadle.reproduce.slearn.model import Model
-from treadle.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
-from treadle.reproduce.slearn.trace import Trace
+from treadle.lab.reproduce.slearn.experiment import run_scheme
+from treadle.lab.reproduce.slearn.model import Model
+from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
+from treadle.lab.reproduce.slearn.trace import Trace
 from treadle.simulator.feed import Told
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged

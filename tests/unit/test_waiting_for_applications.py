@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, readiness
-from treadle.minicluster import cluster as clusters
-from treadle.reproduce.waiting import wait_ended
+from treadle.lab.harness.waiting import wait_ended
+from treadle.lab.minicluster import ClusterError, ClusterSettings, MiniCluster, readiness
+from treadle.lab.minicluster import cluster as clusters
 
 
 class Pages:

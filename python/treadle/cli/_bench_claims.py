@@ -24,11 +24,11 @@ def claims_command(
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
 ) -> None:
     """How long decides take while hostile application masters send all they can, over how long without."""
-    from treadle.bench import claims_run
-    from treadle.bench.errors import BenchError
-    from treadle.config.installing import ready_made
+    from treadle.admin.install import ready_made
     from treadle.config.reader import read_settings
     from treadle.config.settings import Listener
+    from treadle.lab.bench import claims_run
+    from treadle.lab.bench.errors import BenchError
     from treadle.policy.catalogue import register_parts
 
     if min(masters, pairs, seconds) <= 0 or users < 0 or masters > 1_000:

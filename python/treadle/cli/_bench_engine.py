@@ -32,12 +32,12 @@ def engine_command(
     keep_going: KeepGoingOption = False,
 ) -> None:
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
-    from treadle.bench import engine_run
-    from treadle.bench.engine_load import Load
-    from treadle.bench.engine_memory import LARGEST, measure_memory
-    from treadle.bench.engine_report import figures_table, growth_table, write_plots
-    from treadle.bench.errors import BenchError
-    from treadle.config.installing import ready_made
+    from treadle.admin.install import ready_made
+    from treadle.lab.bench import engine_run
+    from treadle.lab.bench.engine_load import Load
+    from treadle.lab.bench.engine_memory import LARGEST, measure_memory
+    from treadle.lab.bench.engine_report import figures_table, growth_table, write_plots
+    from treadle.lab.bench.errors import BenchError
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")

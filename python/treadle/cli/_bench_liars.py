@@ -16,7 +16,7 @@ from treadle.cli._results import check_results, write_json
 
 
 class LieOption(StrEnum):
-    """`treadle.bench.liars.Lie`, which imports numba."""
+    """`treadle.lab.bench.liars.Lie`, which imports numba."""
 
     TASKS = "tasks"
     NAMES = "names"
@@ -33,9 +33,9 @@ def liars_command(
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
 ) -> None:
     """What a user gains by lying about his tasks, or by calling jobs like others of his, by policy; simulated."""
-    from treadle.bench import engine_run, liars
-    from treadle.bench.errors import BenchError
-    from treadle.config.installing import ready_made
+    from treadle.admin.install import ready_made
+    from treadle.lab.bench import engine_run, liars
+    from treadle.lab.bench.errors import BenchError
     from treadle.policy.catalogue import register_parts
 
     if seeds < 1:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import yaml
 
+from treadle.admin.install import ready_made, replace_file, with_absolute_paths
 from treadle.config.errors import unknown
 from treadle.config.history import History, Version
-from treadle.config.installing import ready_made, replace_file, with_absolute_paths
 from treadle.config.needs import missing
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.sections import section_values, with_sections, without_section

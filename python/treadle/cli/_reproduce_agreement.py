@@ -10,7 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
-from treadle.minicluster.locations import build_folder
+from treadle.lab.minicluster.locations import build_folder
 
 
 def agreement(
@@ -20,11 +20,11 @@ def agreement(
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/agreement.")] = None,
 ) -> None:
     """The same jobs on a mini cluster and in the simulator: shares over time and completion times side by side."""
-    from treadle.minicluster.progress import saying
-    from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.agreement.experiment import run_both
-    from treadle.reproduce.agreement.report import document, misses, table
-    from treadle.reproduce.agreement.workload import POLICIES
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.readiness import terminable
+    from treadle.lab.reproduce.agreement.experiment import run_both
+    from treadle.lab.reproduce.agreement.report import document, misses, table
+    from treadle.lab.reproduce.agreement.workload import POLICIES
 
     names = list(dict.fromkeys(policy or POLICIES))
     for name in names:
@@ -37,7 +37,7 @@ def agreement(
         runs = [run_both(name, place, say) for name in names]
     console.print(table(runs))
     if plot is not None:
-        from treadle.reproduce.agreement.plot import plot_agreement  # only here: matplotlib is an extra
+        from treadle.lab.reproduce.agreement.plot import plot_agreement  # only here: matplotlib is an extra
 
         plot_agreement(runs, plot / "agreement.png")
     if json_file is not None:

@@ -13,14 +13,14 @@ from rich.table import Table
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json, writing
 from treadle.errors import UserError
-from treadle.reproduce.graphene import paper
-from treadle.reproduce.graphene.parts import Part
+from treadle.lab.reproduce.graphene import paper
+from treadle.lab.reproduce.graphene.parts import Part
 
 if TYPE_CHECKING:
-    from treadle.reproduce.graphene.experiment import Outcome, Sizes
-    from treadle.reproduce.graphene.offline import Offline
-    from treadle.reproduce.graphene.report import Report
-    from treadle.reproduce.interval import Interval
+    from treadle.lab.harness.statistics import Interval
+    from treadle.lab.reproduce.graphene.experiment import Outcome, Sizes
+    from treadle.lab.reproduce.graphene.offline import Offline
+    from treadle.lab.reproduce.graphene.report import Report
 
 SEEDS = 5
 """Without --quick, if none are asked for."""
@@ -65,8 +65,8 @@ def graphene(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
-    from treadle.reproduce.graphene.experiment import Sizes  # only here: it imports numba
-    from treadle.reproduce.graphene.report import report_of
+    from treadle.lab.reproduce.graphene.experiment import Sizes  # only here: it imports numba
+    from treadle.lab.reproduce.graphene.report import report_of
 
     console = console_for_tables()
     check_results(json_file, plot)
@@ -81,7 +81,7 @@ def graphene(
     if json_file is not None:
         write_json(json_file, report.as_json())
     if plot is not None:
-        from treadle.reproduce.graphene.plot import plot_graphene
+        from treadle.lab.reproduce.graphene.plot import plot_graphene
 
         with writing("--plot", plot, "folder"):
             for file in plot_graphene(outcomes, offline, report, plot):
@@ -89,7 +89,7 @@ def graphene(
 
 
 def _schemes(wanted: list[str] | None) -> frozenset[str]:
-    from treadle.reproduce.graphene.schemes import SCHEMES
+    from treadle.lab.reproduce.graphene.schemes import SCHEMES
 
     known = frozenset(scheme.name for scheme in SCHEMES)
     for name in wanted or ():
@@ -102,10 +102,10 @@ def _run(
     tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, keep: Path | None, console: Console
 ) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
     """Run the online parts of each seed, then the offline one."""
+    from treadle.lab.reproduce.graphene.experiment import Experiment
+    from treadle.lab.reproduce.graphene.offline import compare_offline, sweep_offline
+    from treadle.lab.reproduce.graphene.schemes import GRAPHENE
     from treadle.planner.graphene import warm_up as warm_up_planner
-    from treadle.reproduce.graphene.experiment import Experiment
-    from treadle.reproduce.graphene.offline import compare_offline, sweep_offline
-    from treadle.reproduce.graphene.schemes import GRAPHENE
     from treadle.simulator.simulation import warm_up
 
     with counted_progress(console) as bar:

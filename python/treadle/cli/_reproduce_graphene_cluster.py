@@ -9,7 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
-from treadle.minicluster.locations import build_folder
+from treadle.lab.minicluster.locations import build_folder
 
 
 def graphene_cluster(
@@ -21,11 +21,11 @@ def graphene_cluster(
     folder: Annotated[Path | None, typer.Option(help="The cluster's folder; else build/reproduce-graphene.")] = None,
 ) -> None:
     """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
-    from treadle.minicluster.progress import saying
-    from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.graphene_cluster.experiment import SCHEMES, Round, run_rounds
-    from treadle.reproduce.graphene_cluster.jobs import DagSettings, draw
-    from treadle.reproduce.graphene_cluster.report import document, shortfalls, table
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.readiness import terminable
+    from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, Round, run_rounds
+    from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings, draw
+    from treadle.lab.reproduce.graphene_cluster.report import document, shortfalls, table
 
     console = console_for_tables(140)
     settings = DagSettings(jobs=jobs)
@@ -40,7 +40,7 @@ def graphene_cluster(
                 write_json(json_file, document(found, settings))
     console.print(table(found))
     if plot is not None:
-        from treadle.reproduce.graphene_cluster.plot import plot_completions  # only here: matplotlib is an extra
+        from treadle.lab.reproduce.graphene_cluster.plot import plot_completions  # only here: matplotlib is an extra
 
         plot_completions(found, plot / "graphene-cluster.png")
     for text in shortfalls(found):

@@ -10,7 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
-from treadle.minicluster.locations import build_folder
+from treadle.lab.minicluster.locations import build_folder
 
 
 def hdrf(
@@ -22,12 +22,12 @@ def hdrf(
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-hdrf.")] = None,
 ) -> None:
     """H-DRF's tests A, B and C on a real ResourceManager, under Treadle and under the stock scheduler."""
-    from treadle.minicluster import Scheduler
-    from treadle.minicluster.progress import saying
-    from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.hdrf.experiment import Run, Settings, run_test
-    from treadle.reproduce.hdrf.paper_tests import TESTS
-    from treadle.reproduce.hdrf.report import document, off, table
+    from treadle.lab.minicluster import Scheduler
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.readiness import terminable
+    from treadle.lab.reproduce.hdrf.experiment import Run, Settings, run_test
+    from treadle.lab.reproduce.hdrf.paper_tests import TESTS
+    from treadle.lab.reproduce.hdrf.report import document, off, table
 
     names = [name.upper() for name in test or TESTS]
     for name in names:
@@ -51,7 +51,7 @@ def hdrf(
                 for leaf, amount in off(step, tasks).items()
             ]
             if plot is not None:
-                from treadle.reproduce.hdrf.plot import plot_test  # only here: matplotlib is an extra
+                from treadle.lab.reproduce.hdrf.plot import plot_test  # only here: matplotlib is an extra
 
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:

@@ -12,12 +12,12 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json, writing
-from treadle.reproduce.interval import Interval
-from treadle.reproduce.slearn.paper import DAGS, JOBS, NODES
+from treadle.lab.harness.statistics import Interval
+from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, NODES
 
 if TYPE_CHECKING:
-    from treadle.reproduce.slearn.experiment import Outcome
-    from treadle.reproduce.slearn.report import Report
+    from treadle.lab.reproduce.slearn.experiment import Outcome
+    from treadle.lab.reproduce.slearn.report import Report
 
 SEEDS = 3
 
@@ -57,11 +57,11 @@ def slearn(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma, 3SigmaTL, Point-Est, LAS, FIFO and Oracle."""
-    from treadle.reproduce.slearn.experiment import compare, variants  # only here: they import numba
-    from treadle.reproduce.slearn.paper import OF_DAGS, OF_JOBS
-    from treadle.reproduce.slearn.report import report_of
-    from treadle.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES
-    from treadle.reproduce.slearn.trace import Choices, Source
+    from treadle.lab.reproduce.slearn.experiment import compare, variants  # only here: they import numba
+    from treadle.lab.reproduce.slearn.paper import OF_DAGS, OF_JOBS
+    from treadle.lab.reproduce.slearn.report import report_of
+    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES
+    from treadle.lab.reproduce.slearn.trace import Choices, Source
     from treadle.simulator.simulation import warm_up
 
     check_results(json_file, plot)
@@ -136,7 +136,7 @@ def _beside(name: str, ours: Mapping[str, Interval], papers: Mapping[str, float]
 
 
 def _plot(outcomes: list[Outcome], report: Report, folder: Path, console: Console) -> None:
-    from treadle.reproduce.slearn.plot import plot_slearn
+    from treadle.lab.reproduce.slearn.plot import plot_slearn
 
     with writing("--plot", folder, "folder"):
         for file in plot_slearn(outcomes, report, folder):

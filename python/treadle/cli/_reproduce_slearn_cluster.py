@@ -9,7 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
-from treadle.minicluster.locations import build_folder
+from treadle.lab.minicluster.locations import build_folder
 
 
 def slearn_cluster(
@@ -32,11 +32,11 @@ def slearn_cluster(
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-slearn.")] = None,
 ) -> None:
     """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
-    from treadle.minicluster.progress import saying
-    from treadle.minicluster.readiness import terminable
-    from treadle.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
-    from treadle.reproduce.slearn_cluster.report import document, shortfalls, table
-    from treadle.reproduce.slearn_cluster.simulated import run_simulated
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.readiness import terminable
+    from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
+    from treadle.lab.reproduce.slearn_cluster.report import document, shortfalls, table
+    from treadle.lab.reproduce.slearn_cluster.simulated import run_simulated
 
     check_results(json_file, plot)
     console = console_for_tables(140)
@@ -57,7 +57,7 @@ def slearn_cluster(
                 write_json(json_file, document(found, settings, sample))
     console.print(table(found))
     if plot is not None:
-        from treadle.reproduce.slearn_cluster.plot import plot_completions  # only here: matplotlib is an extra
+        from treadle.lab.reproduce.slearn_cluster.plot import plot_completions  # only here: matplotlib is an extra
 
         plot_completions(found, plot / "slearn-cluster.png")
     for text in shortfalls(found):

@@ -9,11 +9,11 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_writable, writing
-from treadle.demo.display import Display
-from treadle.demo.jobs import spark_home
-from treadle.demo.run import run_demo
-from treadle.minicluster.locations import build_folder
-from treadle.minicluster.readiness import terminable
+from treadle.lab.demo.display import Display
+from treadle.lab.demo.jobs import spark_home
+from treadle.lab.demo.run import run_demo
+from treadle.lab.minicluster.locations import build_folder
+from treadle.lab.minicluster.readiness import terminable
 
 app = typer.Typer()
 

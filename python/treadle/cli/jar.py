@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from treadle.admin.jars import shim_jar, spark_jar, tez_jar
 from treadle.errors import UserError
-from treadle.shim_jar import shim_jar, spark_jar, tez_jar
 
 app = typer.Typer()
 

@@ -14,11 +14,19 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.config.reader import read_settings
-from treadle.minicluster import ClusterError, ClusterSettings, MiniCluster, NodeLabel, Scheduler, processes, readiness
-from treadle.minicluster.layout import Layout
-from treadle.minicluster.locations import build_folder
-from treadle.minicluster.progress import saying
-from treadle.minicluster.settings import parse_assignments, parse_resources
+from treadle.lab.minicluster import (
+    ClusterError,
+    ClusterSettings,
+    MiniCluster,
+    NodeLabel,
+    Scheduler,
+    processes,
+    readiness,
+)
+from treadle.lab.minicluster.layout import Layout
+from treadle.lab.minicluster.locations import build_folder
+from treadle.lab.minicluster.progress import saying
+from treadle.lab.minicluster.settings import parse_assignments, parse_resources
 
 app = typer.Typer(
     help="A real YARN cluster on this machine: one ResourceManager and some NodeManagers on loopback.",

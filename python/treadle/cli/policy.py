@@ -34,8 +34,8 @@ def policy() -> None:
 @app.command()
 def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
+    from treadle.admin.install import find_policy
     from treadle.cli._policy_use import checked, refuse_missing
-    from treadle.config.installing import find_policy
 
     found = find_policy(file)
     name = checked(found)
@@ -54,7 +54,7 @@ def defaults() -> None:
 @app.command("list")
 def list_policies(as_json: JsonOption = False) -> None:
     """List the ready-made policies."""
-    from treadle.config.installing import ready_made, summary
+    from treadle.admin.install import ready_made, summary
     from treadle.config.reader import read_settings
     from treadle.policy.catalogue import register_parts
 
@@ -99,8 +99,8 @@ def use(
     All but `policy:` stays as it is. What the file was is kept (`treadle policy history`). If the ResourceManager or
     its engine refuses the new one, the old one is put back. Run it on the ResourceManager's host.
     """
+    from treadle.admin.install import find_policy
     from treadle.cli import _policy_use
-    from treadle.config.installing import find_policy
 
     found = find_policy(file)
     wanted = _policy_use.checked(found)

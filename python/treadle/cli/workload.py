@@ -17,9 +17,9 @@ from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.history.estimators.accuracy import Accuracy, measure
 from treadle.history.estimators.estimators import ESTIMATORS
+from treadle.lab.reproduce.slearn.workload import google_record
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Workload, loads
-from treadle.workload.slearn import google_record
 from treadle.workload.summary import QUANTILES, Summary, summarise
 from treadle.workload.traces.google import google_jobs
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from treadle.lab.reproduce.slearn.workload import GAP_MS, WINDOW_MS, google_slearn
 from treadle.workload.job import Framework, Workload, loads, window_loads
-from treadle.workload.slearn import GAP_MS, WINDOW_MS, google_slearn
 from treadle.workload.traces.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.swim import SwimModel, swim_small

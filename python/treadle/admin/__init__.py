@@ -1,0 +1,1 @@
+"""What an operator asks for: putting Treadle and its policies in place."""

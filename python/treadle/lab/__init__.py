@@ -1,0 +1,1 @@
+"""What measures and shows: a real cluster on loopback, benchmarks, the demonstration, experiments."""

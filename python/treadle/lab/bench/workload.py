@@ -1,0 +1,138 @@
+"""The load: the same jobs for every scheduler, as a SYNTH trace of Hadoop's load simulator."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.lab.bench.errors import BenchError
+
+QUEUES: Final = {"etl": 50, "analysis": 30, "adhoc": 20}
+"""Leaf queues under root and their capacity in percent; jobs fall to them in the same proportion."""
+
+NODE_MB: Final = 10_240
+NODE_VCORES: Final = 10
+CONTAINER_MB: Final = 1_024
+NODES_PER_RACK: Final = 40
+
+LARGEST: Final = 1_000_000
+"""Of nodes, jobs, tasks of a job, and a task's milliseconds: far above what a machine can simulate."""
+
+FIRST_ADDRESS: Final = ipaddress.IPv4Address("127.1.0.0")
+
+AM_SHARE: Final = 0.15
+"""The share of the cluster that a queue's application masters may take. In all queues together below 1, so that jobs
+that run can always get tasks."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the simulator reads of a load: the jobs, the nodes by rack, and the names that resolve."""
+
+    trace: Path
+    nodes: Path
+    hosts: Path
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs submitted at once to a simulated cluster.
+
+    A job is an application master and `tasks` containers of 1 GB and one core that run for `task_ms` milliseconds each.
+    A node has room for ten.
+    """
+
+    nodes: int
+    jobs: int
+    tasks: int
+    task_ms: int
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "jobs", "tasks", "task_ms"):
+            value = getattr(self, name)
+            if not 1 <= value <= LARGEST:
+                raise BenchError(f"--{name.replace('_', '-')} is {value}: it must lie between 1 and {LARGEST:,}")
+        if not 0 <= self.seed < 1 << 63:
+            raise BenchError(f"--seed is {self.seed}: it must lie between 0 and 2^63 - 1")
+
+    @property
+    def containers(self) -> int:
+        """Return the containers that the workload needs in all, application masters included."""
+        return self.jobs * (self.tasks + 1)
+
+    @property
+    def slots(self) -> int:
+        """Containers that can run at a time."""
+        return self.nodes * (NODE_MB // CONTAINER_MB)
+
+    @property
+    def ideal_span_ms(self) -> int:
+        """The span with a scheduler that takes no time at all: full waves of tasks."""
+        waves = -(-self.jobs * self.tasks // self.slots)
+        return waves * self.task_ms
+
+    def racks(self) -> dict[str, list[str]]:
+        """Return the nodes of each rack.
+
+        A node's name is an address of its own. The RM turns names into addresses before it looks up a node's rack in
+        the table that SLS writes, by name: with names it would find none, and no ask for a rack could be met.
+        """
+        racks = [f"rack{rack}" for rack in range(-(-self.nodes // NODES_PER_RACK))]
+        return {
+            rack: [str(FIRST_ADDRESS + index) for index in range(at, self.nodes, len(racks))]
+            for at, rack in enumerate(racks)
+        }
+
+    def trace(self) -> dict[str, Any]:
+        """Return the SYNTH trace (org.apache.hadoop.yarn.sls.synthetic.SynthTraceJobProducer)."""
+        return {
+            "description": "written by treadle bench",
+            "num_nodes": self.nodes,
+            "nodes_per_rack": min(NODES_PER_RACK, self.nodes),
+            "num_jobs": self.jobs,
+            "rand_seed": self.seed,
+            "workloads": [self._share_of(queue, weight) for queue, weight in QUEUES.items()],
+        }
+
+    def _share_of(self, queue: str, weight: int) -> dict[str, Any]:
+        return {
+            "workload_name": queue,
+            "workload_weight": weight,
+            "queue_name": queue,
+            "job_classes": [
+                {
+                    "class_name": f"{queue}_job",
+                    "user_name": "bench",
+                    "class_weight": 1.0,
+                    "type": "mapreduce",
+                    "deadline_factor": {"val": 10},
+                    "duration": {"val": max(1, self.task_ms // 1000)},
+                    "reservation": {"val": 0},
+                    "tasks": [
+                        {
+                            "type": "map",
+                            "priority": 20,
+                            "count": {"val": self.tasks},
+                            "time": {"val": self.task_ms},
+                            "max_memory": {"val": CONTAINER_MB},
+                            "max_vcores": {"val": 1},
+                        }
+                    ],
+                }
+            ],
+            "time_distribution": [{"time": 1, "weight": 100}],
+        }
+
+    def write(self, folder: Path) -> Files:
+        """Write what the simulator reads into `folder`."""
+        files = Files(folder / "workload.json", folder / "nodes.json", folder / "hosts")
+        files.trace.write_text(json.dumps(self.trace(), indent=1))
+        racks = [{"rack": rack, "nodes": [{"node": node} for node in nodes]} for rack, nodes in self.racks().items()]
+        files.nodes.write_text("".join(json.dumps(rack) + "\n" for rack in racks))
+        files.hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", socket.gethostname())))
+        return files

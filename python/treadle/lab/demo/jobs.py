@@ -1,0 +1,134 @@
+"""The jobs of the demo and the command lines that submit them; nothing in them knows of Treadle."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from treadle.lab.minicluster import ClusterError, MiniCluster
+from treadle.lab.minicluster.site import FRUGAL
+
+SLEEP = "org.apache.hadoop.mapreduce.SleepJob"
+WORD_COUNT = "org.apache.hadoop.examples.WordCount"
+TEZ_WORD_COUNT = "org.apache.tez.examples.OrderedWordCount"
+TEZ_SLEEP = "org.apache.tez.mapreduce.examples.MRRSleepJob"
+
+
+@dataclass(frozen=True)
+class DemoJob:
+    """A job to submit.
+
+    Attributes:
+        name: how the demo calls it; also its YARN tag, by which its application is found.
+        framework: MapReduce, Tez or Spark.
+        queue: the queue it goes to.
+        command: builds the command that submits it and waits for its end.
+        output: a folder where it writes word counts, or None.
+        phase: "run", or "kill" for the job during which the sidecar is killed.
+    """
+
+    name: str
+    framework: str
+    queue: str
+    command: Callable[[MiniCluster], list[str]]
+    output: Path | None = None
+    phase: str = "run"
+
+
+def together(words: Path, results: Path) -> list[DemoJob]:
+    """Return the jobs that run at the same time, from two queues."""
+    counted, tez_counted, spark_counted = results / "wordcount", results / "tez-wordcount", results / "spark-wordcount"
+    return [
+        DemoJob("sleep", "MapReduce", "production", _map_reduce("sleep", "production", SLEEP, *_sleep(8, 2, 1000))),
+        DemoJob(
+            "wordcount",
+            "MapReduce",
+            "research",
+            _map_reduce("wordcount", "research", WORD_COUNT, str(words), str(counted)),
+            counted,
+        ),
+        DemoJob(
+            "tez-wordcount",
+            "Tez",
+            "production",
+            _tez("tez-wordcount", "production", TEZ_WORD_COUNT, str(words), str(tez_counted), "2"),
+            tez_counted,
+        ),
+        DemoJob(
+            "tez-sleep",
+            "Tez",
+            "research",
+            _tez("tez-sleep", "research", TEZ_SLEEP, *_sleep(4, 2, 500), "-ir", "3", "-irs", "1", "-irt", "500"),
+        ),
+        DemoJob(
+            "spark-wordcount",
+            "Spark",
+            "production",
+            lambda cluster: spark_submit(cluster, "spark-wordcount", "production", str(words), str(spark_counted)),
+            spark_counted,
+        ),
+    ]
+
+
+def during_kill() -> DemoJob:
+    """Return the job during which the sidecar is killed: several waves of maps, so that one is always waiting."""
+    options = ("-Dmapreduce.map.cpu.vcores=4",)
+    command = _map_reduce("sleep-kill", "production", SLEEP, *options, *_sleep(30, 1, 2500))
+    return DemoJob("sleep-kill", "MapReduce", "production", command, phase="kill")
+
+
+def _sleep(maps: int, reduces: int, milliseconds: int) -> list[str]:
+    return ["-m", str(maps), "-r", str(reduces), "-mt", str(milliseconds), "-rt", str(milliseconds)]
+
+
+def _map_reduce(tag: str, queue: str, main: str, *arguments: str) -> Callable[[MiniCluster], list[str]]:
+    options = (f"-Dmapreduce.job.queuename={queue}", f"-Dmapreduce.job.tags={tag}")
+    return lambda cluster: cluster.java(main, *options, *arguments)
+
+
+def _tez(tag: str, queue: str, main: str, *arguments: str) -> Callable[[MiniCluster], list[str]]:
+    options = (f"-Dtez.queue.name={queue}", f"-Dmapreduce.job.queuename={queue}", f"-Dtez.application.tags={tag}")
+    return lambda cluster: cluster.java(main, *options, *arguments)
+
+
+def spark_home() -> Path:
+    """Return the folder of the installed PySpark.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ClusterError("PySpark is missing, which the demo submits a job with: pip install 'treadle[demo]'")
+    return Path(spec.origin).parent
+
+
+def spark_submit(cluster: MiniCluster, tag: str, queue: str, *arguments: str) -> list[str]:
+    """Return the command that submits the PySpark job in cluster mode."""
+    home = spark_home()
+    java = f"{FRUGAL} -Djdk.net.hosts.file={cluster.folder}/hosts"
+    settings = {
+        "spark.yarn.queue": queue,
+        "spark.yarn.tags": tag,
+        # the jars are on every node already: nothing of some 450 MB is uploaded
+        "spark.yarn.jars": f"local:{home}/jars/*",
+        "spark.yarn.stagingDir": f"file://{cluster.folder}/staging",
+        "spark.yarn.maxAppAttempts": "1",
+        "spark.yarn.report.interval": "500",
+        "spark.executor.instances": "2",
+        "spark.executor.memory": "512m",
+        "spark.driver.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.pyspark.python": sys.executable,
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
+        "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    script = str(Path(__file__).with_name("spark_words.py"))
+    submit = ["/usr/bin/env", f"SPARK_HOME={home}", "SPARK_LOCAL_IP=127.0.0.1", str(home / "bin" / "spark-submit")]
+    return [*submit, "--master", "yarn", "--deploy-mode", "cluster", *options, script, *arguments]

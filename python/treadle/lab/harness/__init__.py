@@ -1,0 +1,1 @@
+"""What experiments on clusters and in the simulator share."""

@@ -1,0 +1,9 @@
+"""A real YARN cluster on this machine: a ResourceManager and NodeManagers, processes of their own on loopback."""
+
+from __future__ import annotations
+
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.settings import ClusterSettings, NodeLabel, Scheduler
+
+__all__ = ["ClusterError", "ClusterSettings", "MiniCluster", "NodeLabel", "Scheduler"]

@@ -1,0 +1,103 @@
+"""A mini cluster's folders and addresses, and the file that remembers them between two commands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.ports import LOOPBACK, free_ports
+
+_RM_PORTS = 5
+_NM_PORTS = 3
+
+
+@dataclass
+class ProcessRecord:
+    """A process of the cluster, told from a later one with the same id by the time it was created."""
+
+    name: str
+    pid: int
+    created: float
+
+
+@dataclass
+class Layout:
+    """Where a cluster keeps its files and listens."""
+
+    folder: Path
+    rm_ports: list[int]
+    nm_ports: list[list[int]]
+    scheduler: str = ""
+    waits_for_lease: bool = False
+    processes: list[ProcessRecord] = field(default_factory=list)
+
+    @classmethod
+    def create(cls, folder: Path, nodes: int) -> Layout:
+        """Choose free ports for a cluster of `nodes` NodeManagers under `folder`."""
+        ports = free_ports(_RM_PORTS + nodes * _NM_PORTS)
+        rest = ports[_RM_PORTS:]
+        return cls(folder, ports[:_RM_PORTS], [rest[i * _NM_PORTS : (i + 1) * _NM_PORTS] for i in range(nodes)])
+
+    @property
+    def conf(self) -> Path:
+        """The HADOOP_CONF_DIR."""
+        return self.folder / "conf"
+
+    @property
+    def logs(self) -> Path:
+        """Where every process of the cluster logs."""
+        return self.folder / "logs"
+
+    @property
+    def audit_log(self) -> Path:
+        """The RM's audit log: a line for every container allocated and released."""
+        return self.logs / "rm-audit.log"
+
+    @property
+    def sidecar_log(self) -> Path:
+        """What a managed sidecar writes to its standard error."""
+        return self.logs / "treadle-sidecar.log"
+
+    @property
+    def rm_url(self) -> str:
+        """The RM's web address."""
+        return f"http://{LOOPBACK}:{self.rm_ports[4]}"
+
+    def node_folder(self, number: int) -> Path:
+        """Return the folder of node `number` (from 1)."""
+        return self.folder / f"nm{number}"
+
+    def node_id(self, number: int) -> str:
+        """YARN's name of node `number` (from 1)."""
+        return f"localhost:{self.nm_ports[number - 1][0]}"
+
+    @property
+    def state_file(self) -> Path:
+        """The file that `save` writes."""
+        return self.folder / "cluster.json"
+
+    def save(self) -> None:
+        """Remember the cluster, its processes included."""
+        text = json.dumps({**asdict(self), "folder": str(self.folder)}, indent=1)
+        new = self.state_file.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self.state_file)
+
+    @classmethod
+    def load(cls, folder: Path) -> Layout | None:
+        """Return what `save` wrote, or None if there is no cluster in `folder`.
+
+        Raises:
+            ClusterError: the file is not one that `save` wrote.
+        """
+        file = folder / "cluster.json"
+        if not file.is_file():
+            return None
+        try:
+            values = json.loads(file.read_text())
+            records = [ProcessRecord(**record) for record in values.pop("processes")]
+            return cls(**{**values, "folder": folder, "processes": records})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ClusterError(f"{file} is damaged ({error}); remove the folder {folder}") from error

@@ -1,0 +1,125 @@
+"""When a mini cluster is ready, and what has to be done to it until then."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import requests
+
+from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.layout import Layout
+from treadle.lab.minicluster.settings import ClusterSettings, Scheduler
+from treadle.yarn.rest import ResourceManagerClient
+from treadle.yarn.web import why_refused
+
+if TYPE_CHECKING:
+    from treadle.lab.minicluster.cluster import MiniCluster
+
+POLL_S = 0.1
+_CLUSTER = "/ws/v1/cluster/"
+
+
+def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
+    """Wait until every NodeManager is RUNNING and, where Treadle enforces, an engine holds the lease.
+
+    Raises:
+        ClusterError: a daemon ended, or `start_timeout_s` passed.
+    """
+    timeout_s = cluster.settings.start_timeout_s
+    deadline = time.monotonic() + timeout_s
+    while (reason := missing(cluster)) is not None:
+        say(reason)
+        dead = cluster.died()
+        if dead:
+            raise ClusterError(f"{dead} ended before the cluster was ready:\n{_reason(cluster.layout, dead)}")
+        if time.monotonic() > deadline:
+            raise ClusterError(f"not ready after {timeout_s:g} s: {reason}; logs are in {cluster.layout.logs}")
+        time.sleep(POLL_S)
+
+
+def missing(cluster: MiniCluster) -> str | None:
+    """Say what the cluster still waits for; None if it is ready."""
+    try:
+        states = [node["state"] for node in cluster.rm.nodes()]
+        running = states.count("RUNNING")
+        nodes = len(cluster.layout.nm_ports)
+        if running < nodes:
+            return f"waiting for NodeManagers: {running} of {nodes} are running"
+        if cluster.layout.waits_for_lease:
+            bean = cluster.rm.treadle()
+            if bean.get("LeaseHeld") != 1:
+                trouble = bean.get("tag.Refusal") or bean.get("tag.LastError")
+                return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
+    except requests.HTTPError as error:
+        return f"waiting for the ResourceManager ({why_refused(error.response)})"
+    except requests.RequestException:
+        return "waiting for the ResourceManager"
+    return None
+
+
+def _reason(layout: Layout, name: str) -> str:
+    """Return the last lines of a daemon's output that say why it ended."""
+    lines = _tail(layout.logs / f"{name}.out") + _tail(layout.logs / f"{name}.log")
+    marked = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    return "\n".join((marked or lines)[:5]) + f"\n(all of it: {layout.logs}/{name}.log)"
+
+
+def _tail(file: Path, size: int = 50_000) -> list[str]:
+    return file.read_text(errors="replace")[-size:].splitlines() if file.is_file() else []
+
+
+def put_labels(rm: ResourceManagerClient, layout: Layout, settings: ClusterSettings, user: str) -> None:
+    """Make the cluster's node labels and put them on the nodes.
+
+    Raises:
+        ClusterError: the RM refused.
+    """
+    if not settings.labels:
+        return
+    kinds = [{"name": label.name, "exclusivity": label.exclusive} for label in settings.labels]
+    pairs = [(layout.node_id(number), label.name) for label in settings.labels for number in label.nodes]
+    try:
+        rm.post(_CLUSTER + "add-node-labels", {"nodeLabelInfo": kinds}, user)
+        for node, name in pairs:
+            rm.post(f"{_CLUSTER}nodes/{node}/replace-labels?labels={name}", {}, user)
+    except requests.RequestException as error:
+        raise ClusterError(f"the RM refused the node labels: {error}") from error
+
+
+def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSettings:
+    """Return the same cluster under another scheduler."""
+    return dataclasses.replace(settings, scheduler=scheduler)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM while a cluster is being stopped (in the main thread; elsewhere none arrive)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does: by an exception, so that a cluster is stopped on the way."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,159 @@
+"""What a mini cluster is asked to be."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from treadle.lab.minicluster.errors import ClusterError
+
+SHIM_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
+STOCK_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+_RESOURCE_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9._-]*(/[a-zA-Z0-9][a-zA-Z0-9._-]*)?")
+_LABEL_NAME = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]*")
+_BUILT_IN = {"memory", "memory-mb", "vcores"}
+
+
+class Scheduler(StrEnum):
+    """Who schedules: our shim, or Hadoop's CapacityScheduler by heartbeats or by its own thread."""
+
+    TREADLE = "treadle"
+    CAPACITY = "capacity"
+    CAPACITY_ASYNC = "capacity-async"
+
+    @property
+    def class_name(self) -> str:
+        """The class that the RM loads."""
+        return SHIM_CLASS if self is Scheduler.TREADLE else STOCK_CLASS
+
+
+@dataclass(frozen=True)
+class NodeLabel:
+    """A partition of the cluster and the numbers (from 1) of the nodes in it."""
+
+    name: str
+    nodes: tuple[int, ...]
+    exclusive: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> NodeLabel:
+        """Read `NAME=NODE[,NODE…]`, or `NAME:shared=…` for a label whose idle nodes others may use.
+
+        Raises:
+            ClusterError: it is not of that form.
+        """
+        name, equals, numbers = text.partition("=")
+        name, colon, kind = name.partition(":")
+        try:
+            nodes = tuple(int(number) for number in numbers.split(","))
+        except ValueError:
+            nodes = ()
+        if not equals or not nodes or not _LABEL_NAME.fullmatch(name) or (colon and kind != "shared"):
+            raise ClusterError(
+                f"label {text!r}: write NAME=NODE[,NODE...] or NAME:shared=NODE[,NODE...], as in gpu=1,2"
+            )
+        return cls(name, nodes, exclusive=not colon)
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """A mini cluster's shape.
+
+    Attributes:
+        nodes: number of NodeManagers.
+        memory_mb: memory that each NodeManager offers.
+        vcores: virtual cores that each NodeManager offers.
+        resources: further resource types and how much of each a node offers; nothing stands behind them.
+        labels: partitions.
+        scheduler: who schedules.
+        mode: Treadle's mode: enforce, observe_only or off.
+        queues: a capacity-scheduler.xml, or None for one queue `default`.
+        policy: a treadle.yaml, or None for the defaults.
+        recovery: keep the RM's state in a folder, so that a restarted RM goes on with its applications.
+        heartbeat_ms: interval of the NodeManagers' heartbeats.
+        overrides: entries of yarn-site.xml that replace or add to ours.
+        core_overrides: entries of core-site.xml that replace or add to ours.
+        start_timeout_s: how long the cluster may take until it is ready.
+    """
+
+    nodes: int = 3
+    memory_mb: int = 8192
+    vcores: int = 8
+    resources: Mapping[str, int] = field(default_factory=dict)
+    labels: tuple[NodeLabel, ...] = ()
+    scheduler: Scheduler = Scheduler.TREADLE
+    mode: str = "enforce"
+    queues: Path | None = None
+    policy: Path | None = None
+    recovery: bool = False
+    heartbeat_ms: int = 250
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    core_overrides: Mapping[str, str] = field(default_factory=dict)
+    start_timeout_s: float = 180.0
+
+    def __post_init__(self) -> None:
+        """Refuse what could not start.
+
+        Raises:
+            ClusterError: a value is out of its range or a file is missing.
+        """
+        for name, least, most in (("nodes", 1, 64), ("memory_mb", 256, 1 << 24), ("vcores", 1, 4096)):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ClusterError(f"{name.replace('_', '-')} is {value}; it must lie between {least} and {most}")
+        if self.mode not in ("enforce", "observe_only", "off"):
+            raise ClusterError(f"mode is {self.mode!r}; it must be enforce, observe_only or off")
+        for name, amount in self.resources.items():
+            if not _RESOURCE_NAME.fullmatch(name) or name in _BUILT_IN or amount < 0:
+                raise ClusterError(
+                    f"resource {name}={amount}: write NAME=AMOUNT, as in gpu=4, other than memory and vcores"
+                )
+        for label in self.labels:
+            wrong = [number for number in label.nodes if not 1 <= number <= self.nodes]
+            if wrong:
+                raise ClusterError(f"label {label.name}: there is no node {wrong[0]}; nodes are 1 to {self.nodes}")
+        labelled = sorted(number for label in self.labels for number in label.nodes)
+        for number, next_ in itertools.pairwise(labelled):
+            if number == next_:
+                raise ClusterError(f"node {number} has two labels; a node belongs to one partition")
+        for file in (self.queues, self.policy):
+            if file is not None and not file.is_file():
+                raise ClusterError(f"{file}: no such file")
+
+    @property
+    def waits_for_lease(self) -> bool:
+        """Is the cluster only ready once an engine holds the lease?"""
+        return self.scheduler is Scheduler.TREADLE and self.mode == "enforce"
+
+
+def parse_assignments(texts: list[str], what: str) -> dict[str, str]:
+    """Read `KEY=VALUE` options.
+
+    Raises:
+        ClusterError: one has no `=` or no key.
+    """
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ClusterError(f"{what} {text!r}: write KEY=VALUE")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def parse_resources(texts: list[str]) -> dict[str, int]:
+    """Read `NAME=AMOUNT` options.
+
+    Raises:
+        ClusterError: one is not of that form.
+    """
+    amounts = {}
+    for name, value in parse_assignments(texts, "resource").items():
+        if not re.fullmatch(r"[0-9]{1,18}", value):
+            raise ClusterError(f"resource {name}={value}: the amount must be a whole number, as in gpu=4")
+        amounts[name] = int(value)
+    return amounts

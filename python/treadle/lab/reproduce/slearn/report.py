@@ -1,0 +1,108 @@
+"""What SLearn's evaluation comes to over seeds: intervals for tables, JSON and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle.lab.harness.statistics import Interval, interval_of, ratio_of
+from treadle.lab.reproduce.slearn.experiment import Outcome
+from treadle.lab.reproduce.slearn.paper import OF_JOBS, Figures
+
+ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures, each with its interval over seeds."""
+
+    seeds: tuple[int, ...]
+    jobs: int
+    wide_jobs: Interval
+    mean_s: dict[str, Interval]
+    """By scheme, the mean completion time."""
+    speedup_mean: dict[str, Interval]
+    """By scheme, its mean completion time over SLearn's."""
+    speedup_wide: dict[str, Interval]
+    """The same of wide jobs alone."""
+    speedup_p50: dict[str, Interval]
+    """By scheme, the median over jobs of completion time over that with SLearn."""
+    gap_percent: Interval
+    """How much shorter Oracle's mean completion time is than SLearn's, in percent of it."""
+    gap_closed: Interval
+    """What part of the gap in mean completion time between SLearn and Oracle ours closes: mean gain over mean gap."""
+    error_p50: dict[str, Interval]
+    error_p90: dict[str, Interval]
+    right_queue: dict[str, Interval]
+    over_3sigma: dict[str, Interval]
+    """SLearn's speed-up over 3Sigma with other thin limits and fixed ratios."""
+    wall_s: float
+    paper: Figures = OF_JOBS
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it: the means by name, the intervals and the paper's figures beside them."""
+        tables = {
+            name: getattr(self, name)
+            for name in (
+                "speedup_mean",
+                "speedup_wide",
+                "speedup_p50",
+                "error_p50",
+                "error_p90",
+                "right_queue",
+                "over_3sigma",
+                "mean_s",
+            )
+        }
+        found: dict[str, Any] = {
+            name: {key: each.mean for key, each in table.items()} for name, table in tables.items()
+        }
+        found["gap_percent"] = self.gap_percent.mean
+        found["gap_closed"] = self.gap_closed.mean
+        found["intervals"] = {
+            name: {key: each.as_json() for key, each in table.items()} for name, table in tables.items()
+        } | {
+            "gap_percent": self.gap_percent.as_json(),
+            "gap_closed": self.gap_closed.as_json(),
+            "wide_jobs": self.wide_jobs.as_json(),
+        }
+        found["paper"] = {name: dict(figures) for name, figures in self.paper._asdict().items()}
+        return found | {"seeds": list(self.seeds), "jobs": self.jobs, "wall_s": self.wall_s}
+
+
+def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
+    """Return what one outcome a seed comes to, and the paper's figures of the same."""
+    schemes = [name for name in outcomes[0].completion_ms if not name.startswith(("thin ", "ratio "))]
+    others = [name for name in schemes if name != "slearn"]
+    variants = [name for name in outcomes[0].completion_ms if name not in schemes]
+    return Report(
+        seeds=tuple(outcome.trace.seed for outcome in outcomes),
+        jobs=len(outcomes[0].trace.widths),
+        wide_jobs=interval_of([int(outcome.trace.wide.sum()) for outcome in outcomes]),
+        mean_s={name: interval_of([outcome.mean_s(name) for outcome in outcomes]) for name in schemes},
+        speedup_mean={name: interval_of([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
+        speedup_wide={name: interval_of([outcome.speedup_wide(name) for outcome in outcomes]) for name in others},
+        speedup_p50={name: interval_of([outcome.speedup_p50(name) for outcome in outcomes]) for name in others},
+        gap_percent=interval_of([100 * (1 - outcome.speedup_mean("oracle")) for outcome in outcomes]),
+        gap_closed=ratio_of(
+            [outcome.gain_s("combined") for outcome in outcomes], [outcome.gain_s("oracle") for outcome in outcomes]
+        ),
+        error_p50=_errors(outcomes, 50),
+        error_p90=_errors(outcomes, 90),
+        right_queue={name: interval_of([outcome.right_queue(name) for outcome in outcomes]) for name in ESTIMATORS},
+        over_3sigma={
+            name: interval_of([outcome.speedup_mean("3sigma", name) for outcome in outcomes]) for name in variants
+        },
+        wall_s=sum(sum(outcome.wall_s.values()) for outcome in outcomes),
+        paper=paper,
+    )
+
+
+def _errors(outcomes: Sequence[Outcome], percentile: int) -> dict[str, Interval]:
+    return {
+        name: interval_of([float(np.percentile(outcome.errors(name), percentile)) for outcome in outcomes])
+        for name in ESTIMATORS
+    }

@@ -1,0 +1,126 @@
+"""What `treadle reproduce slearn-cluster` found: completion times by scheduler and by type of job, and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, Final
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from treadle.lab.harness.statistics import Interval, interval_of
+from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Ended, Round, Settings
+
+__all__ = ["TITLES", "TYPES", "document", "ratio", "shortfalls", "table", "types_of"]
+
+OURS: Final = "slearn"
+GOAL: Final = 1.5
+"""The stock schedulers' mean completion time over ours."""
+LONGER_MAX: Final = 1.2
+"""No type of job may take longer than under a stock scheduler by more than this factor."""
+THIN_LIMIT: Final = 3
+TITLES: Final = {"slearn": "Treadle, slearn", "fifo": "stock, FIFO", "fair": "stock, fair"}
+SIZES: Final = ("thin", "wide, small", "wide, large")
+KINDS: Final = ("sleep", "count words")
+TYPES: Final = (*SIZES, *KINDS)
+"""Of jobs: each is of one size and of one kind."""
+LARGE_MS: Final = 60_000
+"""Of task time: wide jobs with more are large."""
+
+
+def types_of(job: Ended) -> tuple[str, str]:
+    """Return which of `SIZES` and of `KINDS` a job is: thin ones have fewer than three maps."""
+    wide = "wide, large" if job.work_ms > LARGE_MS else "wide, small"
+    return "thin" if job.maps < THIN_LIMIT else wide, KINDS[job.words]
+
+
+def completions(rounds: Sequence[Round], scheme: str, kind: str = "", seed: int | None = None) -> list[int]:
+    """Return the completion times under a scheduler, of a type, of a draw."""
+    return [
+        job.completion_ms
+        for one in rounds
+        if one.scheme == scheme and seed in (None, one.seed)
+        for job in one.jobs
+        if kind in ("", *types_of(job))
+    ]
+
+
+def ratio(rounds: Sequence[Round], scheme: str) -> Interval:
+    """Return the mean completion time under a stock scheduler over that under ours, one value a draw."""
+    seeds = sorted({one.seed for one in rounds})
+    pairs = [(completions(rounds, scheme, seed=seed), completions(rounds, OURS, seed=seed)) for seed in seeds]
+    return interval_of([mean(theirs) / mean(ours) for theirs, ours in pairs if theirs and ours])
+
+
+def table(rounds: Sequence[Round]) -> Table:
+    """Return mean completion times in seconds, and how many times longer the stock schedulers take."""
+    shown = Table(title="Completion times (s), and over slearn's", title_justify="left", box=SIMPLE)
+    shown.add_column("jobs")
+    shown.add_column("how many", justify="right")
+    for scheme in SCHEMES:
+        shown.add_column(TITLES[scheme.name], justify="right")
+    for kind, title in (("", "all, mean"), *((kind, f"{kind}, mean") for kind in TYPES)):
+        if completions(rounds, OURS, kind):
+            shown.add_row(title, str(len(completions(rounds, OURS, kind))), *_cells(rounds, kind))
+    middles = [median(completions(rounds, scheme.name)) / 1000 for scheme in SCHEMES]
+    shown.add_row("all, median", "", *(f"{middle:.1f}" for middle in middles))
+    return shown
+
+
+def _cells(rounds: Sequence[Round], kind: str) -> list[str]:
+    ours = mean(completions(rounds, OURS, kind))
+    cells = []
+    for scheme in SCHEMES:
+        theirs = mean(completions(rounds, scheme.name, kind))
+        over = f"{ratio(rounds, scheme.name)}" if not kind else f"{theirs / ours:.2f}"
+        cells.append(f"{theirs / 1000:.1f}" + (f" ({over})" if scheme.name != OURS else ""))
+    return cells
+
+
+def shortfalls(rounds: Sequence[Round]) -> list[str]:
+    """Say what is not as it should be: jobs that failed, goals that are missed, reduces that their masters killed."""
+    found = [
+        f"seed {one.seed}, {one.scheme}: {job.name} of {job.user} ended as {job.status}"
+        for one in rounds
+        for job in one.jobs
+        if job.status != "SUCCEEDED"
+    ]
+    found += [
+        f"seed {one.seed}: the master of {job.name} killed reduces of its own"
+        for one in rounds
+        if one.scheme == OURS
+        for job in one.jobs
+        if job.preempted_reduces
+    ]
+    for scheme in SCHEMES[1:]:
+        reached = ratio(rounds, scheme.name).mean
+        if reached < GOAL:
+            found.append(f"jobs take {reached:.2f} times as long under {TITLES[scheme.name]}; the goal is {GOAL}")
+        for kind in TYPES:
+            ours, theirs = completions(rounds, OURS, kind), completions(rounds, scheme.name, kind)
+            if ours and mean(ours) > LONGER_MAX * mean(theirs):
+                longer = mean(ours) / mean(theirs)
+                found.append(f"{kind} jobs take {longer:.2f} times as long as under {TITLES[scheme.name]}")
+    return found
+
+
+def document(rounds: Sequence[Round], settings: Settings, sample: Path) -> dict[str, Any]:
+    """Return everything for ``--json``."""
+    return {
+        "sample": sample.name,
+        "settings": asdict(settings),
+        "goal": GOAL,
+        "speedup_mean": {scheme.name: ratio(rounds, scheme.name).as_json() for scheme in SCHEMES[1:]},
+        "mean_ms": {
+            kind or "all": {scheme.name: mean(completions(rounds, scheme.name, kind)) for scheme in SCHEMES}
+            for kind in ("", *TYPES)
+            if completions(rounds, OURS, kind)
+        },
+        "shortfalls": shortfalls(rounds),
+        "rounds": [
+            {**asdict(one), "jobs": [{**asdict(job), "types": types_of(job)} for job in one.jobs]} for one in rounds
+        ],
+    }

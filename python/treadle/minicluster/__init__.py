@@ -1,9 +1,0 @@
-"""A real YARN cluster on this machine: a ResourceManager and NodeManagers, processes of their own on loopback."""
-
-from __future__ import annotations
-
-from treadle.minicluster.cluster import MiniCluster
-from treadle.minicluster.errors import ClusterError
-from treadle.minicluster.settings import ClusterSettings, NodeLabel, Scheduler
-
-__all__ = ["ClusterError", "ClusterSettings", "MiniCluster", "NodeLabel", "Scheduler"]
