@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle.cli.bench import app
-from treadle.lab.bench.modes import MODES
+from treadle.lab.bench.sls_load import MODES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

@@ -15,7 +15,7 @@ from tests.support.jobs import SLEEP_JOB, Job
 
 from treadle.lab.demo.jobs import TEZ_SLEEP, spark_submit
 from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.settings import ClusterError
 
 LEASE_BACK_S = 240.0
 """Far above what a start of a sidecar takes on a busy machine."""

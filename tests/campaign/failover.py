@@ -15,7 +15,7 @@ from tests.campaign.slices import Slice
 from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
-from treadle.lab.minicluster.ports import LOOPBACK
+from treadle.lab.minicluster.layout import LOOPBACK
 from treadle.yarn.rest import ResourceManagerClient
 
 BEFORE_THE_END_S = 90.0

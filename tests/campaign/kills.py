@@ -31,7 +31,7 @@ from tests.support.faulty_sidecar import Fault
 from tests.support.sites import MODE, change
 
 from treadle.lab.minicluster.cluster import ADMIN_MAIN
-from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.settings import ClusterError
 
 FAULTS: Final = {
     "kill_sidecar": 74,

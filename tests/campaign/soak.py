@@ -22,10 +22,9 @@ from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
 from treadle.lab.bench.jars import class_path, java_command
-from treadle.lab.bench.modes import MODES
-from treadle.lab.bench.simulation import Run, Setting, simulate
-from treadle.lab.bench.workload import Workload
-from treadle.lab.minicluster.locations import java_home
+from treadle.lab.bench.sls import Run, Setting, simulate
+from treadle.lab.bench.sls_load import MODES, Workload
+from treadle.lab.minicluster.runtime import java_home
 
 NODES = 40
 TASKS = 4

@@ -8,7 +8,7 @@ from tests.support.clusters import FaultyCluster
 from tests.support.jobs import sleep_job
 from tests.support.sites import MODE, change
 
-from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.settings import ClusterError
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.books import Books
 
 from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.errors import ClusterError
+from treadle.lab.minicluster.settings import ClusterError
 
 
 def wait_settled(cluster: MiniCluster) -> None:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from treadle.admin.jars import shim_jar
 from treadle.lab.minicluster.cluster import RM_MAIN, MiniCluster
-from treadle.lab.minicluster.configuration import LOG4J, METRICS, read_site
-from treadle.lab.minicluster.errors import ClusterError
-from treadle.lab.minicluster.ports import LOOPBACK, free_ports
+from treadle.lab.minicluster.layout import LOOPBACK, free_ports
 from treadle.lab.minicluster.processes import JavaProgram
-from treadle.lab.minicluster.settings import ClusterSettings, Scheduler
-from treadle.lab.minicluster.site import write_site
+from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
+from treadle.lab.minicluster.site import LOG4J, METRICS, read_site, write_site
 from treadle.yarn.rest import ResourceManagerClient
 
 SERVICES = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")

@@ -11,8 +11,7 @@ import pytest
 from treadle.cli.bench import heap_mb_for, sidecar_command, stall_allowed_s
 from treadle.cli.main import run
 from treadle.lab.bench import jars
-from treadle.lab.bench.errors import BenchError
-from treadle.lab.bench.workload import Workload
+from treadle.lab.bench.sls_load import BenchError, Workload
 
 SMALL = Workload(20, 3, 40, 1_000)
 MACHINE_MB = psutil.virtual_memory().total // 2**20

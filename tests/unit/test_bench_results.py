@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.lab.bench import results
-from treadle.lab.bench.modes import MODES
 from treadle.lab.bench.results import Figures, ModeResult
-from treadle.lab.bench.simulation import CpuSample, Run
+from treadle.lab.bench.sls import CpuSample, Run
+from treadle.lab.bench.sls_load import MODES
 from treadle.lab.bench.table import results_table
 
 

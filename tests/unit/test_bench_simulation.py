@@ -9,9 +9,8 @@ from typing import Any
 
 import psutil
 
-from treadle.lab.bench.modes import MODES
-from treadle.lab.bench.simulation import Run, Setting, simulate
-from treadle.lab.bench.workload import Workload
+from treadle.lab.bench.sls import Run, Setting, simulate
+from treadle.lab.bench.sls_load import MODES, Workload
 
 SEEN: dict[str, Any] = {
     "state": "running",

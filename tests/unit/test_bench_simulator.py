@@ -9,8 +9,8 @@ import pytest
 
 from treadle.cli.main import run as treadle
 from treadle.config.settings import default_settings
-from treadle.lab.bench.errors import BenchError
 from treadle.lab.bench.simulator_run import LOADS, SLOTS, TASKS_PER_SLOT, measure, scenario_of
+from treadle.lab.bench.sls_load import BenchError
 
 
 @pytest.mark.parametrize("load", LOADS)

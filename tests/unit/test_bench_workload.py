@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.lab.bench import modes
-from treadle.lab.bench.configuration import to_xml, write_configuration
-from treadle.lab.bench.errors import BenchError
-from treadle.lab.bench.workload import AM_SHARE, QUEUES, Workload
+from treadle.lab.bench import sls_load as modes
+from treadle.lab.bench.sls import to_xml, write_configuration
+from treadle.lab.bench.sls_load import AM_SHARE, QUEUES, BenchError, Workload
 
 
 def properties(path: Path) -> dict[str, str]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from treadle.lab.minicluster.configuration import read_site
 from treadle.lab.minicluster.settings import SHIM_CLASS
+from treadle.lab.minicluster.site import read_site
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"

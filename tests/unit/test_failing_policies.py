@@ -12,7 +12,7 @@ from treadle.cli.main import run
 from treadle.config.reader import read_settings
 from treadle.lab.bench.engine_load import Load
 from treadle.lab.bench.engine_memory import measure_memory
-from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.sls_load import BenchError
 
 SCENARIO = """\
 cluster: {nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]}

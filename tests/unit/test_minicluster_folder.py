@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.lab.minicluster import ClusterError, ClusterSettings, MiniCluster
-from treadle.lab.minicluster.folder import make_anew
+from treadle.lab.minicluster.layout import make_anew
 
 
 def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:

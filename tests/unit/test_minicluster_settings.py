@@ -9,10 +9,9 @@ import psutil
 import pytest
 
 from treadle.lab.minicluster import ClusterError, ClusterSettings, NodeLabel, Scheduler, processes, runtime, site
-from treadle.lab.minicluster.configuration import read_site, write_configuration
-from treadle.lab.minicluster.layout import Layout, ProcessRecord
-from treadle.lab.minicluster.ports import free_ports
+from treadle.lab.minicluster.layout import Layout, ProcessRecord, free_ports
 from treadle.lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
+from treadle.lab.minicluster.site import read_site, write_configuration
 from treadle.yarn.rest import allocated_containers
 
 

@@ -28,7 +28,7 @@ def claims_command(
     from treadle.config.reader import read_settings
     from treadle.config.settings import Listener
     from treadle.lab.bench import claims_run
-    from treadle.lab.bench.errors import BenchError
+    from treadle.lab.bench.sls_load import BenchError
     from treadle.policy.catalogue import register_parts
 
     if min(masters, pairs, seconds) <= 0 or users < 0 or masters > 1_000:

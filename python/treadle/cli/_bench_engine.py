@@ -37,7 +37,7 @@ def engine_command(
     from treadle.lab.bench.engine_load import Load
     from treadle.lab.bench.engine_memory import LARGEST, measure_memory
     from treadle.lab.bench.engine_report import figures_table, growth_table, write_plots
-    from treadle.lab.bench.errors import BenchError
+    from treadle.lab.bench.sls_load import BenchError
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")

@@ -35,7 +35,7 @@ def liars_command(
     """What a user gains by lying about his tasks, or by calling jobs like others of his, by policy; simulated."""
     from treadle.admin.install import ready_made
     from treadle.lab.bench import engine_run, liars
-    from treadle.lab.bench.errors import BenchError
+    from treadle.lab.bench.sls_load import BenchError
     from treadle.policy.catalogue import register_parts
 
     if seeds < 1:

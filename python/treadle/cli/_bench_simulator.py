@@ -25,8 +25,8 @@ def simulator_command(
     """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
     from treadle.config.settings import default_settings
     from treadle.lab.bench import engine_run, simulator_run
-    from treadle.lab.bench.errors import BenchError
     from treadle.lab.bench.simulator_report import figures_table, write_plot
+    from treadle.lab.bench.sls_load import BenchError
     from treadle.policy.catalogue import register_parts
 
     if min(nodes or [1]) <= 0:

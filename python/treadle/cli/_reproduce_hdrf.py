@@ -10,7 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
-from treadle.lab.minicluster.locations import build_folder
+from treadle.lab.minicluster.runtime import build_folder
 
 
 def hdrf(

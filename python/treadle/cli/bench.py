@@ -23,12 +23,12 @@ from treadle.cli._bench_liars import liars_command
 from treadle.cli._bench_simulator import simulator_command
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder
-from treadle.lab.bench import cluster, jars, modes
-from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench import cluster, jars
+from treadle.lab.bench import sls_load as modes
 from treadle.lab.bench.results import ModeResult, comparison
-from treadle.lab.bench.simulation import Setting
+from treadle.lab.bench.sls import Setting
+from treadle.lab.bench.sls_load import BenchError, Workload
 from treadle.lab.bench.table import results_table
-from treadle.lab.bench.workload import Workload
 from treadle.lab.harness.plots import write_plots
 
 app = typer.Typer(help="Benchmarks.", no_args_is_help=True)

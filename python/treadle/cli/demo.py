@@ -12,8 +12,8 @@ from treadle.cli._results import check_writable, writing
 from treadle.lab.demo.display import Display
 from treadle.lab.demo.jobs import spark_home
 from treadle.lab.demo.run import run_demo
-from treadle.lab.minicluster.locations import build_folder
 from treadle.lab.minicluster.readiness import terminable
+from treadle.lab.minicluster.runtime import build_folder
 
 app = typer.Typer()
 

@@ -24,8 +24,8 @@ from treadle.lab.minicluster import (
     readiness,
 )
 from treadle.lab.minicluster.layout import Layout
-from treadle.lab.minicluster.locations import build_folder
 from treadle.lab.minicluster.progress import saying
+from treadle.lab.minicluster.runtime import build_folder
 from treadle.lab.minicluster.settings import parse_assignments, parse_resources
 
 app = typer.Typer(

@@ -14,10 +14,9 @@ import psutil
 
 from treadle import __version__
 from treadle.lab.bench import results
-from treadle.lab.bench.errors import BenchError
-from treadle.lab.bench.modes import Mode
 from treadle.lab.bench.results import Figures, ModeResult
-from treadle.lab.bench.simulation import Run, Setting, simulate
+from treadle.lab.bench.sls import Run, Setting, simulate
+from treadle.lab.bench.sls_load import BenchError, Mode
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Told the label of a run and its measurements so far."""

@@ -15,7 +15,7 @@ from treadle.config.settings import Settings, Source
 from treadle.engine import Engine
 from treadle.events import Event
 from treadle.lab.bench.engine_load import Load, SteadyState
-from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.sls_load import BenchError
 
 PIECE: Final = 65_536
 """Rows of an event that are sent at once."""

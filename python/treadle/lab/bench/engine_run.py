@@ -16,7 +16,7 @@ from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.lab.bench.engine_load import Load, SteadyState
-from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.sls_load import BenchError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError, insist
 

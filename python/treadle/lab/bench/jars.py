@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.console import Console
 
-from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.sls_load import BenchError
 from treadle.lab.minicluster.runtime import gather
 
 REPOSITORY: Final = Path(__file__).resolve().parents[4]

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from treadle.lab.bench.modes import Kind, Mode
-from treadle.lab.bench.simulation import Run
+from treadle.lab.bench.sls import Run
+from treadle.lab.bench.sls_load import Kind, Mode
 
 SCHEDULER_THREADS: Final = ("scheduler_events", "async_scheduling", "async_commits", "treadle")
 """Groups of threads whose CPU time is the scheduler's own: the event thread (heartbeats, and with them what a

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings
-from treadle.lab.bench.errors import BenchError
+from treadle.lab.bench.sls_load import BenchError
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from treadle.lab.bench.errors import BenchError
-from treadle.lab.bench.simulation import Run
+from treadle.lab.bench.sls import Run
+from treadle.lab.bench.sls_load import BenchError
 
 
 def running(run: Run) -> tuple[list[float], list[float]]:

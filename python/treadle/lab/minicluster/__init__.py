@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.errors import ClusterError
-from treadle.lab.minicluster.settings import ClusterSettings, NodeLabel, Scheduler
+from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, NodeLabel, Scheduler
 
 __all__ = ["ClusterError", "ClusterSettings", "MiniCluster", "NodeLabel", "Scheduler"]

@@ -18,15 +18,11 @@ import requests
 
 from treadle.admin.jars import shim_jar
 from treadle.lab.minicluster import processes, readiness
-from treadle.lab.minicluster.configuration import write_configuration
-from treadle.lab.minicluster.errors import ClusterError
-from treadle.lab.minicluster.folder import make_anew
-from treadle.lab.minicluster.layout import Layout
-from treadle.lab.minicluster.locations import build_folder
+from treadle.lab.minicluster.layout import Layout, make_anew
 from treadle.lab.minicluster.processes import JavaProgram
-from treadle.lab.minicluster.runtime import gather
-from treadle.lab.minicluster.settings import ClusterSettings, Scheduler
-from treadle.lab.minicluster.site import FRUGAL
+from treadle.lab.minicluster.runtime import build_folder, gather
+from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
+from treadle.lab.minicluster.site import FRUGAL, write_configuration
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"

@@ -1,13 +1,84 @@
-"""A mini cluster's folders and addresses, and the file that remembers them between two commands."""
+"""A mini cluster's folder, its addresses, and the file that remembers them between two commands."""
 
 from __future__ import annotations
 
 import json
+import random
+import shutil
+import socket
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
-from treadle.lab.minicluster.errors import ClusterError
-from treadle.lab.minicluster.ports import LOOPBACK, free_ports
+from treadle.lab.minicluster.settings import ClusterError
+
+MARK: Final = ".treadle-minicluster"
+"""A file that says: all that is in this folder was made by a mini cluster."""
+
+
+def make_anew(folder: Path) -> None:
+    """Make an empty folder for a cluster; what an earlier cluster left there is removed.
+
+    Raises:
+        ClusterError: there are files of somebody else, or the folder cannot be made.
+    """
+    mark = folder / MARK
+    try:
+        if folder.is_dir() and any(folder.iterdir()) and not mark.is_file():
+            raise ClusterError(
+                f"{folder} is not empty, and what is in it was not made by a mini cluster: nothing was touched; "
+                "choose another folder, or empty it yourself"
+            )
+        if folder.is_dir():
+            _empty(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError as error:
+        raise ClusterError(f"{folder} cannot be a cluster's folder: {error.strerror or error}") from error
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the mark, which goes last: a removal that is broken off can be taken up again."""
+    for entry in sorted(folder.iterdir()):
+        if entry.name == MARK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+LOOPBACK = "127.0.0.1"
+# Below the range from which the kernel takes ports for outgoing connections: none is lost between choice and use.
+FIRST, LAST = 20000, 32000
+
+
+def free_ports(count: int) -> list[int]:
+    """Choose `count` different ports that nothing listens on.
+
+    Raises:
+        ClusterError: there are not that many.
+    """
+    candidates = list(range(FIRST, LAST))
+    random.shuffle(candidates)
+    chosen: list[int] = []
+    with ExitStack() as held:
+        for port in candidates:
+            if len(chosen) == count:
+                break
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            chosen.append(port)
+    if len(chosen) < count:
+        raise ClusterError(
+            f"fewer than {count} free ports between {FIRST} and {LAST}; stop something that listens there"
+        )
+    return chosen
+
 
 _RM_PORTS = 5
 _NM_PORTS = 3

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from treadle.lab.minicluster import site
-from treadle.lab.minicluster.errors import ClusterError
 from treadle.lab.minicluster.layout import Layout, ProcessRecord
-from treadle.lab.minicluster.locations import java_home
+from treadle.lab.minicluster.runtime import java_home
+from treadle.lab.minicluster.settings import ClusterError
 
 MARK = "TREADLE_MINICLUSTER"
 GRACE_S = 8.0

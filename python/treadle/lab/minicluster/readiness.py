@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import requests
 
-from treadle.lab.minicluster.errors import ClusterError
 from treadle.lab.minicluster.layout import Layout
-from treadle.lab.minicluster.settings import ClusterSettings, Scheduler
+from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
 from treadle.yarn.rest import ResourceManagerClient
 from treadle.yarn.web import why_refused
 

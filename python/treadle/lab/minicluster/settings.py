@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from treadle.lab.minicluster.errors import ClusterError
+from treadle.errors import UserError
+
+
+class ClusterError(UserError):
+    """A mini cluster cannot do what was asked; the text says why and what to do about it."""
+
 
 SHIM_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
 STOCK_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"

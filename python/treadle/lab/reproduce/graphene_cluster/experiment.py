@@ -26,9 +26,8 @@ from treadle.lab.harness.patience import PATIENCE, START_TIMEOUT_S
 from treadle.lab.harness.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
 from treadle.lab.harness.waiting import wait_ended
 from treadle.lab.minicluster import ClusterSettings, MiniCluster
-from treadle.lab.minicluster.configuration import write_configuration
-from treadle.lab.minicluster.ports import LOOPBACK, free_ports
-from treadle.lab.minicluster.site import CS, Entries, write_site
+from treadle.lab.minicluster.layout import LOOPBACK, free_ports
+from treadle.lab.minicluster.site import CS, Entries, write_configuration, write_site
 from treadle.lab.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, runs_before
 
 __all__ = ["SCHEMES", "WAIT_MS", "Ended", "Round", "Scheme", "name_of", "run_rounds"]
