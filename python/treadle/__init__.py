@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from treadle._moved import Finder
+
 __version__ = "0.1.0"
+
+sys.meta_path.insert(0, Finder())
