@@ -213,6 +213,20 @@ def test_why_a_process_ended_is_said_though_it_did_not_read_all(monkeypatch: pyt
     made.close()
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, "2"), ("7", "7")])
+def test_many_threads_share_few_arenas_of_memory(
+    given: str | None, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    if given is not None:
+        monkeypatch.setenv("MALLOC_ARENA_MAX", given)
+    made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), folder=tmp_path))
+    made.start()
+    assert made._child is not None
+    assert psutil.Process(made._child.pid).environ()["MALLOC_ARENA_MAX"] == used
+    made.close()
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from threading import Condition, Event, Lock, Thread
+from types import MappingProxyType
 from typing import Any, Final, Protocol, cast
 
 from treadle.am.bodies import MessageError
@@ -38,6 +40,10 @@ COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
 
 BYTES: Final = Bounds(CLAIMS_MAX * CLAIM.itemsize, 8 << 20, 64 << 20)
 """Of what the engine may be told of an attempt's DAG, of those of a user, of all."""
+
+ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
+"""glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
+made a process that kept 2 GiB. Whoever sets this variable otherwise is heard."""
 
 WORDS_MAX: Final = 100_000
 """Lines that wait for the listener; beyond, it is started anew and told all that is so now."""
@@ -241,7 +247,11 @@ class PlanLink:
         """Start a process and hear what it says until it ends."""
         self._cannot = False
         with subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env={**ALLOCATOR, **os.environ},
         ) as child:
             self._child = child
             if self._closed.is_set():
