@@ -39,6 +39,7 @@ def test_the_wheel_carries_the_shim(tmp_path: Path) -> None:
         ready_made = {f"treadle/policies/{file.name}" for file in (ROOT / "conf" / "policies").glob("*.yaml")}
         assert "treadle/policies/hdrf.yaml" in ready_made
         assert ready_made <= set(names)
+        assert [name for name in names if "google-2011" in name or "swim-facebook" in name] == []
         jar = zipfile.ZipFile(io.BytesIO(files.read(f"treadle/java/treadle-shim-{__version__}.jar")))
     classes = [name for name in jar.namelist() if name.endswith(".class")]
     scheduler = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, counted_progress
+from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.errors import UserError
 from treadle.lab.reproduce.graphene import paper
@@ -31,8 +32,9 @@ QUICK_DAGS = 6
 def graphene(
     tpch: Annotated[
         Path | None,
-        typer.Option(help="The folder of TPC-H's measured DAGs: edges.csv and profiles.csv; else only generated ones."),
+        typer.Option(help="The folder of TPC-H's measured DAGs (edges.csv, profiles.csv); default: the checkout's."),
     ] = None,
+    generated: Annotated[bool, typer.Option("--generated", help="Generated DAGs alone, none of TPC-H's.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, no range of parameters online.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick.")] = None,
     first_seed: Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's; the next ones follow.")] = 1,
@@ -70,12 +72,13 @@ def graphene(
 
     console = console_for_tables()
     check_results(json_file, plot)
+    folder = _tpch(tpch, generated, console)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
     alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
     sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), srpt_weight, hold_nodes)
     draws = range(first_seed, first_seed + (seeds or (1 if quick else SEEDS)))
-    outcomes, offline, swept = _run(tpch, sizes, draws, quick, keep, console)
+    outcomes, offline, swept = _run(folder, sizes, draws, quick, keep, console)
     report = report_of(outcomes, offline, swept)
     _print(report, console)
     if json_file is not None:
@@ -86,6 +89,21 @@ def graphene(
         with writing("--plot", plot, "folder"):
             for file in plot_graphene(outcomes, offline, report, plot):
                 console.print(f"wrote {file}", highlight=False)
+
+
+def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
+    """Return the folder of measured DAGs; None: generated ones alone, because the user wants it so or there is none."""
+    from treadle.lab.harness.data import TPCH, found, given_or_found
+
+    if generated:
+        if given is not None:
+            raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
+        return None
+    if given is None and found(TPCH) is None:
+        text = "data: generated DAGs alone; this installation does not have TPC-H's, which --tpch can name"
+        say(console, text, "yellow")
+        return None
+    return given_or_found(given, TPCH, partial(say, console))
 
 
 def _schemes(wanted: list[str] | None) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, counted_progress
+from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.lab.harness.statistics import Interval
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, NODES
@@ -23,7 +24,10 @@ SEEDS = 3
 
 
 def slearn(
-    trace: Annotated[Path, typer.Option(help="The folder of the extract of Google's trace of 2011.")],
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="The folder of the extract of Google's trace of 2011; default: the checkout's data folder."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One seed, no other thin limits and ratios.")] = False,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
     first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
@@ -57,6 +61,7 @@ def slearn(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma, 3SigmaTL, Point-Est, LAS, FIFO and Oracle."""
+    from treadle.lab.harness.data import GOOGLE, given_or_found
     from treadle.lab.reproduce.slearn.experiment import compare, variants  # only here: they import numba
     from treadle.lab.reproduce.slearn.paper import OF_DAGS, OF_JOBS
     from treadle.lab.reproduce.slearn.report import report_of
@@ -68,7 +73,8 @@ def slearn(
     console = console_for_tables()
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
     choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled)
-    source = Source(trace, jobs or (DAGS if dags else JOBS), nodes, choices)
+    folder = given_or_found(trace, GOOGLE, partial(say, console))
+    source = Source(folder, jobs or (DAGS if dags else JOBS), nodes, choices)
     outcomes = []
     with counted_progress(console, "jobs") as bar:
         task = bar.add_task("compiling, or reading compiled code", total=None)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._console import say as say_line
 from treadle.cli._results import check_results, write_json
 from treadle.lab.minicluster.runtime import build_folder
 
 
 def slearn_cluster(
-    sample: Annotated[Path, typer.Option(help="A file of SWIM's samples of Facebook's clusters of 2009.")],
+    sample: Annotated[
+        Path | None,
+        typer.Option(help="A file of SWIM's samples of Facebook's clusters of 2009; default: the first, of data."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the first draw of jobs; further rounds take the next ones.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of jobs, each under every scheduler.")] = 3,
     jobs: Annotated[int, typer.Option(min=2, max=1000, help="Of a draw.")] = 16,
@@ -32,6 +37,7 @@ def slearn_cluster(
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-slearn.")] = None,
 ) -> None:
     """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
+    from treadle.lab.harness.data import FACEBOOK, given_or_found
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
@@ -41,7 +47,8 @@ def slearn_cluster(
     check_results(json_file, plot)
     console = console_for_tables(140)
     settings = Settings(jobs=jobs, load=load, words_share=words_share, masters_starting=masters_starting)
-    draws = {one: arrivals(sample, one, settings) for one in range(seed, seed + rounds)}
+    jobs_file = given_or_found(sample, FACEBOOK, partial(say_line, console))
+    draws = {one: arrivals(jobs_file, one, settings) for one in range(seed, seed + rounds)}
     place = (folder or build_folder() / "reproduce-slearn").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:
@@ -54,7 +61,7 @@ def slearn_cluster(
             else:
                 found += [run_scheme(scheme, drawn, one, settings, place, say) for scheme in order]
             if json_file is not None:
-                write_json(json_file, document(found, settings, sample))
+                write_json(json_file, document(found, settings, jobs_file))
     console.print(table(found))
     if plot is not None:
         from treadle.lab.reproduce.slearn_cluster.plot import plot_completions  # only here: matplotlib is an extra
