@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from treadle import events
+from treadle.events.columns import NAMES
 from treadle.proposals import Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import EVENT_TYPES, NAMES, CheckPlan, ColumnPlan, FrameFlag, SectionPlan, WireError, plans
+from treadle.wire.schema import SECTIONS, CheckPlan, ColumnPlan, FrameFlag, SectionPlan, WireError, plans
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.lists(st.text(st.characters(codec="utf-8")), max_size=5, unique=True)
 
 
-def columns_of(plan: SectionPlan, rows: int, names: int) -> st.SearchStrategy[list[Any]]:
-    return st.tuples(*(_column(column, plan.checks, rows, names) for column in plan.columns)).map(list)
+def columns_of(plan: SectionPlan, rows: int, names: int) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({each.field: _column(each, plan.checks, rows, names) for each in plan.columns})
 
 
 def _column(column: ColumnPlan, checks: tuple[CheckPlan, ...], rows: int, names: int) -> st.SearchStrategy[Any]:
@@ -58,9 +59,9 @@ def frames(draw: st.DrawFn) -> tuple[FrameHeader, list[events.Event]]:
     if settings:
         found.append(events.Settings(settings))
     for plan in plans(resources).values():
-        if plan.name in EVENT_TYPES and draw(st.booleans()):
+        if plan.kind > SECTIONS["SETTINGS"].kind and draw(st.booleans()):
             rows = draw(st.integers(1, 5))
-            found.append(EVENT_TYPES[plan.name](*draw(columns_of(plan, rows, len(texts)))))
+            found.append(plan.event(**draw(columns_of(plan, rows, len(texts)))))
     return header, found
 
 

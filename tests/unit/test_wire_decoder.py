@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from struct import pack, pack_into
 
 import numpy as np
@@ -12,7 +11,7 @@ from treadle import events
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.model.tables import ModelError, largest
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import EVENT_TYPES, SECTIONS, FrameFlag, TooManyError, WireError
+from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, WireError
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)
@@ -31,12 +30,6 @@ def field_of(frame: bytes, decoder: FrameDecoder | None = None) -> str:
     with pytest.raises(WireError) as caught:
         (decoder or FrameDecoder()).decode(frame)
     return caught.value.field
-
-
-def test_the_fields_of_an_event_are_the_columns_of_its_section_in_order() -> None:
-    for name, type_ in EVENT_TYPES.items():
-        columns = [column.name + "_name" * (column.type == "name") for column in SECTIONS[name].columns]
-        assert [field.name for field in fields(type_)] == columns, name
 
 
 @pytest.mark.parametrize(

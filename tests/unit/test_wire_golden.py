@@ -14,7 +14,7 @@ from treadle import events
 from treadle.proposals import Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import EVENT_TYPES, SECTIONS
+from treadle.wire.schema import SECTIONS
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -38,20 +38,21 @@ def expected_events(described: Any) -> list[events.Event]:
         events.Snapshot(described["header"]["epoch"]),
         events.Names(tuple(texts)),
         events.ResourceTypes(
-            tuple(texts[index] for index in types["name"]),
-            tuple(texts[index] for index in types["units"]),
-            np.array(types["counted"], np.uint8),
-            np.array(types["minimum"], np.int64),
-            np.array(types["maximum"], np.int64),
+            names=tuple(texts[index] for index in types["name"]),
+            units=tuple(texts[index] for index in types["units"]),
+            counted=np.array(types["counted"], np.uint8),
+            minimum=np.array(types["minimum"], np.int64),
+            maximum=np.array(types["maximum"], np.int64),
         ),
         events.Settings(
             {texts[key]: texts[value] for key, value in zip(settings["key"], settings["value"], strict=True)}
         ),
     ]
-    for name, type_ in EVENT_TYPES.items():
+    for section in list(SECTIONS.values())[3:]:
         # A column of type R*i64 is written as a list for each resource type.
-        columns: list[Any] = [np.array(column).T for column in sections[name].values()]
-        found.append(type_(*columns))
+        described_columns = sections[section.name]
+        event: Any = section.event
+        found.append(event(**{each.field: np.array(described_columns[each.name]).T for each in section.columns}))
     return found
 
 

@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
-ENGINE: Final = ("events.py", "compiled", "model", "policy", "planner")
+ENGINE: Final = ("events", "compiled", "model", "policy", "planner")
 """What the kernels of the engine and the planner are made of, in the package: files, and folders with all in them."""
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

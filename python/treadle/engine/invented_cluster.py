@@ -9,16 +9,14 @@ Names(texts=('', 'n0'))
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
 
 from treadle import events
+from treadle.events.columns import array_fields
 
 E = TypeVar("E")
-
-_TYPES = {"U8": np.uint8, "I32": np.int32, "I64": np.int64, "F64": np.float64}
 
 
 class Texts:
@@ -46,13 +44,14 @@ class Texts:
 def rows(kind: type[E], texts: Texts, given: Iterable[Mapping[str, Any]]) -> E:
     """Return an event of a kind with these rows; a column that a row lacks is 0, columns of names take texts."""
     listed = list(given)
-    columns = []
-    for field in fields(kind):  # type: ignore[arg-type]
+    columns = {}
+    of: Any = kind
+    for field in array_fields(of):
         values: list[Any] = [row.get(field.name, 0) for row in listed]
         if field.name.endswith("_name"):
             values = [texts.index(value or "") for value in values]
-        columns.append(np.array(values, _TYPES[str(field.type)]))
-    return kind(*columns)
+        columns[field.name] = np.array(values, field.dtype)
+    return kind(**columns)
 
 
 def resource_types(names: Sequence[str], counted: Sequence[int]) -> events.ResourceTypes:

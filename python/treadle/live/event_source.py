@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates
+from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates, filled
 from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
@@ -212,12 +212,14 @@ class LiveTeller:
             return ()
         application, key, duration_ms, deviation_ms, tasks = (np.array(column) for column in zip(*rows, strict=True))
         return (
-            TaskEstimates(
-                application.astype(np.int32),
-                key.astype(np.int32),
-                duration_ms.astype(np.int64),
-                deviation_ms.astype(np.int64),
-                tasks.astype(np.int32),
+            filled(
+                TaskEstimates,
+                len(rows),
+                application=application,
+                key=key,
+                duration_ms=duration_ms,
+                deviation_ms=deviation_ms,
+                tasks=tasks,
             ),
         )
 

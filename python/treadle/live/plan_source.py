@@ -264,6 +264,12 @@ class PlanTeller:
 def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
     said = {name: np.ascontiguousarray(rows[name]) for name in _SAID}
     return (
-        PlanRanks(application, key, said["score"]),
-        TaskClaims(application, key, said["duration_ms"], said["deviation_ms"], said["tasks"]),
+        PlanRanks(application=application, key=key, score=said["score"]),
+        TaskClaims(
+            application=application,
+            key=key,
+            duration_ms=said["duration_ms"],
+            deviation_ms=said["deviation_ms"],
+            tasks=said["tasks"],
+        ),
     )

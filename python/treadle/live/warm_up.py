@@ -8,35 +8,20 @@ what will be used.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
+from treadle.engine.invented_cluster import Texts, request, resource_types, rows
 from treadle.live.session import Session
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 _REPLY_MAX_BYTES: Final = 1 << 20
-_TEXTS: Final = (
-    "",
-    "memory-mb",
-    "vcores",
-    "root",
-    "root.default",
-    "node-0",
-    "node-1",
-    "/rack",
-    "user",
-    "YARN",
-    "fifo",
-    "node-locality-delay",
-    "2",
-    "Mi",
-)
 
 
 def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
@@ -53,7 +38,7 @@ def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
     session = Session(Engine, lambda: settings, reply_max_bytes=_REPLY_MAX_BYTES, clock_ns=lambda: 0)
     encoder = FrameEncoder()
     placed = 0
-    for sequence, found in enumerate((_cluster(), _asks(), _outcome()), 1):
+    for sequence, found in enumerate(_frames(), 1):
         flags = int(FrameFlag.SNAPSHOT) if sequence == 1 else 0
         header = FrameHeader(flags, 1, sequence, 1_000 * sequence, 0, 16, 2)
         answer = decode_answer(session.decide(encoder.encode(header, found)), 16)
@@ -65,95 +50,48 @@ def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
     return placed
 
 
-def _i32(*values: int) -> events.I32:
-    return np.array(values, np.int32)
+def _frames() -> list[list[events.Event]]:
+    """Return the events of three frames: a cluster, what its application asks for, and what becomes of two proposals.
 
-
-def _u8(*values: int) -> events.U8:
-    return np.array(values, np.uint8)
-
-
-def _i64(*values: int) -> events.I64:
-    return np.array(values, np.int64)
-
-
-def _amounts(rows: int, memory_mb: int, vcores: int) -> events.I64:
-    return np.array([[memory_mb, vcores]] * rows, np.int64)
-
-
-def _name(text: str) -> int:
-    return _TEXTS.index(text)
-
-
-def _cluster() -> list[events.Event]:
-    """Return two nodes, a queue of one leaf and an application whose master runs."""
-    default, user = _name("root.default"), _name("user")
-    whole, none = _amounts(2, 8192, 8), _amounts(2, 0, 0)
-    return [
-        events.Snapshot(1),
-        events.Names(_TEXTS),
-        events.ResourceTypes(("memory-mb", "vcores"), ("Mi", ""), _u8(1, 1), _i64(1, 1), _i64(8192, 8)),
-        events.Settings({"node-locality-delay": "2"}),
-        events.Queues(
-            _i32(0, 1),
-            _i32(-1, 0),
-            _i32(_name("root"), default),
-            _u8(1, 1),
-            _u8(0, 1),
-            _i32(0, _name("fifo")),
-            _u8(0, 0),
-            _i32(0, 0),
-        ),
-        events.QueueLimits(_i32(0, 1), _i32(0, 0), 2 * whole, 2 * whole, none, none, whole, none),
-        events.Users(_i32(1), _i32(user), _i32(0), 2 * whole[:1], none[:1]),
-        events.Nodes(
-            _i32(0, 1),
-            _i32(_name("node-0"), _name("node-1")),
-            _i32(_name("/rack"), _name("/rack")),
-            _i32(0, 0),
-            _u8(1, 1),
-            whole,
-            whole,
-        ),
-        events.Applications(
-            *(
-                _i32(0),
-                _i64(1),
-                _i32(1),
-                _i32(1),
-                _i32(_name("YARN")),
-                _i32(_name("YARN")),
-                _i32(user),
-                _i32(1),
-                _i32(0),
-            ),
-            *(_i32(0), _i64(1), _i64(1), _u8(1), _u8(0), _u8(7)),
-        ),
-        events.ApplicationUsage(_i32(0), _i32(0), none[:1], whole[:1]),
+    The cluster has two nodes, a queue of one leaf and an application whose AM runs.
+    """
+    texts, whole, task = Texts(), np.array([8192, 8]), np.array([1024, 1])
+    limits = dict.fromkeys(("guaranteed", "maximum"), 2 * whole) | {"am_limit": whole}
+    none = dict.fromkeys(("used", "pending", "am_used"), 0 * whole)
+    node = {"rack_name": "/rack", "state": 1, "total": whole}
+    attempt = {"cluster_timestamp": 1, "id": 1, "attempt": 1, "name_name": "YARN", "type_name": "YARN", "replaces": 7}
+    container = {"container": 1, "priority": 1, "event": 1, "time_ms": 2500, "created_ms": 2500, "by_treadle": 1}
+    times = {"submit_time_ms": 1, "start_time_ms": 1}
+    leaf = {"queue": 1, "path_name": "root.default", "leaf": 1, "ordering_policy_name": "fifo"}
+    asks = [request(0, key, 2, [1024, 1], priority=1 + key) for key in (0, 1)]
+    near = [{"key": 1, "name_name": name, "count": 2, "relax_locality": 1} for name in ("node-0", "/rack")]
+    fates = [{"sequence": 2}, {"sequence": 2, "position": 1, "fate": int(events.Fate.NODE_FULL)}]
+    frames: list[list[tuple[type[Any], list[dict[str, Any]]]]] = [
+        [
+            (events.Queues, [{"parent": -1, "path_name": "root", "state": 1}, leaf | {"state": 1}]),
+            (events.QueueLimits, [{"queue": queue} | limits | none for queue in (0, 1)]),
+            (events.Users, [{"queue": 1, "user_name": "user", "limit": 2 * whole, "used": 0 * whole}]),
+            (events.Nodes, [{"node": at, "name_name": f"node-{at}", "free": whole} | node for at in (0, 1)]),
+            (events.Applications, [attempt | times | {"user_name": "user", "queue": 1, "state": 1}]),
+            (events.ApplicationUsage, [{"used": 0 * whole, "headroom": whole}]),
+        ],
+        [
+            (events.Tags, [{"tag_name": "YARN"}]),
+            (events.Blacklist, [{"name_name": "node-1"}]),
+            (events.Requests, asks),
+            (events.Localities, near),
+        ],
+        [
+            (events.Nodes, [{"name_name": "node-0", "free": whole - task} | node]),
+            (events.ApplicationUsage, [{"containers": 1, "used": task, "headroom": whole - task}]),
+            (events.Containers, [container | {"capability": task}]),
+            (events.Fates, [fates[0] | {"container": 1}, fates[1]]),
+        ],
     ]
-
-
-def _asks() -> list[events.Event]:
-    """Return asks for anywhere and for a node and its rack."""
-    node, rack, capability = _name("node-0"), _name("/rack"), _amounts(2, 1024, 1)
-    return [
-        events.Tags(_i32(0), _i32(_name("YARN"))),
-        events.Blacklist(_i32(0), _i32(_name("node-1"))),
-        events.Requests(
-            _i32(0, 0), _i32(0, 1), _i32(1, 2), _i64(0, 0), _i32(2, 2), _u8(1, 1), _u8(0, 0), _i32(0, 0), capability
-        ),
-        events.Localities(_i32(0, 0), _i32(1, 1), _i32(node, rack), _i32(2, 2), _u8(1, 1)),
-    ]
-
-
-def _outcome() -> list[events.Event]:
-    """Return what becomes of two proposals."""
-    rest, used = _amounts(1, 7168, 7), _amounts(1, 1024, 1)
-    return [
-        events.Nodes(_i32(0), _i32(_name("node-0")), _i32(_name("/rack")), _i32(0), _u8(1), _amounts(1, 8192, 8), rest),
-        events.ApplicationUsage(_i32(0), _i32(1), used, rest),
-        events.Containers(
-            _i64(1), _i32(0), _i32(1), _i32(0), _u8(1), _i64(2500), _i64(2500), _i32(0), _u8(1), _u8(0), used
-        ),
-        events.Fates(_i64(2, 2), _i32(0, 1), _u8(0, int(events.Fate.NODE_FULL)), _i64(1, 0)),
-    ]
+    made = [[rows(kind, texts, given) for kind, given in frame] for frame in frames]
+    settings = {"node-locality-delay": "2"}
+    types = resource_types(("memory-mb", "vcores"), (1, 1))
+    for text in (*types.names, *types.units, *settings, *settings.values()):
+        texts.index(text)
+    head: list[Any] = [events.Snapshot(1), texts.drain(), types, events.Settings(settings)]
+    return [head + made[0], *made[1:]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
+from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.hints import ToldTable, copy_ask
 from treadle.model.tables import Names, Table, grown, largest, own
@@ -80,66 +81,86 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].group = -1
 
 
+@tables
+class Asks(NamedTuple):
+    """The columns of `Requests` that kernels read; partitions by their numbers."""
+
+    application: I32
+    key: I32
+    priority: I32
+    allocation_request_id: I64
+    wanted: I32
+    """How many containers."""
+    relax: U8
+    constrained: U8
+    partition: I32
+    capability: I64
+
+
+@tables
+class RequestTables(NamedTuple):
+    """The tables that a request row lies in and is linked to."""
+
+    rows: Records
+    capability: I64
+    row_index: Records
+    free: I32
+    next_unused: I64
+    places: Records
+    place_index: Records
+    free_places: I32
+    told: Records
+    told_capability: I64
+    told_index: Records
+
+
+@inner
+def take_ask(model: RequestTables, row: int, asks: Asks, i: int) -> None:
+    """Let a row ask for what is in row ``i`` of ``asks``, but for the count."""
+    rows = model.rows
+    rows[row].priority = asks.priority[i]
+    rows[row].allocation_request_id = asks.allocation_request_id[i]
+    rows[row].relax = asks.relax[i]
+    rows[row].constrained = asks.constrained[i]
+    rows[row].partition = asks.partition[i]
+    for r in range(asks.capability.shape[1]):
+        model.capability[row, r] = asks.capability[i, r]
+
+
 @kernel
-def apply_requests(
-    apps: Records,
-    rows: Records,
-    capabilities: I64,
-    index: Records,
-    free: I32,
-    next_unused: I64,
-    told: Records,
-    told_capability: I64,
-    told_index: Records,
-    application: I32,
-    key: I32,
-    priority: I32,
-    allocation_request_id: I64,
-    count: I32,
-    relax: U8,
-    constrained: U8,
-    partition: I32,
-    capability: I64,
-    emptied: I32,
-    places: Records,
-    place_index: Records,
-    free_places: I32,
-) -> int:
+def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32) -> int:
     """Take request keys, absolute; write the rows left without an ask to ``emptied`` and return how many there are.
 
     Such a row forgets where it wanted to be: if it asks again it says so again.
     """
+    rows, capabilities = model.rows, model.capability
     empty = 0
-    for i in range(len(application)):
-        place = pair(application[i], key[i])
-        row = find(index, place)
+    for i in range(len(asks.application)):
+        app, count = asks.application[i], asks.wanted[i]
+        place = pair(app, asks.key[i])
+        row = find(model.row_index, place)
         fresh = row < 0
         if fresh:
-            if count[i] <= 0:
+            if count <= 0:
                 continue
-            row = take_from(free, next_unused)
-            put(index, place, row)
-            start_row(rows, row, application[i], key[i])
-            rows[row].told = find(told_index, place)
+            row = take_from(model.free, model.next_unused)
+            put(model.row_index, place, row)
+            start_row(rows, row, app, asks.key[i])
+            rows[row].told = find(model.told_index, place)
         set_count(apps, rows, row, capabilities[row, 0], 0)
-        if count[i] > 0:
-            moved = rows[row].priority != priority[i] or rows[row].allocation_request_id != allocation_request_id[i]
+        if count > 0:
+            moved = rows[row].priority != asks.priority[i]
+            moved |= rows[row].allocation_request_id != asks.allocation_request_id[i]
             if moved and not fresh:
                 unlink(apps, rows, row)
-            rows[row].priority = priority[i]
-            rows[row].allocation_request_id = allocation_request_id[i]
-            rows[row].relax = relax[i]
-            rows[row].constrained = constrained[i]
-            rows[row].partition = partition[i]
-            for r in range(capability.shape[1]):
-                capabilities[row, r] = capability[i, r]
+            take_ask(model, row, asks, i)
             if moved or fresh:
                 link(apps, rows, row)
-            set_count(apps, rows, row, capabilities[row, 0], count[i])
+            set_count(apps, rows, row, capabilities[row, 0], count)
             if rows[row].told >= 0:
-                copy_ask(rows, capabilities, row, told, told_capability)
+                copy_ask(rows, capabilities, row, model.told, model.told_capability)
         else:
-            clear_localities(rows, row, places, place_index, free_places)
+            clear_localities(rows, row, model.places, model.place_index, model.free_places)
             emptied[empty] = row
             empty += 1
     return empty
@@ -353,32 +374,36 @@ class RequestTable(Table):
         self._free = grown(self._free, len(self.at) + 1, 0)
         self.index.reserve(more)
         emptied = np.empty(more, np.int32)
-        count = apply_requests(
-            apps.at,
-            self.at,
-            self.capability,
-            self.index.pairs,
-            self._free,
-            self._next,
-            told.at,
-            told.amounts,
-            told.index.pairs,
-            own(event.application),
-            own(event.key),
-            own(event.priority),
-            own(event.allocation_request_id),
-            own(event.count),
-            own(event.relax_locality),
-            own(event.constrained),
-            partitions,
-            own(event.capability),
-            emptied,
-            self.localities.at,
-            self.locality_index.pairs,
-            self._free_localities,
+        asks = Asks(
+            application=own(event.application),
+            key=own(event.key),
+            priority=own(event.priority),
+            allocation_request_id=own(event.allocation_request_id),
+            wanted=own(event.count),
+            relax=own(event.relax_locality),
+            constrained=own(event.constrained),
+            partition=partitions,
+            capability=own(event.capability),
         )
+        count = apply_requests(apps.at, self._tables(told), asks, emptied)
         self.size = int(self._next[0])
         self._emptied.update(emptied[:count].tolist())
+
+    def _tables(self, told: ToldTable) -> RequestTables:
+        """Return the tables as kernels take them; stale as soon as one grows."""
+        return RequestTables(
+            rows=self.at,
+            capability=self.capability,
+            row_index=self.index.pairs,
+            free=self._free,
+            next_unused=self._next,
+            places=self.localities.at,
+            place_index=self.locality_index.pairs,
+            free_places=self._free_localities,
+            told=told.at,
+            told_capability=told.amounts,
+            told_index=told.index.pairs,
+        )
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
         """Take outstanding counts at nodes and racks, absolute, as told before decide ``generation``."""

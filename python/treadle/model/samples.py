@@ -66,7 +66,9 @@ class SampleLog:
 
 def samples_of(apps: ApplicationTable, found: events.I32) -> events.Samples:
     """Return the samples of some applications."""
-    return events.Samples(found, **{name: np.array(apps.at[column][found]) for name, column in _COLUMNS.items()})
+    return events.Samples(
+        application=found, **{name: np.array(apps.at[column][found]) for name, column in _COLUMNS.items()}
+    )
 
 
 def restore_samples(event: events.Samples, apps: ApplicationTable, requests: RequestTable, tasks: TaskTable) -> None:

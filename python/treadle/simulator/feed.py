@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64
-from treadle.events import ApplicationState, Event, Replaces
+from treadle.events import ApplicationState, Event, QueueState, Replaces, filled
 from treadle.simulator.build import Built
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, RowKind, State
@@ -92,22 +92,30 @@ class FrameWriter:
         kinds = len(built.resources)
         units = tuple("Mi" if name == "memory-mb" else "" for name in built.resources)
         largest = np.full(kinds, 1 << 40, np.int64)
-        return events.ResourceTypes(built.resources, units, built.state.counted, np.zeros(kinds, np.int64), largest)
+        return events.ResourceTypes(
+            names=built.resources,
+            units=units,
+            counted=built.state.counted,
+            minimum=np.zeros(kinds, np.int64),
+            maximum=largest,
+        )
 
     def _queues(self) -> events.Queues:
         tree = self._built.tree
         count = len(tree.paths)
         leaf = np.zeros(count, np.uint8)
         leaf[list(tree.leaves)] = 1
-        return events.Queues(
-            np.arange(count, dtype=np.int32),
-            np.array(tree.parents, np.int32),
-            self._paths,
-            np.ones(count, np.uint8),
-            leaf,
-            self._orders,
-            np.array([queue.size_based_weight for queue in tree.configured], np.uint8),
-            np.array([queue.priority for queue in tree.configured], np.int32),
+        return filled(
+            events.Queues,
+            count,
+            queue=np.arange(count),
+            parent=tree.parents,
+            path_name=self._paths,
+            state=int(QueueState.RUNNING),
+            leaf=leaf,
+            ordering_policy_name=self._orders,
+            size_based_weight=[queue.size_based_weight for queue in tree.configured],
+            priority=[queue.priority for queue in tree.configured],
         )
 
     def _limits(self, state: State) -> list[Event]:
@@ -120,15 +128,16 @@ class FrameWriter:
         if not len(queue):
             return []
         return [
-            events.QueueLimits(
-                queue,
-                np.zeros(len(queue), np.int32),
-                tree.guaranteed[queue],
-                state.queue_maximum[queue],
-                state.queue_used[queue],
-                state.queue_pending[queue],
-                state.queue_am_limit[queue],
-                state.queue_am_used[queue],
+            filled(
+                events.QueueLimits,
+                len(queue),
+                queue=queue,
+                guaranteed=tree.guaranteed[queue],
+                maximum=state.queue_maximum[queue],
+                used=state.queue_used[queue],
+                pending=state.queue_pending[queue],
+                am_limit=state.queue_am_limit[queue],
+                am_used=state.queue_am_used[queue],
             )
         ]
 
@@ -139,14 +148,15 @@ class FrameWriter:
         if not len(node):
             return []
         return [
-            events.Nodes(
-                node,
-                self._node_names[node],
-                self._rack_names[state.nodes["rack"][node]],
-                np.zeros(len(node), np.int32),
-                state.nodes["state"][node],
-                state.node_total[node],
-                state.node_free[node],
+            filled(
+                events.Nodes,
+                len(node),
+                node=node,
+                name_name=self._node_names[node],
+                rack_name=self._rack_names[state.nodes["rack"][node]],
+                state=state.nodes["state"][node],
+                total=state.node_total[node],
+                free=state.node_free[node],
             )
         ]
 
@@ -179,7 +189,14 @@ class FrameWriter:
         if len(index):
             headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
             told.append(
-                events.ApplicationUsage(index, state.apps["containers"][index], state.app_used[index], headroom)
+                filled(
+                    events.ApplicationUsage,
+                    len(index),
+                    application=index,
+                    containers=state.apps["containers"][index],
+                    used=state.app_used[index],
+                    headroom=headroom,
+                )
             )
             if self._oracle:
                 told.append(self._estimates(state, index))
@@ -191,24 +208,23 @@ class FrameWriter:
         stands = np.where(finished, ApplicationState.GONE, ApplicationState.ACTIVE)
         stands = np.where(pending, ApplicationState.WAITING, stands).astype(np.uint8)
         jobs = [self._built.workload.jobs[app] for app in index.tolist()]
-        zeros = np.zeros(len(index), np.int32)
         everything = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
-        return events.Applications(
-            index,
-            np.ones(len(index), np.int64),
-            index + 1,
-            zeros + 1,
-            np.array([self._text(job.name) for job in jobs], np.int32),
-            np.array([self._text(job.framework.value.upper()) for job in jobs], np.int32),
-            np.array([self._text(job.user or "user") for job in jobs], np.int32),
-            apps["queue"],
-            zeros,
-            zeros,
-            apps["arrival_ms"] + START_MS,
-            apps["arrival_ms"] + START_MS,
-            stands,
-            apps["awaiting_am"],
-            np.where(finished, everything, 0).astype(np.uint8),
+        return filled(
+            events.Applications,
+            len(index),
+            application=index,
+            cluster_timestamp=1,
+            id=index + 1,
+            attempt=1,
+            name_name=[self._text(job.name) for job in jobs],
+            type_name=[self._text(job.framework.value.upper()) for job in jobs],
+            user_name=[self._text(job.user or "user") for job in jobs],
+            queue=apps["queue"],
+            submit_time_ms=apps["arrival_ms"] + START_MS,
+            start_time_ms=apps["arrival_ms"] + START_MS,
+            state=stands,
+            awaiting_am=apps["awaiting_am"],
+            replaces=np.where(finished, everything, 0),
         )
 
     def _requests(self, state: State) -> list[Event]:
@@ -219,20 +235,19 @@ class FrameWriter:
         if not len(row):
             return []
         rows = state.rows[row]
-        ones = np.ones(len(row), np.uint8)
         begun = row[self._ahead[row] & (rows["count"] > 0)]
         self._ahead[begun] = False
         told: list[Event] = [
-            events.Requests(
-                rows["app"],
-                rows["key"],
-                rows["priority"],
-                np.full(len(row), -1, np.int64),
-                rows["count"],
-                ones,
-                ones * 0,
-                np.zeros(len(row), np.int32),
-                state.capability[row],
+            filled(
+                events.Requests,
+                len(row),
+                application=rows["app"],
+                key=rows["key"],
+                priority=rows["priority"],
+                allocation_request_id=-1,
+                count=rows["count"],
+                relax_locality=1,
+                capability=state.capability[row],
             )
         ]
         near = row[(rows["places_dirty"] > 0) & (rows["count"] > 0)]
@@ -247,12 +262,14 @@ class FrameWriter:
         first, count = state.rows["first_place"][row], state.rows["places"][row]
         places = _ranges(first, count)
         owner = np.repeat(row, count)
-        return events.Localities(
-            state.rows["app"][owner],
-            state.rows["key"][owner],
-            self._where[state.places["where"][places]],
-            state.places["count"][places],
-            np.ones(len(places), np.uint8),
+        return filled(
+            events.Localities,
+            len(places),
+            application=state.rows["app"][owner],
+            key=state.rows["key"][owner],
+            name_name=self._where[state.places["where"][places]],
+            count=state.places["count"][places],
+            relax_locality=1,
         )
 
     def _estimates(self, state: State, app: I32) -> events.TaskEstimates:
@@ -265,7 +282,11 @@ class FrameWriter:
         row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
         left = state.rows["tasks"][row] - state.rows["done"][row]
         return events.TaskEstimates(
-            state.rows["app"][row], state.rows["key"][row], self._means[row], self._deviations[row], left
+            application=state.rows["app"][row],
+            key=state.rows["key"][row],
+            duration_ms=self._means[row],
+            deviation_ms=self._deviations[row],
+            tasks=left,
         )
 
     def _history(self, state: State, row: I32, known: Told) -> events.TaskEstimates:
@@ -273,7 +294,11 @@ class FrameWriter:
         stage = self._stage_of_row[row]
         tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)
         return events.TaskEstimates(
-            state.rows["app"][row], state.rows["key"][row], known.duration_ms[stage], known.deviation_ms[stage], tasks
+            application=state.rows["app"][row],
+            key=state.rows["key"][row],
+            duration_ms=known.duration_ms[stage],
+            deviation_ms=known.deviation_ms[stage],
+            tasks=tasks,
         )
 
     def _lives(self, state: State) -> list[Event]:
@@ -283,20 +308,21 @@ class FrameWriter:
         lives = state.lives[:count].copy()
         state.clock[tables.LIVES] = 0
         gone = state.apps["state"][lives["app"]] == AppState.FINISHED
-        zeros = np.zeros(count, np.uint8)
         return [
-            events.Containers(
-                lives["container"],
-                np.where(gone, -1, lives["app"]).astype(np.int32),
-                state.rows["priority"][lives["row"]],
-                lives["node"],
-                lives["event"],
-                lives["time_ms"] + START_MS,
-                lives["created_ms"] + START_MS,
-                lives["exit_status"],
-                zeros + 1,
-                lives["am"],
-                state.capability[lives["row"]],
+            filled(
+                events.Containers,
+                count,
+                container=lives["container"],
+                application=np.where(gone, -1, lives["app"]),
+                priority=state.rows["priority"][lives["row"]],
+                node=lives["node"],
+                event=lives["event"],
+                time_ms=lives["time_ms"] + START_MS,
+                created_ms=lives["created_ms"] + START_MS,
+                exit_status=lives["exit_status"],
+                by_treadle=1,
+                am=lives["am"],
+                capability=state.capability[lives["row"]],
             )
         ]
 

@@ -12,7 +12,7 @@ from treadle import events
 from treadle.compiled.array_types import I64
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag
-from treadle.events import Event
+from treadle.events import Event, filled
 from treadle.planner.online import (
     NO_PLAN,
     Group,
@@ -147,7 +147,7 @@ class FollowedPlans:
         if not told:
             return []
         application, key, score = zip(*told, strict=True)
-        return [events.PlanRanks(np.array(application, np.int32), np.array(key, np.int32), np.array(score, np.float64))]
+        return [filled(events.PlanRanks, len(score), application=application, key=key, score=score)]
 
     def _scores(self, state: State, app: int) -> list[tuple[int, int, float]]:
         """Return the keys of a job whose score is another than the one told last: application, key, score."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treadle import events
-from treadle.events import Event
+from treadle.events import Event, filled
 from treadle.proposals import Proposals
 from treadle.simulator.build import Built, with_room
 from treadle.simulator.cluster import state as tables
@@ -16,7 +16,7 @@ from treadle.simulator.cluster.state import EventKind, Knobs, State
 from treadle.simulator.feed import FrameWriter, Told
 from treadle.simulator.plans import FollowedPlans
 
-NOTHING = events.Fates(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64))
+NOTHING = filled(events.Fates, 0)
 
 
 class SimulatedRM:
@@ -83,7 +83,7 @@ class SimulatedRM:
         commit(self.state, self.knobs, made.application, made.key, made.node, fates, numbers)
         self._check()
         positions = np.arange(count, dtype=np.int32)
-        self._fates = events.Fates(np.full(count, sequence, np.int64), positions, fates, numbers)
+        self._fates = filled(events.Fates, count, sequence=sequence, position=positions, fate=fates, container=numbers)
         return self._fates
 
     def _make_room(self, commits: int) -> None:

@@ -8,7 +8,6 @@ engine asks for one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -16,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import events
+from treadle.events.columns import NAMES
 from treadle.wire.schema import (
-    EVENT_TYPES,
     FRAME_MAGIC,
-    NAMES,
     SECTIONS,
     VERSION,
     CheckPlan,
@@ -30,7 +28,7 @@ from treadle.wire.schema import (
     WireError,
     out_of_bounds,
     plans,
-    view,
+    views,
 )
 
 FRAME_HEADER: Final = Struct("<4sHHqqqiiHHI")
@@ -118,12 +116,7 @@ def write_frame_header(header: FrameHeader, sections: int, length: int) -> bytes
     )
 
 
-_KIND_OF: Final = {
-    **{type_: SECTIONS[name].kind for name, type_ in EVENT_TYPES.items()},
-    events.Names: SECTIONS["STRINGS"].kind,
-    events.ResourceTypes: SECTIONS["RESOURCE_TYPES"].kind,
-    events.Settings: SECTIONS["SETTINGS"].kind,
-}
+_SECTION_OF: Final = {section.event: section for section in SECTIONS.values()}
 
 
 class FrameEncoder:
@@ -148,9 +141,10 @@ class FrameEncoder:
                 if not header.snapshot or event.epoch != header.epoch:
                     raise ValueError("the header says nothing of the Snapshot among the events")
                 continue
-            if type(event) not in _KIND_OF:
+            section = _SECTION_OF.get(type(event))
+            if section is None:
                 raise ValueError(f"{type(event).__name__} is not on the wire")
-            if by_kind.setdefault(_KIND_OF[type(event)], event) is not event:
+            if by_kind.setdefault(section.kind, event) is not event:
                 raise ValueError(f"two events of type {type(event).__name__} in one frame")
         sections = [self._section(kind, by_kind[kind], header.resources) for kind in sorted(by_kind)]
         length = FRAME_HEADER.size + sum(map(len, sections))
@@ -172,20 +166,19 @@ class FrameEncoder:
 
     def _columns(self, kind: int, event: events.Event, resources: int) -> tuple[int, bytes]:
         values = self._values(event)
-        rows = len(values[0])
         plan = plans(resources)[kind]
-        parts = [_column(column, value, rows) for column, value in zip(plan.columns, values, strict=True)]
-        return rows, b"".join(parts)
+        rows = len(values[plan.columns[0].name])
+        return rows, b"".join(_column(column, values[column.name], rows) for column in plan.columns)
 
-    def _values(self, event: events.Event) -> list[npt.NDArray[Any] | list[int]]:
-        match event:
-            case events.ResourceTypes():
-                named = [self._named(event.names), self._named(event.units)]
-                return [*named, event.counted, event.minimum, event.maximum]
-            case events.Settings():
-                return [self._named(event.values), self._named(event.values.values())]
-            case _:
-                return [getattr(event, field.name) for field in fields(event)]
+    def _values(self, event: events.Event) -> dict[str, npt.NDArray[Any] | list[int]]:
+        """Return the columns of an event by their names on the wire."""
+        if isinstance(event, events.Settings):
+            return {"key": self._named(event.values), "value": self._named(event.values.values())}
+        found = {}
+        for column in _SECTION_OF[type(event)].columns:
+            value = getattr(event, column.field)
+            found[column.name] = self._named(value) if isinstance(value, tuple) else value
+        return found
 
     def _named(self, texts: Iterable[str]) -> list[int]:
         try:
@@ -306,9 +299,8 @@ class FrameDecoder:
         build = self._build.get(kind)
         if build is not None:
             return build(frame, plan, rows, offset)
-        # The fields of an event are the columns of its section, in order: a test compares them.
-        columns: list[Any] = [view(frame, column, offset, rows) for column in plan.columns]
-        return EVENT_TYPES[plan.name](*columns)
+        found: events.Event = plan.event(**views(frame, plan, offset, rows))
+        return found
 
     def _named(self, column: npt.NDArray[np.generic]) -> tuple[str, ...]:
         return tuple(self._texts[index] for index in column.tolist())
@@ -316,12 +308,13 @@ class FrameDecoder:
     def _resource_types(self, frame: bytes, plan: SectionPlan, rows: int, offset: int) -> events.ResourceTypes:
         if rows != self._resources:
             raise WireError("RESOURCE_TYPES.rows", f"{rows}, the header says {self._resources}")
-        columns: list[Any] = [view(frame, column, offset, rows) for column in plan.columns]
-        return events.ResourceTypes(self._named(columns[0]), self._named(columns[1]), *columns[2:])
+        columns = views(frame, plan, offset, rows)
+        named = {field: self._named(columns[field]) for field in ("names", "units")}
+        return events.ResourceTypes(**columns | named)
 
     def _settings(self, frame: bytes, plan: SectionPlan, rows: int, offset: int) -> events.Settings:
-        keys, values = (self._named(view(frame, column, offset, rows)) for column in plan.columns)
-        settings = dict(zip(keys, values, strict=True))
+        columns = views(frame, plan, offset, rows)
+        settings = dict(zip(self._named(columns["key"]), self._named(columns["value"]), strict=True))
         if len(settings) != rows:
             raise WireError("SETTINGS.key", "a key is there twice")
         return events.Settings(settings)

@@ -1,22 +1,22 @@
-"""The frames' schema, one table for both directions of the wire (docs/wire-format.md).
+"""The frames' schema, made of the annotations of events, for both directions of the wire (docs/wire-format.md).
 
 A section's columns lie one after another, so all offsets are a constant times the number of rows: a plan holds these
 constants and the decoder only multiplies. Adjacent columns with the same bounds are checked as one run of values.
-
-A column's type is one of ``u8``, ``i32``, ``i64``, ``name`` (an ``i32`` into the texts sent since the last snapshot)
-and ``R*i64`` (one ``i64`` column for each of the cluster's R resource types).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
 from enum import IntFlag
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle import events
+from treadle.events.columns import NAMES, Column
 
 
 class WireError(ValueError):
@@ -51,84 +51,51 @@ class ProposalFlag(IntFlag):
     RESEND = 1
 
 
-class Column(NamedTuple):
-    """One column of a section: its name and its type on the wire."""
+class SectionColumn(NamedTuple):
+    """A column of a section: its name, the field of the event that has it, its type and its bounds.
+
+    A field that is several columns (a mapping) is named by each of them.
+    """
 
     name: str
-    type: str
+    field: str
+    column: Column
+
+    @property
+    def type(self) -> str:
+        """The type on the wire."""
+        return self.column.type
 
 
-class Section(NamedTuple):
-    """One kind of section: its number on the wire and its columns, in order."""
+class SectionSchema(NamedTuple):
+    """A kind of section: its number on the wire, the event that it is, and its columns, in order."""
 
+    name: str
     kind: int
-    columns: tuple[Column, ...]
+    event: type[events.Event]
+    columns: tuple[SectionColumn, ...]
 
 
-def _section(kind: int, columns: str) -> Section:
-    pairs = (column.split(":") for column in columns.split())
-    return Section(kind, tuple(Column(name, type_) for name, type_ in pairs))
+def _columns(event: type[Any]) -> Iterator[SectionColumn]:
+    hints = get_type_hints(event, include_extras=True)
+    for field in fields(event):
+        columns = getattr(hints[field.name], "__metadata__", ())
+        for column in columns:
+            name = field.name.removesuffix("_name") if column.type == "name" else field.name
+            yield SectionColumn(column.name or name, field.name if len(columns) == 1 else column.name, column)
 
 
-SECTIONS: Final[dict[str, Section]] = {
-    "STRINGS": _section(1, "bytes:i32"),
-    "RESOURCE_TYPES": _section(2, "name:name units:name counted:u8 minimum:i64 maximum:i64"),
-    "SETTINGS": _section(3, "key:name value:name"),
-    "QUEUES": _section(
-        4,
-        "queue:i32 parent:i32 path:name state:u8 leaf:u8 ordering_policy:name size_based_weight:u8 priority:i32",
-    ),
-    "QUEUE_LIMITS": _section(
-        5,
-        "queue:i32 partition:name guaranteed:R*i64 maximum:R*i64 used:R*i64 pending:R*i64 am_limit:R*i64 am_used:R*i64",
-    ),
-    "USERS": _section(6, "queue:i32 user:name partition:name limit:R*i64 used:R*i64"),
-    "NODES": _section(7, "node:i32 name:name rack:name partition:name state:u8 total:R*i64 free:R*i64"),
-    "APPLICATIONS": _section(
-        8,
-        "application:i32 cluster_timestamp:i64 id:i32 attempt:i32 name:name type:name user:name queue:i32"
-        " partition:name priority:i32 submit_time_ms:i64 start_time_ms:i64 state:u8 awaiting_am:u8 replaces:u8",
-    ),
-    "APPLICATION_USAGE": _section(9, "application:i32 containers:i32 used:R*i64 headroom:R*i64"),
-    "TAGS": _section(10, "application:i32 tag:name"),
-    "BLACKLIST": _section(11, "application:i32 name:name"),
-    "REQUESTS": _section(
-        12,
-        "application:i32 key:i32 priority:i32 allocation_request_id:i64 count:i32 relax_locality:u8 constrained:u8"
-        " partition:name capability:R*i64",
-    ),
-    "LOCALITIES": _section(13, "application:i32 key:i32 name:name count:i32 relax_locality:u8"),
-    "CONTAINERS": _section(
-        14,
-        "container:i64 application:i32 priority:i32 node:i32 event:u8 time_ms:i64 created_ms:i64 exit_status:i32"
-        " by_treadle:u8 am:u8 capability:R*i64",
-    ),
-    "FATES": _section(15, "sequence:i64 position:i32 fate:u8 container:i64"),
-    "KEYS": _section(16, "application:i32 number:i32 word0:i64 word1:i64 word2:i64 word3:i64"),
+def _sections() -> Iterator[SectionSchema]:
+    for event in get_args(events.Event):
+        section = getattr(event, "SECTION", None)
+        if section is not None:
+            yield SectionSchema(section.name, section.kind, event, tuple(_columns(event)))
+
+
+SECTIONS: Final[dict[str, SectionSchema]] = {
+    section.name: section for section in sorted(_sections(), key=lambda section: section.kind)
 }
-
-
-NAMES: Final = -1
-"""In place of a bound: the number of texts sent since the last snapshot."""
-
-_INDICES: Final = {
-    **dict.fromkeys(("application", "node", "queue"), events.INDEX_MAX),
-    "key": events.INDEX_MAX - events.KEYS_RESERVED,
-}
-"""What indices of each kind are below."""
-_MAY_BE_ABSENT: Final = frozenset({("QUEUES", "parent"), ("CONTAINERS", "application"), ("CONTAINERS", "node")})
-_COUNTS: Final = frozenset({"count", "containers", "position"})
-_FLAGS: Final = frozenset(
-    {"counted", "leaf", "size_based_weight", "awaiting_am", "relax_locality", "constrained", "by_treadle", "am"}
-)
-_CODES: Final = {
-    ("QUEUES", "state"): (0, 2),
-    ("NODES", "state"): (0, max(events.NodeState)),
-    ("APPLICATIONS", "state"): (0, max(events.ApplicationState)),
-    ("APPLICATIONS", "replaces"): (0, int(events.Replaces.REQUESTS | events.Replaces.BLACKLIST | events.Replaces.TAGS)),
-    ("CONTAINERS", "event"): (min(events.ContainerEvent), max(events.ContainerEvent)),
-    ("FATES", "fate"): (0, max(events.Fate)),
-}
+"""The sections of a frame by name, in the order of their kinds: what the annotations of the events' fields say."""
 
 _DTYPES: Final[dict[str, np.dtype[np.generic]]] = {
     "u8": np.dtype(np.uint8),
@@ -143,6 +110,7 @@ class ColumnPlan(NamedTuple):
     """Where a column lies: ``start`` times the number of rows is its first byte within the section's columns."""
 
     name: str
+    field: str
     start: int
     dtype: np.dtype[np.generic]
     resources: int
@@ -158,11 +126,8 @@ class CheckPlan(NamedTuple):
     low: int
     high: int
     """The highest value allowed; `NAMES` stands for the last text's index."""
-
-    @property
-    def is_index(self) -> bool:
-        """Are these indices that the shim gives out?"""
-        return self.columns[0] in _INDICES
+    is_index: bool
+    """Are these indices that the shim gives out?"""
 
 
 class SectionPlan(NamedTuple):
@@ -170,86 +135,52 @@ class SectionPlan(NamedTuple):
 
     name: str
     kind: int
+    event: type[Any]
     row_bytes: int
     columns: tuple[ColumnPlan, ...]
     checks: tuple[CheckPlan, ...]
 
 
-EVENT_TYPES: Final[dict[str, type[events.Event]]] = {
-    "QUEUES": events.Queues,
-    "QUEUE_LIMITS": events.QueueLimits,
-    "USERS": events.Users,
-    "NODES": events.Nodes,
-    "APPLICATIONS": events.Applications,
-    "APPLICATION_USAGE": events.ApplicationUsage,
-    "TAGS": events.Tags,
-    "BLACKLIST": events.Blacklist,
-    "REQUESTS": events.Requests,
-    "LOCALITIES": events.Localities,
-    "CONTAINERS": events.Containers,
-    "FATES": events.Fates,
-    "KEYS": events.AttemptKeys,
-}
-"""The sections that become an event column by column, in the same order; the first three need their texts looked up."""
-
-
-def _bounds(section: str, column: str, type_: str) -> tuple[int, int] | None:
-    """Return the least and greatest value allowed in a column; None where any value has a meaning."""
-    if type_ == "name":
-        return 0, NAMES
-    if column in _FLAGS:
-        return 0, 1
-    if (section, column) in _CODES:
-        return _CODES[section, column]
-    if (section, column) in _MAY_BE_ABSENT:
-        return -1, _INDICES.get(column, events.INDEX_MAX) - 1
-    if column in _INDICES:
-        return 0, _INDICES[column] - 1
-    if column in _COUNTS:
-        return 0, np.iinfo(np.int32).max
-    return None
-
-
-def _plan(name: str, section: Section, resources: int) -> SectionPlan:
+def _plan(section: SectionSchema, resources: int) -> SectionPlan:
     columns: list[ColumnPlan] = []
     checks: list[CheckPlan] = []
     start = 0
     end_of_last_check = -1
-    for column, type_ in section.columns:
-        dtype = _DTYPES[type_]
-        repeat = resources if type_ == "R*i64" else 1
-        columns.append(ColumnPlan(column, start, dtype, resources if type_ == "R*i64" else 0))
-        bounds = _bounds(name, column, type_)
-        end = start + dtype.itemsize * repeat
-        if bounds is not None:
+    for name, field, column in section.columns:
+        dtype = _DTYPES[column.type]
+        width = resources if column.type == "R*i64" else 0
+        columns.append(ColumnPlan(name, field, start, dtype, width))
+        end = start + dtype.itemsize * max(width, 1)
+        if column.low is not None and column.high is not None:
+            check = CheckPlan((name,), start, dtype, column.low, column.high, column.is_index)
             last = checks[-1] if checks else None
-            if (
-                last is not None
-                and end_of_last_check == start
-                and last.dtype == dtype
-                and (last.low, last.high) == bounds
-            ):
-                checks[-1] = last._replace(columns=(*last.columns, column))
+            if last is not None and end_of_last_check == start and last[2:] == check[2:]:
+                checks[-1] = last._replace(columns=(*last.columns, name))
             else:
-                checks.append(CheckPlan((column,), start, dtype, *bounds))
+                checks.append(check)
             end_of_last_check = end
         start = end
-    return SectionPlan(name, section.kind, start, tuple(columns), tuple(checks))
+    return SectionPlan(section.name, section.kind, section.event, start, tuple(columns), tuple(checks))
 
 
 @cache
 def plans(resources: int) -> dict[int, SectionPlan]:
     """Return the plan of each kind of section but ``STRINGS``, for a cluster with so many resource types."""
-    return {section.kind: _plan(name, section, resources) for name, section in SECTIONS.items() if name != "STRINGS"}
+    return {section.kind: _plan(section, resources) for name, section in SECTIONS.items() if name != "STRINGS"}
 
 
-def view(frame: bytes, column: ColumnPlan, offset: int, rows: int) -> npt.NDArray[np.generic]:
-    """Return a column as a read-only view of the frame; ``offset`` is where the section's columns begin."""
-    at = offset + column.start * rows
-    if column.resources == 0:
-        return np.ndarray((rows,), column.dtype, frame, at)
-    # A resource type's amounts lie together: the transpose of (rows, R), without a copy.
-    return np.ndarray((rows, column.resources), column.dtype, frame, at, (8, 8 * rows))
+def views(frame: bytes, plan: SectionPlan, offset: int, rows: int) -> dict[str, Any]:
+    """Return the columns of a section, which begin at ``offset``, by the fields of its event: views of the frame."""
+    found: dict[str, Any] = {}
+    shape = (rows,)
+    for _, field, start, dtype, resources in plan.columns:
+        at = offset + start * rows
+        if resources == 0:
+            found[field] = np.ndarray(shape, dtype, frame, at)
+        else:
+            # A resource type's amounts lie together: the transpose of (rows, R), without a copy.
+            found[field] = np.ndarray((rows, resources), dtype, frame, at, (8, 8 * rows))
+    return found
 
 
 def out_of_bounds(frame: bytes, check: CheckPlan, offset: int, rows: int, names: int) -> tuple[str, int] | None:

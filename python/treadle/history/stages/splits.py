@@ -290,14 +290,14 @@ class SplitFollower:
         if not live:
             return []
         means = [self._orders[application].mean_bytes for application in live]
-        return [StageInputs(np.array(live, np.int32), np.array(means, np.float64))]
+        return [StageInputs(application=np.array(live, np.int32), mean_bytes=np.array(means, np.float64))]
 
 
 def _inputs(rows: Sequence[tuple[int, int, int]]) -> list[events.Event]:
     if not rows:
         return []
     application, container, size = (np.array(column) for column in zip(*rows, strict=True))
-    return [TaskInputs(application.astype(np.int32), container.astype(np.int64), size.astype(np.float64))]
+    return [events.filled(TaskInputs, len(rows), application=application, container=container, bytes=size)]
 
 
 def _host(node: str) -> str:

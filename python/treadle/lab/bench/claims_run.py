@@ -106,8 +106,8 @@ class _Decider:
                 found.append(event)
         words = np.array([np.frombuffer(key, "<i8") for key in self.keys.values()], np.int64).reshape(-1, 4)
         at = np.arange(many, dtype=np.int32)
-        columns = (np.ascontiguousarray(words[:, column]) for column in range(4))
-        return [*found, events.AttemptKeys(at, np.ones(many, np.int32), *columns)]
+        columns: dict[str, Any] = {f"word{column}": np.ascontiguousarray(words[:, column]) for column in range(4)}
+        return [*found, events.filled(events.AttemptKeys, many, application=at, number=1, **columns)]
 
     def _tell(self, found: list[Event], flags: int) -> None:
         self.engine.apply([event for event in found if not isinstance(event, events.AttemptKeys)])

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
-from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Replaces
+from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Replaces, filled
 from treadle.proposals import Proposals
 
 NODE: Final = np.array([131_072, 64])
@@ -164,17 +164,23 @@ class SteadyState:
         return [
             events.Snapshot(1),
             events.Names(tuple(names)),
-            events.ResourceTypes(("memory-mb", "vcores"), ("Mi", ""), np.ones(2, np.uint8), np.ones(2, np.int64), NODE),
+            events.ResourceTypes(
+                names=("memory-mb", "vcores"),
+                units=("Mi", ""),
+                counted=np.ones(2, np.uint8),
+                minimum=np.ones(2, np.int64),
+                maximum=NODE,
+            ),
             events.Settings({"node-locality-delay": "40", "nm-heartbeat-ms": "1000"}),
-            events.Queues(
-                _i32(every),
-                _i32(parents),
-                _i32(ROOT_NAME + every),
-                _u8(queues, 1),
-                _u8(queues, leaf),
-                _i32(np.where(leaf, FIFO_NAME, 0)),
-                _u8(queues, 0),
-                _i32(every * 0),
+            filled(
+                events.Queues,
+                queues,
+                queue=every,
+                parent=parents,
+                path_name=ROOT_NAME + every,
+                state=1,
+                leaf=leaf,
+                ordering_policy_name=np.where(leaf, FIFO_NAME, 0),
             ),
             self._limits(every),
             self._users(every[leaf]),
@@ -255,66 +261,73 @@ class SteadyState:
         leaves = queues > self._groups
         parts = np.where(leaves, self._load.leaves, max(self._groups, 1))
         parts[queues == 0] = 1
-        all_of_it, none = np.tile(whole, (count, 1)), np.zeros((count, 2), np.int64)
-        guaranteed = whole // parts[:, None]
-        used = self._queue_used[queues]
-        name = _i32(np.zeros(count))
-        return events.QueueLimits(_i32(queues), name, guaranteed, all_of_it, used, none, all_of_it, none)
+        all_of_it = np.tile(whole, (count, 1))
+        return filled(
+            events.QueueLimits,
+            count,
+            queue=queues,
+            guaranteed=whole // parts[:, None],
+            maximum=all_of_it,
+            used=self._queue_used[queues],
+            am_limit=all_of_it,
+        )
 
     def _users(self, leaves: Any) -> events.Users:
         count = len(leaves)
         limit = np.tile(NODE * self._load.nodes, (count, 1))
-        names = _i32(np.full(count, USER_NAME))
-        return events.Users(_i32(leaves), names, _i32(np.zeros(count)), limit, self._queue_used[leaves])
+        return filled(
+            events.Users, count, queue=leaves, user_name=USER_NAME, limit=limit, used=self._queue_used[leaves]
+        )
 
     def _node_rows(self, nodes: Any) -> events.Nodes:
         count = len(nodes)
-        total, free = np.tile(NODE, (count, 1)), self._free[nodes]
-        rack, partition = _i32(np.full(count, RACK_NAME)), _i32(np.zeros(count))
-        return events.Nodes(
-            _i32(nodes), _i32(self._node_name + nodes), rack, partition, _u8(count, NodeState.USABLE), total, free
+        return filled(
+            events.Nodes,
+            count,
+            node=nodes,
+            name_name=self._node_name + nodes,
+            rack_name=RACK_NAME,
+            state=int(NodeState.USABLE),
+            total=np.tile(NODE, (count, 1)),
+            free=self._free[nodes],
         )
 
     def _applications(self, apps: Any, states: Any) -> events.Applications:
-        none, ids = _i32(np.zeros(len(apps))), apps.astype(np.int64)
-        flags = _u8(len(apps), 0)
-        return events.Applications(
-            application=_i32(apps),
-            cluster_timestamp=ids * 0,
-            id=_i32(apps),
-            attempt=none,
-            name_name=none,
-            type_name=none,
-            user_name=_i32(np.full(len(apps), USER_NAME)),
-            queue=_i32(self._leaf[apps]),
-            partition_name=none,
-            priority=none,
-            submit_time_ms=ids,
-            start_time_ms=ids,
-            state=_u8(len(apps), states),
-            awaiting_am=flags,
-            replaces=_u8(len(apps), int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)),
+        return filled(
+            events.Applications,
+            len(apps),
+            application=apps,
+            id=apps,
+            user_name=USER_NAME,
+            queue=self._leaf[apps],
+            submit_time_ms=apps,
+            start_time_ms=apps,
+            state=states,
+            replaces=int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS),
         )
 
     def _usage(self, apps: Any) -> events.ApplicationUsage:
         apps = apps[self._alive[apps]]
         headroom = np.tile(NODE * self._load.nodes, (len(apps), 1))
-        return events.ApplicationUsage(_i32(apps), _i32(self._running[apps]), self._used[apps], headroom)
+        return filled(
+            events.ApplicationUsage,
+            len(apps),
+            application=apps,
+            containers=self._running[apps],
+            used=self._used[apps],
+            headroom=headroom,
+        )
 
     def _requests(self, rows: Any) -> events.Requests:
         rows = rows[self._alive[rows // KEYS]]
-        count = len(rows)
-        key, none = _i32(rows % KEYS), _i32(np.zeros(count))
-        flags = _u8(count, 0)
-        return events.Requests(
-            application=_i32(rows // KEYS),
-            key=key,
-            priority=key,
-            allocation_request_id=np.zeros(count, np.int64),
-            count=_i32(self._count[rows]),
-            relax_locality=_u8(count, 1),
-            constrained=flags,
-            partition_name=none,
+        return filled(
+            events.Requests,
+            len(rows),
+            application=rows // KEYS,
+            key=rows % KEYS,
+            priority=rows % KEYS,
+            count=self._count[rows],
+            relax_locality=1,
             capability=SHAPES[self._shape[rows]],
         )
 
@@ -322,29 +335,20 @@ class SteadyState:
         count = len(steps)
         numbers, rows, nodes, created = steps.T
         apps = rows // KEYS
-        flags = _u8(count, 0)
-        return events.Containers(
+        return filled(
+            events.Containers,
+            count,
             container=np.ascontiguousarray(numbers),
-            application=_i32(np.where(self._alive[apps], apps, -1)),
-            priority=_i32(rows % KEYS),
-            node=_i32(nodes),
-            event=_u8(count, int(event)),
-            time_ms=np.full(count, self.now_ms),
+            application=np.where(self._alive[apps], apps, -1),
+            priority=rows % KEYS,
+            node=np.ascontiguousarray(nodes),
+            event=int(event),
+            time_ms=self.now_ms,
             created_ms=np.ascontiguousarray(created),
-            exit_status=_i32(np.zeros(count)),
-            by_treadle=_u8(count, 1),
-            am=flags,
+            by_treadle=1,
             capability=SHAPES[self._shape[rows]],
         )
 
     def _fates(self, count: int) -> events.Fates:
-        sequence = np.full(count, self.sequence)
-        return events.Fates(sequence, _i32(np.arange(count)), _u8(count, 0), self._committed[:, 0].copy())
-
-
-def _i32(values: Any) -> events.I32:
-    return np.asarray(values).astype(np.int32)
-
-
-def _u8(count: int, values: Any) -> events.U8:
-    return np.broadcast_to(np.asarray(values, np.uint8), (count,)).copy()
+        position, container = np.arange(count), self._committed[:, 0].copy()
+        return filled(events.Fates, count, sequence=self.sequence, position=position, container=container)

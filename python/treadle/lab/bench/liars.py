@@ -95,16 +95,16 @@ class _Deceived(Engine):
     def _remember(self, event: events.TaskEstimates) -> events.TaskEstimates:
         duration_ms = np.where(np.isin(event.application, self._liars), NAMED_MS, event.duration_ms)
         deviation_ms = np.rint(DEVIATION_PART * duration_ms).astype(np.int64)
-        return events.TaskEstimates(event.application, event.key, duration_ms, deviation_ms, event.tasks)
+        return replace(event, duration_ms=duration_ms, deviation_ms=deviation_ms)
 
     def _claim(self, event: events.TaskEstimates) -> events.TaskClaims:
         lies = np.isin(event.application, self._liars)
         return events.TaskClaims(
-            event.application,
-            event.key,
-            np.where(lies, LIE_MS, event.duration_ms),
-            np.where(lies, -1, event.deviation_ms),
-            np.where(lies, 0, event.tasks).astype(np.int32),
+            application=event.application,
+            key=event.key,
+            duration_ms=np.where(lies, LIE_MS, event.duration_ms),
+            deviation_ms=np.where(lies, -1, event.deviation_ms),
+            tasks=np.where(lies, 0, event.tasks).astype(np.int32),
         )
 
 

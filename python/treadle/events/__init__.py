@@ -1,0 +1,101 @@
+"""Events: what the engine is told, as columns.
+
+An event is what one section of a frame says (docs/wire-format.md has the meaning of every column). The live sidecar
+decodes events from frames; the simulator and tests build them directly. Rows of one event describe different things of
+one kind; every column of an event has the same number of rows. Amounts of resources have the shape (rows, R), in the
+order of `ResourceTypes`.
+"""
+
+from __future__ import annotations
+
+from treadle.events.beside import PlanRanks, PolicySwitch, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
+from treadle.events.codes import ApplicationState, ContainerEvent, Fate, NodeState, QueueState, Replaces
+from treadle.events.columns import F64, I32, I64, INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, U8, filled
+from treadle.events.sections import (
+    Applications,
+    ApplicationUsage,
+    AttemptKeys,
+    Blacklist,
+    Containers,
+    Fates,
+    Localities,
+    Names,
+    Nodes,
+    QueueLimits,
+    Queues,
+    Requests,
+    ResourceTypes,
+    Settings,
+    Snapshot,
+    Tags,
+    Users,
+)
+
+Event = (
+    Snapshot
+    | Names
+    | ResourceTypes
+    | Settings
+    | Queues
+    | QueueLimits
+    | Users
+    | Nodes
+    | Applications
+    | ApplicationUsage
+    | Tags
+    | Blacklist
+    | Requests
+    | Localities
+    | Containers
+    | Fates
+    | AttemptKeys
+    | TaskEstimates
+    | TaskClaims
+    | PlanRanks
+    | StageInputs
+    | TaskInputs
+    | Samples
+    | PolicySwitch
+)
+
+__all__ = [
+    "F64",
+    "I32",
+    "I64",
+    "INDEX_MAX",
+    "KEYS_AHEAD",
+    "KEYS_RESERVED",
+    "U8",
+    "ApplicationState",
+    "ApplicationUsage",
+    "Applications",
+    "AttemptKeys",
+    "Blacklist",
+    "ContainerEvent",
+    "Containers",
+    "Event",
+    "Fate",
+    "Fates",
+    "Localities",
+    "Names",
+    "NodeState",
+    "Nodes",
+    "PlanRanks",
+    "PolicySwitch",
+    "QueueLimits",
+    "QueueState",
+    "Queues",
+    "Replaces",
+    "Requests",
+    "ResourceTypes",
+    "Samples",
+    "Settings",
+    "Snapshot",
+    "StageInputs",
+    "Tags",
+    "TaskClaims",
+    "TaskEstimates",
+    "TaskInputs",
+    "Users",
+    "filled",
+]

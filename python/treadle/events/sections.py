@@ -1,0 +1,297 @@
+"""Events that are sections of a frame: the schema of the wire.
+
+A class is a kind of section, its fields are the columns in their order, and the annotation of a field is the column's
+type and bounds (`treadle.events.columns`). Columns named ``*_name`` hold indices into the texts given by `Names` since
+the last `Snapshot`; 0 is the empty text. The first paragraphs of docs/wire-format.md's tables are these docstrings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from treadle.events.codes import (
+    ApplicationState,
+    ContainerEvent,
+    Fate,
+    NodeState,
+    QueueState,
+    Replaces,
+)
+from treadle.events.columns import (
+    I32,
+    NAMES,
+    U8,
+    Amounts,
+    Column,
+    Count,
+    Flag,
+    Index,
+    KeyIndex,
+    Long,
+    NameIndex,
+    Number,
+    Section,
+    bits,
+    code,
+    index,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Forget everything: what follows describes the whole cluster."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Texts that get the next free indices, in order; after a snapshot from 0 on, and the first is the empty text."""
+
+    SECTION: ClassVar = Section(1, "STRINGS")
+
+    texts: Annotated[tuple[str, ...], Column("i32", name="bytes", remark="of each text; then all the texts")]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTypes:
+    """Only in a snapshot, which another calculator or another list of types forces.
+
+    ``counted`` 0: the cluster's ResourceCalculator ignores it. Memory (MB) comes first; ``minimum`` and ``maximum`` are
+    those of an allocation.
+    """
+
+    SECTION: ClassVar = Section(2, "RESOURCE_TYPES")
+
+    names: Annotated[tuple[str, ...], Column("name", 0, NAMES, name="name")]
+    units: Annotated[tuple[str, ...], Column("name", 0, NAMES, name="units")]
+    counted: Flag
+    minimum: Long
+    maximum: Long
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Replaces all settings of the RM that the engine follows; see below."""
+
+    SECTION: ClassVar = Section(3, "SETTINGS")
+
+    values: Annotated[dict[str, str], Column("name", 0, NAMES, name="key"), Column("name", 0, NAMES, name="value")]
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Replaces the tree: a queue not in it is gone; parents before children."""
+
+    SECTION: ClassVar = Section(4, "QUEUES")
+
+    queue: Index
+    parent: Annotated[I32, index(absent="the root")]
+    path_name: NameIndex
+    state: Annotated[U8, code(QueueState)]
+    leaf: Flag
+    ordering_policy_name: NameIndex
+    size_based_weight: Flag
+    priority: Number
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """A queue in a partition, absolute."""
+
+    SECTION: ClassVar = Section(5, "QUEUE_LIMITS")
+
+    queue: Index
+    partition_name: NameIndex
+    guaranteed: Amounts
+    maximum: Amounts
+    used: Amounts
+    pending: Amounts
+    am_limit: Amounts
+    am_used: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """A user in a leaf queue and partition, absolute; only users with outstanding requests are kept up to date."""
+
+    SECTION: ClassVar = Section(6, "USERS")
+
+    queue: Index
+    user_name: NameIndex
+    partition_name: NameIndex
+    limit: Amounts
+    used: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes, absolute; ``free`` is the RM's unallocated resource and may be negative."""
+
+    SECTION: ClassVar = Section(7, "NODES")
+
+    node: Index
+    name_name: NameIndex
+    rack_name: NameIndex
+    partition_name: NameIndex
+    state: Annotated[U8, code(NodeState)]
+    total: Amounts
+    free: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Applications:
+    """Application attempts, absolute.
+
+    What ``replaces`` names is dropped before the later sections of this frame are taken; of one that is gone everything
+    is dropped. ``partition`` is the default of its asks.
+    """
+
+    SECTION: ClassVar = Section(8, "APPLICATIONS")
+
+    application: Index
+    cluster_timestamp: Long
+    id: Number
+    attempt: Number
+    name_name: NameIndex
+    type_name: NameIndex
+    user_name: NameIndex
+    queue: Index
+    partition_name: NameIndex
+    priority: Number
+    submit_time_ms: Long
+    start_time_ms: Long
+    state: Annotated[U8, code(ApplicationState)]
+    awaiting_am: Flag
+    replaces: Annotated[U8, bits(Replaces)]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationUsage:
+    """What application attempts use, absolute.
+
+    ``headroom`` is what its queue and all above it left free in the partitions that it asks for, when the row was
+    written: an upper bound on what it may get next, sent again within 100 ms if it grew; limits of users are in
+    `USERS`.
+    """
+
+    SECTION: ClassVar = Section(9, "APPLICATION_USAGE")
+
+    application: Index
+    containers: Count
+    used: Amounts
+    headroom: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Tags of applications."""
+
+    SECTION: ClassVar = Section(10, "TAGS")
+
+    application: Index
+    tag_name: NameIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Blacklist:
+    """Nodes and racks that applications do not want."""
+
+    SECTION: ClassVar = Section(11, "BLACKLIST")
+
+    application: Index
+    name_name: NameIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Request keys and their outstanding count at ANY, absolute; 0 removes one with its localities.
+
+    ``constrained`` 1: a SchedulingRequest, whose node only the RM can judge.
+    """
+
+    SECTION: ClassVar = Section(12, "REQUESTS")
+
+    application: Index
+    key: KeyIndex
+    priority: Number
+    allocation_request_id: Long
+    count: Count
+    relax_locality: Flag
+    constrained: Flag
+    partition_name: NameIndex
+    capability: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Localities:
+    """Outstanding counts at nodes and racks, absolute; 0 removes one.
+
+    Sent when it changed, or all of them with ``replaces`` 1.
+    """
+
+    SECTION: ClassVar = Section(13, "LOCALITIES")
+
+    application: Index
+    key: KeyIndex
+    name_name: NameIndex
+    count: Count
+    relax_locality: Flag
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """The life cycle of guaranteed containers, in order; in a snapshot the last step of each that is alive.
+
+    Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
+    completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
+    containers of the node. The number of a container is unique only within its application attempt.
+    """
+
+    SECTION: ClassVar = Section(14, "CONTAINERS")
+
+    container: Long
+    application: Annotated[I32, index(absent="gone")]
+    priority: Number
+    node: Annotated[I32, index(absent="gone")]
+    event: Annotated[U8, code(ContainerEvent)]
+    time_ms: Long
+    created_ms: Long
+    exit_status: Number
+    by_treadle: Flag
+    am: Flag
+    capability: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What became of each proposal: the frame that it answered, its position in the answer, 0 or the reason.
+
+    ``container`` is the container if it was committed, else 0.
+    """
+
+    SECTION: ClassVar = Section(15, "FATES")
+
+    sequence: Long
+    position: Count
+    fate: Annotated[U8, code(Fate, shown=False)]
+    container: Long
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AttemptKeys:
+    """Keys of attempts for the plan listener ([tez-plugin.md](tez-plugin.md)).
+
+    Only if the engine's status asks for them (``keys_for``). Whoever keeps frames leaves this section out; an engine is
+    never told, nothing shows or records them.
+    """
+
+    SECTION: ClassVar = Section(16, "KEYS")
+
+    application: Index
+    number: Number
+    word0: Long
+    word1: Long
+    word2: Long
+    word3: Long

@@ -1,0 +1,46 @@
+"""The tables of docs/wire-format.md, printed from the schema: `python -m treadle.wire.page FILE` puts them into it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from treadle.wire.schema import SECTIONS, SectionColumn, SectionSchema
+
+BEGIN = "<!-- from here on printed by python -m treadle.wire.page -->"
+END = "<!-- to here -->"
+
+
+def section_table() -> str:
+    """Return the table of sections, their columns and what they mean, in Markdown."""
+    rows = "".join(_row(section) for section in SECTIONS.values())
+    return f"| kind | section | columns | meaning |\n| --- | --- | --- | --- |\n{rows}"
+
+
+def with_tables(page: str) -> str:
+    """Return a page with its table as the schema has it now.
+
+    Raises:
+        ValueError: the page does not say where the table stands.
+    """
+    if page.count(BEGIN) != 1 or page.count(END) != 1:
+        raise ValueError(f"the page must have the lines {BEGIN} and {END} once each")
+    head, rest = page.split(BEGIN)
+    return f"{head}{BEGIN}\n\n{section_table()}\n{END}{rest.split(END)[1]}"
+
+
+def _row(section: SectionSchema) -> str:
+    columns = ", ".join(map(_column, section.columns))
+    meaning = re.sub(r"\s+", " ", (section.event.__doc__ or "").replace("``", "`")).strip()
+    return f"| {section.kind} | `{section.name}` | {columns} | {meaning} |\n"
+
+
+def _column(column: SectionColumn) -> str:
+    remark = f" ({column.column.remark})" if column.column.remark else ""
+    return f"`{column.name}` {column.type}{remark}".replace("*", r"\*")
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    file.write_text(with_tables(file.read_text("utf-8")), "utf-8")

@@ -1,0 +1,76 @@
+"""One schema: the annotations of events, the page docs/wire-format.md and the shim's table say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, get_args
+
+import numpy as np
+import pytest
+
+from treadle import events
+from treadle.events.columns import U8, Section, code, filled
+from treadle.wire.page import with_tables
+from treadle.wire.schema import SECTIONS, plans
+
+ROOT = Path(__file__).resolve().parents[2]
+JAVA = ROOT / "java-shim" / "shim" / "src" / "main" / "java" / "io" / "treadle" / "shim" / "wire"
+
+
+def java_sections() -> dict[str, tuple[int, list[str]]]:
+    text = (JAVA / "Section.java").read_text("utf-8")
+    found = {}
+    for name, kind, columns in re.findall(r"^  ([A-Z_]+)\((\d+), (?:true|false), ([^)]+)\)[,;]", text, re.MULTILINE):
+        found[name] = int(kind), "".join(re.findall(r'"([^"]*)"', columns)).split(" ")
+    return found
+
+
+def test_the_shim_has_the_same_sections() -> None:
+    ours = {
+        section.name: (section.kind, [f"{column.name}:{column.type}" for column in section.columns])
+        for section in SECTIONS.values()
+    }
+    assert java_sections() == ours
+
+
+def test_the_page_has_the_tables_of_the_schema() -> None:
+    page = (ROOT / "docs" / "wire-format.md").read_text("utf-8")
+    assert page == with_tables(page), "run python -m treadle.wire.page docs/wire-format.md"
+
+
+def test_the_page_and_the_shim_have_all_fates() -> None:
+    page = (ROOT / "docs" / "wire-format.md").read_text("utf-8")
+    on_page = dict(re.findall(r"\| (\d+) \| `([A-Z_]+)`", page[page.index("### Fates") :]))
+    assert on_page == {str(fate.value): fate.name for fate in events.Fate}
+    enum = (JAVA / "Fate.java").read_text("utf-8").split("public enum Fate {")[1].split(";")[0]
+    assert re.findall(r"[A-Z_]+", enum) == [fate.name for fate in sorted(events.Fate)]
+
+
+def test_a_section_is_an_event_and_every_column_of_it_has_a_type() -> None:
+    kinds = [section.kind for section in SECTIONS.values()]
+    assert kinds == list(range(1, len(kinds) + 1))
+    for section in SECTIONS.values():
+        assert section.event in get_args(events.Event)
+        assert section.columns, section.name
+        assert all(column.type in {"u8", "i32", "i64", "name", "R*i64"} for column in section.columns)
+
+
+def test_bounds_come_from_the_annotations() -> None:
+    (check,) = [check for check in plans(2)[SECTIONS["CONTAINERS"].kind].checks if check.columns == ("event",)]
+    assert (check.low, check.high) == (1, 4)
+    assert get_args(Annotated[U8, code(events.NodeState)])[1].remark == "0 gone, 1 usable, 2 unusable"
+    assert Section(7, "NODES") == events.Nodes.SECTION
+
+
+def test_columns_that_are_not_given_are_zero() -> None:
+    free = np.arange(4).reshape(2, 2)
+    nodes = filled(events.Nodes, 2, node=[3, 4], state=1, free=free)
+    assert nodes.node.dtype == np.int32
+    assert nodes.state.tolist() == [1, 1]
+    assert nodes.total.tolist() == [[0, 0], [0, 0]]
+    assert nodes.free.tolist() == free.tolist()
+    with pytest.raises(TypeError, match="Nodes has no column fre"):
+        filled(events.Nodes, 2, fre=free)
+    with pytest.raises(ValueError, match="the column node has 1 rows instead of 2"):
+        filled(events.Nodes, 2, node=[1], resources=1)
