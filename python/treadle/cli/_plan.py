@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from treadle.cli._console import printable
 from treadle.cli._format import Format
-from treadle.cli._results import check_results, write_json, writing
+from treadle.cli._results import check_results, plot_folder, write_json, writing
 from treadle.dag import json_format, psplib
 from treadle.dag.dag import Instance, TimeUnit
 from treadle.planner import baselines, cpsat
@@ -37,6 +37,7 @@ class Run:
     workers: int
     seed: int
     plot: Path | None
+    draw: Path | None
 
     def budget(self) -> Budget:
         """Return a budget that starts now."""
@@ -54,6 +55,8 @@ def plan(
     """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
     instances = [instance for file in files for instance in _read(file, file_format, machines)]
     check_results(as_json, run.plot)
+    if run.draw is not None:
+        plot_folder(run.draw, "--draw")
     warm_up()
     results = list(_results(instances, algorithms, run))
     if as_json is not None:
@@ -85,6 +88,8 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
                 typer.echo(f"{line} {seconds:8.3f}")
                 if run.plot is not None:
                     _plot(found, instance, run.plot, number)
+                if run.draw is not None:
+                    _draw(found, run.draw, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
 
 
@@ -110,7 +115,20 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
 def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
     from treadle.planner.plot import plot_plan
 
-    name = re.sub(r"[^\w.-]", "_", instance.dag.name)[:80]
-    target = folder / f"{number}-{name}-{found.algorithm}.png"
+    target = _picture(found, folder, number)
     with writing("--plot", target, "folder"):
         plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
+
+
+def _draw(found: Plan, folder: Path, number: int) -> None:
+    from treadle.dag.drawing import draw_dag
+
+    target = _picture(found, folder, number)
+    title = f"{printable(found.dag.name, '?')}: longest path bold, troublesome stages of {found.algorithm} red"
+    with writing("--draw", target, "folder"):
+        draw_dag(found.dag, found.troublesome, title, target)
+
+
+def _picture(found: Plan, folder: Path, number: int) -> Path:
+    name = re.sub(r"[^\w.-]", "_", found.dag.name)[:80]
+    return folder / f"{number}-{name}-{found.algorithm}.png"

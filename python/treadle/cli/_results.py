@@ -61,24 +61,24 @@ def _make_folder_of(file: Path) -> None:
         file.parent.mkdir(parents=True)
 
 
-def check_plotting() -> None:
+def check_plotting(option: str = "--plot") -> None:
     """See that plots can be drawn at all; before long work, and before a module that needs matplotlib is imported.
 
     Raises:
         UserError: matplotlib, an extra, is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--plot: needs matplotlib; pip install 'treadle[plot]', or leave --plot out")
+        raise UserError(f"{option}: needs matplotlib; pip install 'treadle[plot]', or leave {option} out")
 
 
-def plot_folder(folder: Path) -> None:
-    """Make the folder of ``--plot`` before long work.
+def plot_folder(folder: Path, option: str = "--plot") -> None:
+    """Make the folder that an option names before long work.
 
     Raises:
         UserError: it cannot be made, or plots cannot be drawn.
     """
-    check_plotting()
-    with writing("--plot", folder, "folder"):
+    check_plotting(option)
+    with writing(option, folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
 
 

@@ -37,6 +37,9 @@ def plan(
     seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of each plan.")] = None,
+    draw: Annotated[
+        Path | None, typer.Option(help="A folder for a drawing of each DAG with the plan's troublesome stages.")
+    ] = None,
 ) -> None:
     """Plan DAGs: a line for each and each algorithm, times in ms for `dag`, in periods for `psplib`."""
     if algorithm != "all" and algorithm not in ALGORITHMS:
@@ -48,5 +51,5 @@ def plan(
     from treadle.planner.graphene import Options
 
     options = Options(improve=improve, population=population, seed=seed)
-    run = _plan.Run(budget_ms, budget_schedules, options, workers, seed, plot)
+    run = _plan.Run(budget_ms, budget_schedules, options, workers, seed, plot, draw)
     _plan.plan(files, file_format, chosen, machines, run, as_json)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle.errors import UserError
+
+if TYPE_CHECKING:
+    import networkx
+
+    Graph: TypeAlias = "networkx.DiGraph[int]"
 
 
 class DagError(UserError):
@@ -82,35 +87,84 @@ class Dag:
         """How many tasks all stages have together."""
         return sum(stage.tasks for stage in self.stages)
 
+    @property
+    def graph(self) -> Graph:
+        """A new graph of networkx: ids of stages with their ``stage``, edges to children with ``one_to_one``."""
+        return _graph(self.stages)
+
+    def levels(self) -> list[list[int]]:
+        """Return the ids of the stages by how many stages are on the longest way to them."""
+        import networkx  # only here, as below: it takes longer to import than this package
+
+        return [list(level) for level in networkx.topological_generations(self.graph)]
+
+    def closure(self) -> Graph:
+        """Return the graph with an edge from each stage to all that are behind it."""
+        import networkx
+
+        return networkx.transitive_closure_dag(self.graph)
+
+    def reduced(self) -> Graph:
+        """Return the graph without the edges that follow from others; it has no ``stage`` and no ``one_to_one``."""
+        import networkx
+
+        return networkx.transitive_reduction(self.graph)
+
+    def critical_path(self) -> list[int]:
+        """Return the ids of the stages on a longest path by duration; a stage without tasks takes no time."""
+        import networkx
+
+        graph: Any = self.graph
+        for stage in self.stages:
+            duration_ms = stage.duration_ms if stage.tasks else 0
+            for parent in stage.parents or (_START,):  # from a start, so that a path's first stage counts too
+                graph.add_edge(parent, stage.id, ms=duration_ms)
+        path: list[int] = networkx.dag_longest_path(graph, weight="ms")[1:]
+        return path
+
+
+_START: Final = "start"
+
+
+def _graph(stages: Sequence[Stage]) -> Graph:
+    import networkx
+
+    graph: Graph = networkx.DiGraph()
+    graph.add_nodes_from((stage.id, {"stage": stage}) for stage in stages)
+    for stage in stages:
+        for parent in stage.parents:
+            if parent in graph:  # `Dag` refuses the others
+                graph.add_edge(parent, stage.id, one_to_one=parent in stage.one_to_one)
+    return graph
+
+
+CYCLE_SHOWN_MAX: Final = 40
+"""Stages of a cycle that a message names."""
+
 
 def ordered(name: str, stages: tuple[Stage, ...]) -> Dag:
     """Return a DAG of stages given in any order: parents first, else as given.
 
     Raises:
-        DagError: there is a cycle, or what `Dag` refuses.
+        DagError: there is a cycle, which is named, or what `Dag` refuses.
     """
+    import networkx
+
     if len({stage.id for stage in stages}) < len(stages):
         return Dag(name, stages)  # which says what is wrong
     place = {stage.id: at for at, stage in enumerate(stages)}
-    waiting = [sum(parent in place for parent in stage.parents) for stage in stages]
-    children: list[list[int]] = [[] for _ in stages]
-    for at, stage in enumerate(stages):
-        for parent in stage.parents:
-            if parent in place:
-                children[place[parent]].append(at)
-    ready = [at for at, count in enumerate(waiting) if count == 0]  # a heap: the first given comes first
-    found = []
-    while ready:
-        at = heapq.heappop(ready)
-        found.append(stages[at])
-        for child in children[at]:
-            waiting[child] -= 1
-            if waiting[child] == 0:
-                heapq.heappush(ready, child)
-    if len(found) < len(stages):
-        cycle = sorted(stages[at].id for at, count in enumerate(waiting) if count > 0)
-        raise DagError(f"DAG {name}: the stages {', '.join(map(str, cycle))} are on a cycle or behind one")
-    return Dag(name, tuple(found))
+    graph = _graph(stages)
+    try:
+        order = list(networkx.lexicographical_topological_sort(graph, key=place.__getitem__))
+    except networkx.NetworkXUnfeasible:
+        cycle = [edge[0] for edge in networkx.find_cycle(graph)]
+        first = cycle.index(min(cycle))
+        shown = [str(stage) for stage in (*cycle[first:], *cycle[: first + 1])]
+        if len(shown) > CYCLE_SHOWN_MAX:
+            shown[CYCLE_SHOWN_MAX // 2 : -CYCLE_SHOWN_MAX // 2] = ["..."]
+        path = " -> ".join(shown)
+        raise DagError(f"DAG {name}: the stages {path} wait for each other; take one of these edges out") from None
+    return Dag(name, tuple(stages[place[identity]] for identity in order))
 
 
 MACHINES_MAX = 100_000

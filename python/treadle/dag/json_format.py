@@ -5,13 +5,41 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, Final, TextIO, TypeAlias
+
+from pydantic import Field
 
 from treadle.dag.dag import MACHINES_MAX, DagError, Instance, Stage, check_fits, ordered
-from treadle.dag.fields import Fields, json_lines
+from treadle.dag.reading import WHOLE_MAX, Amounts, Line, Text, Whole, checked, json_lines
 
-TASKS_MAX = 10_000_000
-STAGE_FIELDS = ("id", "tasks", "duration_ms", "demand", "parents", "one_to_one", "name")
+TASKS_MAX: Final = 10_000_000
+Id: TypeAlias = Annotated[int, Whole(-WHOLE_MAX)]
+
+
+class StageLine(Line):
+    """A stage, as an object of a line."""
+
+    id: Id
+    tasks: Annotated[int, Whole(0, TASKS_MAX)]
+    duration_ms: Annotated[int, Whole()]
+    demand: Amounts
+    parents: tuple[Id, ...] = ()
+    one_to_one: tuple[Id, ...] = ()
+    name: Annotated[str, Text("give the stage a name, or none")] = ""
+
+    def stage(self) -> Stage:
+        """Return the stage; an id that a list has twice counts once."""
+        parents, one_to_one = tuple(dict.fromkeys(self.parents)), frozenset(self.one_to_one)
+        return Stage(self.id, self.tasks, self.duration_ms, self.demand, parents, one_to_one, name=self.name)
+
+
+class DagLine(Line):
+    """A DAG and its machines, as a line."""
+
+    name: Annotated[str, Text("give the DAG a name")]
+    machines: Annotated[int, Whole(1, MACHINES_MAX)]
+    capacity: Amounts
+    stages: tuple[StageLine, ...] = Field(min_length=1)
 
 
 def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance]:
@@ -20,42 +48,14 @@ def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance
     Raises:
         DagError: names the file, the line, the field and the remedy.
     """
-    for line in json_lines(path):
-        yield _instance(line, machines)
-
-
-def _instance(line: Fields, machines: int | None) -> Instance:
-    line.known("name", "machines", "capacity", "stages")
-    name = line.text("name", "give the DAG a name")
-    count = line.integer("machines", 1, MACHINES_MAX) if machines is None else machines
-    capacity = line.amounts("capacity")
-    stages = tuple(_stage(fields) for fields in line.objects("stages"))
-    if not stages:
-        line.fail("stages", "empty; give at least one stage")
-    try:
-        dag = ordered(name, stages)
-        check_fits(dag, capacity, count)
-        return Instance(dag, capacity, count)
-    except DagError as error:
-        raise DagError(f"{line.where}: {error}") from None
-
-
-def _stage(fields: Fields) -> Stage:
-    fields.known(*STAGE_FIELDS)
-    return Stage(
-        id=fields.integer("id", -(2**40)),
-        tasks=fields.integer("tasks", 0, TASKS_MAX),
-        duration_ms=fields.integer("duration_ms"),
-        demand=fields.amounts("demand"),
-        parents=_distinct(fields, "parents") if "parents" in fields.values else (),
-        one_to_one=frozenset(_distinct(fields, "one_to_one")) if "one_to_one" in fields.values else frozenset(),
-        name=fields.text("name", "give the stage a name, or none") if "name" in fields.values else "",
-    )
-
-
-def _distinct(fields: Fields, field: str) -> tuple[int, ...]:
-    """Return the ids of a list; one that is named twice counts once."""
-    return tuple(dict.fromkeys(fields.integers(field, -(2**40))))
+    for where, values in json_lines(path):
+        line = checked(DagLine, where, values if machines is None else values | {"machines": machines})
+        try:
+            dag = ordered(line.name, tuple(stage.stage() for stage in line.stages))
+            check_fits(dag, line.capacity, line.machines)
+            yield Instance(dag, line.capacity, line.machines)
+        except DagError as error:
+            raise DagError(f"{where}: {error}") from None
 
 
 def write_instances(instances: Iterable[Instance], stream: TextIO) -> None:

@@ -7,11 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field
 
 from treadle.dag.dag import DagError, Instance, Stage, TimeUnit, ordered
-from treadle.dag.fields import Fields, json_lines
+from treadle.dag.reading import Line, Text, Whole, checked, json_lines
 
-FIELDS = ("id", "name", "cap", "dur", "dem", "succ", "cpm", "res_lb", "lb", "ub")
+Vector: TypeAlias = tuple[Annotated[int, Whole()], ...]
+
+
+class ProjectLine(Line):
+    """A project, as a line; the last four, what the source knows of it, are optional."""
+
+    id: Annotated[str, Text("give the instance an id")]
+    name: Any = None
+    cap: Vector
+    dur: Vector = Field(min_length=1)
+    dem: tuple[Vector, ...]
+    succ: tuple[Vector, ...]
+    cpm: Any = None
+    res_lb: Any = None
+    lb: Any = None
+    ub: Annotated[int, Whole()] | None = None
 
 
 def read_instances(path: Path) -> Iterator[Instance]:
@@ -20,46 +38,32 @@ def read_instances(path: Path) -> Iterator[Instance]:
     Raises:
         DagError: names the file, the line, the field and the remedy.
     """
-    for line in json_lines(path):
-        yield _instance(line)
+    for where, values in json_lines(path):
+        line = checked(ProjectLine, where, values)
+        try:
+            yield _instance(line)
+        except DagError as error:
+            raise DagError(f"{where}: {error}") from None
 
 
-def _instance(line: Fields) -> Instance:
-    line.known(*FIELDS)
-    capacity = line.integers("cap")
-    durations = line.integers("dur")
-    demands = _vectors(line, "dem", len(durations))
-    successors = _vectors(line, "succ", len(durations))
-    parents: list[list[int]] = [[] for _ in durations]
-    for activity, after in enumerate(successors):
+def _instance(line: ProjectLine) -> Instance:
+    count = len(line.dur)
+    for field, vectors in {"dem": line.dem, "succ": line.succ}.items():
+        if len(vectors) != count:
+            raise DagError(f"{field}: give {count} lists of whole numbers, one for each of dur")
+    parents: list[list[int]] = [[] for _ in line.dur]
+    for activity, after in enumerate(line.succ):
         for successor in after:
-            if successor >= len(durations):
-                line.fail(f"succ[{activity}]", f"{successor} is no activity; give one below {len(durations)}")
+            if successor >= count:
+                raise DagError(f"succ[{activity}]: {successor} is no activity; give one below {count}")
             parents[successor].append(activity)
-    for activity, demand in enumerate(demands):
-        if len(demand) != len(capacity):
-            line.fail(f"dem[{activity}]", f"{len(demand)} amounts for {len(capacity)} resources; give one each")
-    names = [f"r{index + 1}" for index in range(len(capacity))]
+    for activity, demand in enumerate(line.dem):
+        if len(demand) != len(line.cap):
+            raise DagError(f"dem[{activity}]: {len(demand)} amounts for {len(line.cap)} resources; give one each")
+    names = [f"r{index + 1}" for index in range(len(line.cap))]
     stages = tuple(
         Stage(activity, 1, duration, dict(zip(names, map(float, demand), strict=True)), tuple(dict.fromkeys(before)))
-        for activity, (duration, demand, before) in enumerate(zip(durations, demands, parents, strict=True))
+        for activity, (duration, demand, before) in enumerate(zip(line.dur, line.dem, parents, strict=True))
     )
-    if not stages:
-        line.fail("dur", "empty; give at least one activity")
-    name = line.text("id", "give the instance an id")
-    best = line.integer("ub") if line.values.get("ub") is not None else None
-    try:
-        dag = ordered(name, stages)
-        pool = dict(zip(names, map(float, capacity), strict=True))
-        return Instance(dag, pool, 1, TimeUnit.PERIOD, best)
-    except DagError as error:
-        raise DagError(f"{line.where}: {error}") from None
-
-
-def _vectors(line: Fields, field: str, count: int) -> list[tuple[int, ...]]:
-    remedy = f"give {count} lists of whole numbers, one for each of dur"
-    values = line.of(field, remedy)
-    if not isinstance(values, list) or len(values) != count:
-        line.fail(field, remedy)
-    named = Fields(line.where, {f"{field}[{index}]": value for index, value in enumerate(values)})
-    return [named.integers(name) for name in named.values]
+    pool = dict(zip(names, map(float, line.cap), strict=True))
+    return Instance(ordered(line.id, stages), pool, 1, TimeUnit.PERIOD, line.ub)

@@ -25,6 +25,8 @@ from treadle.planner.workspace import Workspace
 
 def levels(problem: Problem) -> I64:
     """Return how many stages are on the longest way to each: what breadth-first goes by."""
+    # As `Dag.levels`, but of problems: a part of a DAG, or one that runs backward. Building networkx's graph of one and
+    # sorting it takes 3.5 times as long as an own order (34 stages), and a plan would need it anew for every part.
     found = np.zeros(len(problem.tasks), np.int64)
     for s in range(len(found)):
         before = problem.before[problem.before_at[s] : problem.before_at[s + 1]]
@@ -61,6 +63,7 @@ def labels(problem: Problem, found: Structure) -> I64:
 
 def _reduced(problem: Problem, found: Structure) -> list[list[int]]:
     """Return each stage's children, without those that are behind another child as well."""
+    # As `Dag.reduced`; networkx takes 2.6 times as long (34 stages), for it cannot use the closure that is there.
     children = []
     for s in range(len(problem.tasks)):
         direct = problem.after[problem.after_at[s] : problem.after_at[s + 1]]

@@ -161,7 +161,7 @@ def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([{"parents": [1]}, {"id": 1, "parents": [0]}], ":1: DAG q: the stages 0, 1 are on a cycle or behind one"),
+        ([{"parents": [1]}, {"id": 1, "parents": [0]}], ":1: DAG q: the stages 0 -> 1 -> 0 wait for each other"),
         ([{"parents": [7]}], ":1: DAG q: stage 0 has an unknown parent, 7"),
         ([{"demand": {"cpu": 1.5}}], ":1: DAG q: stage 0: a task needs 1.5 of cpu, a machine has 1; give larger"),
         ([{"tasks": 10**8}], ":1: stages[0]: tasks: is 100000000; give a whole number from 0 to 10000000"),

@@ -1,0 +1,192 @@
+"""Reads files of one JSON object a line; every mistake names the file, the line, the field and the remedy."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_plain_validator_function
+
+from treadle.dag.dag import DagError
+from treadle.words import nearest
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+WHOLE_MAX: Final = 2**40
+SHOWN_MAX: Final = 200
+"""Characters of a wrong value that a message shows."""
+
+
+class Line(BaseModel):
+    """Base of all objects: other fields are refused, as they would be passed over in silence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Read = TypeVar("Read", bound=Line)
+
+
+def _wrong(value: Any, remedy: str, why: str = "") -> PydanticCustomError:
+    context = {"shown": json.dumps(value)[:SHOWN_MAX] + why, "remedy": remedy}
+    return PydanticCustomError("given", "is {shown}; {remedy}", context)
+
+
+class Reads(ABC):
+    """Annotates a field with how its value is read, and with what to write where it is missing."""
+
+    remedy: str
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """Return the value; raises what `_wrong` makes."""
+
+    def __get_pydantic_core_schema__(self, *_: Any) -> CoreSchema:
+        """Let pydantic call `read`."""
+        return no_info_plain_validator_function(self.read)
+
+
+class Whole(Reads):
+    """A whole number from ``low`` to ``high``; 2.0 is one."""
+
+    def __init__(self, low: int = 0, high: int = WHOLE_MAX) -> None:
+        self.low, self.high = low, high
+        self.remedy = f"give a whole number from {low} to {high}"
+
+    def read(self, value: Any) -> int:
+        """See the class."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not self.low <= value <= self.high or int(value) != value:
+            raise _wrong(value, self.remedy)
+        return int(value)
+
+
+class Amount(Reads):
+    """A number of 0 or more, not infinite."""
+
+    remedy = "give a number of 0 or more"
+
+    def read(self, value: Any) -> float:
+        """See the class."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise _wrong(value, self.remedy)
+        return float(value)
+
+
+class Text(Reads):
+    """A text; a whole number is taken as one."""
+
+    def __init__(self, remedy: str) -> None:
+        self.remedy = remedy
+
+    def read(self, value: Any) -> str:
+        """See the class."""
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise _wrong(value, self.remedy)
+        text = str(value)
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise _wrong(value, self.remedy, ", of which a character is half")
+        return text
+
+
+AMOUNTS_REMEDY: Final = 'give amounts by resource, such as {"cpu": 1.0}'
+Amounts: TypeAlias = dict[str, Annotated[float, Amount()]]
+"""Amounts by resource, finite and not negative."""
+
+_REMEDIES: Final = {
+    "dict_type": AMOUNTS_REMEDY,
+    "model_type": "give a list of objects",
+    "list_type": "give a list",
+    "tuple_type": "give a list",
+}
+
+
+def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
+    """Return an object as the model has it.
+
+    Raises:
+        DagError: it does not fit; the first mistake is told.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        detail: Any = error.errors()[0]
+        raise DagError(f"{where}: {_place(detail['loc'])}: {_explained(detail, model)}") from None
+
+
+def _place(location: tuple[str | int, ...]) -> str:
+    """Return a place as it is told: ``stages[0]: demand.cpu``."""
+    told = ""
+    for at, step in enumerate(location):
+        if isinstance(step, int):
+            told += f"[{step}]"
+        else:
+            told += (": " if isinstance(location[at - 1], int) else ".") * (at > 0) + step
+    return told
+
+
+def _explained(detail: Any, model: type[Line]) -> str:
+    kind: str = detail["type"]
+    last: str = detail["loc"][-1]
+    for step in detail["loc"][:-1]:
+        model = _inner(model, step)
+    if kind == "extra_forbidden":
+        known = tuple(model.model_fields)
+        return f"unknown; the fields are {', '.join(known)}{nearest(last, known)}"
+    if kind == "missing":
+        remedies = [one.remedy for one in model.model_fields[last].metadata if isinstance(one, Reads)]
+        return f"missing; {remedies[0] if remedies else _kind_of(model.model_fields[last])}"
+    if kind == "too_short":
+        return "empty; give at least one"
+    if kind in _REMEDIES:
+        return f"is {json.dumps(detail['input'])[:SHOWN_MAX]}; {_REMEDIES[kind]}"
+    return str(detail["msg"])
+
+
+def _kind_of(field: FieldInfo) -> str:
+    return _REMEDIES["list_type"] if get_origin(field.annotation) is tuple else AMOUNTS_REMEDY
+
+
+def _inner(model: type[Line], step: str | int) -> type[Line]:
+    """Return the model of the objects that a field is a list of; else the model itself."""
+    field = model.model_fields.get(str(step))
+    inside = () if field is None else getattr(field.annotation, "__args__", ())
+    return next((one for one in inside if isinstance(one, type) and issubclass(one, Line)), model)
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield one object a line of a file, and where it stands; empty lines do not count.
+
+    A file is unpacked if its name ends in ``.xz``.
+
+    Raises:
+        DagError: the file cannot be read, or a line is not a JSON object.
+    """
+    number = 0
+    try:
+        with lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb") as stream:
+            while line := stream.readline(LINE_BYTES_MAX + 1):
+                number += 1
+                if len(line) > LINE_BYTES_MAX:
+                    raise DagError(f"{path}:{number}: longer than {LINE_BYTES_MAX} bytes; write one DAG a line")
+                if line.strip():
+                    yield f"{path}:{number}", _object(path, number, line)
+    except OSError as error:
+        raise DagError(f"{path}: {error.strerror or error}; give the path of a readable file") from None
+    except (lzma.LZMAError, EOFError) as error:
+        raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it anew") from None
+
+
+def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DagError(f"{path}:{number}: not JSON ({error}); write one JSON object a line") from None
+    if not isinstance(value, dict):
+        raise DagError(f"{path}:{number}: not a JSON object; write one JSON object a line")
+    return value
