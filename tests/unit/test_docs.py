@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -28,3 +29,21 @@ def test_the_tests_that_the_page_on_security_names_exist() -> None:
         if file not in files or (test and not re.search(rf"\b(def|void) {test}\(", files[file].read_text()))
     ]
     assert missing == []
+
+
+def test_the_places_that_the_page_of_terms_names_exist() -> None:
+    places = re.findall(r"`([\w/]+\.py)` `(\w+)`", (ROOT / "docs" / "terms.md").read_text())
+    assert len(places) > 50
+    missing = []
+    for file, name in places:
+        path = ROOT / "python" / "treadle" / file
+        tree = ast.parse(path.read_text()) if path.is_file() else ast.Module([], [])
+        found = {one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+        if name not in found:
+            missing.append(f"{file}: {name}")
+    assert missing == []
+
+
+def test_every_row_of_the_page_of_terms_names_a_place() -> None:
+    rows = re.findall(r"^\| (?!term|---).*", (ROOT / "docs" / "terms.md").read_text(), re.MULTILINE)
+    assert [row for row in rows if not re.search(r"`[\w/]+\.py` `\w+`", row)] == []
