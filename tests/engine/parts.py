@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from treadle import events
-from treadle.config.parts import PARTS, QUESTIONS, Part
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.parts import PARTS, QUESTIONS
+from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
 
@@ -26,13 +26,7 @@ def _kinds(part: str) -> list[str]:
 
 def settings_with(**parts: Any) -> Settings:
     """Return settings with these kinds of parts, such as ``order="srpt"`` or ``fit=("packing", {"window": 1})``."""
-    settings = default_settings()
-    chosen = {}
-    for part, choice in parts.items():
-        name, parameters = (choice, {}) if isinstance(choice, str) else choice
-        kind = PARTS.kinds(part)[name]
-        chosen[part] = Part(kind, kind.parameters(**parameters))
-    return replace(settings, policy=replace(settings.policy, **chosen), hold=Hold(nodes_max=0))
+    return replace(with_parts(default_settings(), parts), hold=Hold(nodes_max=0))
 
 
 def engine_with(**parts: Any) -> Engine:

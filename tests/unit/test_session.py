@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from treadle.config.errors import ConfigError, Problem
-from treadle.config.parts import DEFAULTS, Part, PartRegistry
+from treadle.config.parts import DEFAULTS, Part, PartRegistry, Traits
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
@@ -26,7 +26,7 @@ from treadle.wire.schema import FrameFlag
 
 PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():
-    PARTS.register(_part, _kind)(lambda parameters: parameters)
+    PARTS.register(_part, _kind, traits=Traits(overrides=False))(lambda parameters: parameters)
 PARTS.register("share", "hdrf")(lambda parameters: parameters)
 PARTS.register("order", "srpt")(lambda parameters: parameters)
 PARTS.register("gate", "pilots")(lambda parameters: parameters)

@@ -7,7 +7,7 @@ is registered with the model of its parameters; `treadle.policy.catalogue.regist
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -52,6 +52,40 @@ class NoParameters(Parameters):
     """Of a part that has nothing to set."""
 
 
+DURATIONS: Final = "durations"
+"""As `Traits.estimates`: how long tasks run, by the policy's estimate."""
+TASK_ESTIMATES: Final = "TaskEstimates"
+"""As `Traits.estimates`: events of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Something that a part keeps from decide to decide."""
+
+    what: str
+    """The columns or objects that hold it, with commas between."""
+    found_by: str
+    """What it is found again by after a snapshot, which gives out all indices anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a part is, for whoever must know without asking for its name."""
+
+    overrides: bool = True
+    """Of a share: queues get other than the RM guarantees them. Of an order or a gate: a queue's applications are
+    served otherwise than it says; such a gate holds asks back."""
+    steps: str = ""
+    """The file beside the kinds of its sort with what of it is compiled into the inner loop; empty: nothing."""
+    walks_queues: bool = False
+    """Of a share: it compares queues that are siblings, and keeps no tree of its own."""
+    compares_shares: bool = False
+    """Of a share: in its tree the lower weighted share is served first."""
+    estimates: tuple[str, ...] = ()
+    """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
+    keeps: tuple[Kept, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A registered part: what makes it, from which parameters."""
@@ -61,6 +95,7 @@ class Kind:
     make: Callable[..., Any]
     summary: str
     """The first line of the docstring of what makes it."""
+    traits: Traits = field(default_factory=Traits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +121,9 @@ class PartRegistry:
     def __init__(self) -> None:
         self._kinds: dict[str, dict[str, Kind]] = {question: {} for question in QUESTIONS}
 
-    def register(self, part: str, kind: str, parameters: type[Parameters] = NoParameters) -> Callable[[F], F]:
+    def register(
+        self, part: str, kind: str, parameters: type[Parameters] = NoParameters, traits: Traits | None = None
+    ) -> Callable[[F], F]:
         """Return a decorator for the class or function that makes a part from its parameters.
 
         Raises:
@@ -99,7 +136,7 @@ class PartRegistry:
 
         def decorate(make: F) -> F:
             summary = (make.__doc__ or "").strip().partition("\n")[0]
-            self._kinds[part][kind] = Kind(kind, parameters, make, summary)
+            self._kinds[part][kind] = Kind(kind, parameters, make, summary, traits or Traits())
             return make
 
         return decorate

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic import Field, field_validator
 
@@ -168,11 +169,15 @@ class Policy:
 
     def overrides_guarantees(self) -> bool:
         """Say whether queues are shared otherwise than the RM guarantees: its preemption would undo that."""
-        return self.share.kind.name != "capacity"
+        return self.share.kind.traits.overrides
 
     def overrides_order(self) -> bool:
         """Say whether a queue's applications are served otherwise than it says: preemption inside it undoes that."""
-        return self.order.kind.name != "queue" or self.gate.kind.name != "all"
+        return self.order.kind.traits.overrides or self.holds_back()
+
+    def holds_back(self) -> bool:
+        """Say whether the gate may hold back what could be served."""
+        return self.gate.kind.traits.overrides
 
 
 @dataclass(frozen=True)
@@ -232,3 +237,17 @@ def default_settings(parts: PartRegistry = PARTS) -> Settings:
     """Return the settings of an empty treadle.yaml; the default parts must have been registered."""
     policy = Policy(**{part: parts.default(part) for part in QUESTIONS})
     return Settings(policy, Hold(), Assumed(), Limits(), 0)
+
+
+Choice = str | tuple[str, Mapping[str, Any]]
+"""The kind of a part, or the kind and parameters that are not the default ones."""
+
+
+def with_parts(settings: Settings, chosen: Mapping[str, Choice], parts: PartRegistry = PARTS) -> Settings:
+    """Return settings with other parts, such as ``{"order": "srpt", "fit": ("packing", {"window": 1})}``."""
+    found = {}
+    for part, choice in chosen.items():
+        name, parameters = (choice, {}) if isinstance(choice, str) else choice
+        kind = parts.kinds(part)[name]
+        found[part] = Part(kind, kind.parameters(**parameters))
+    return replace(settings, policy=replace(settings.policy, **found))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from treadle.config.parts import PARTS, Part
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import Choice, Settings, default_settings, with_parts
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.events import (
     Event,
@@ -41,12 +40,12 @@ SWITCHES_MAX: Final = 64
 BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
 """Told when a frame has come as a whole."""
 
-WARM_UP: Final = (
-    ({"order": "srpt", "estimate": "told"}, ""),
-    ({"order": "srpt", "estimate": "observed"}, ""),
-    ({"gate": "pilots", "order": "mlfq", "estimate": "combined"}, "whole"),
+WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
+    {"order": "srpt", "estimate": "told"},
+    {"order": "srpt", "estimate": "observed"},
+    {"gate": "pilots", "order": ("mlfq", {"size": "whole"}), "estimate": "combined"},
 )
-"""Policies that together use every kernel, and what their order takes for the size of an application."""
+"""Policies that together use every kernel."""
 
 
 class Engine:
@@ -102,7 +101,7 @@ class Engine:
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
-            case Samples() if self._running.policy.gate.kind.name == "all":
+            case Samples() if not self._running.policy.holds_back():
                 pass  # nobody would let through what they say is held back
             case PolicySwitch():
                 self._stop_at = event.call
@@ -166,13 +165,7 @@ class Engine:
         Those that only other policies use are among them, so that a change of policy does not wait for the compiler.
         The engine itself is not touched. Returns how many containers were proposed.
         """
-        policies = [self._running.policy]
-        for kinds, size in WARM_UP:
-            chosen = {part: PARTS.kinds(part)[kind] for part, kind in kinds.items()}
-            changed = {part: Part(kind, kind.parameters()) for part, kind in chosen.items()}
-            if size:
-                changed["order"] = Part(chosen["order"], chosen["order"].parameters.model_validate({"size": size}))
-            policies.append(replace(default_settings().policy, **changed))
+        policies = [self._running.policy, *(with_parts(default_settings(), chosen).policy for chosen in WARM_UP)]
         placed = 0
         for policy in policies:
             engine = Engine(replace(self._running, policy=policy))

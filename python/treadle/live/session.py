@@ -180,6 +180,10 @@ class Session:
         self._teller = teller
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
+        self._running: Settings | None = None
+        """Those that the status tells of."""
+        self._missing: tuple[str, ...] = ()
+        """What they go by and do not have."""
         self._engine = make_engine(self._settings)
         self._decoder = FrameDecoder()
         self._clock_ns = clock_ns
@@ -268,7 +272,7 @@ class Session:
             self._note_policy()
             self._hear()
             self._status.waits_for = self._engine.waits_for()
-            self._status.warnings = (*missing(self._engine.running), *self._engine.warnings())
+            self._status.warnings = (*self._missing, *self._engine.warnings())
             if self._observer is not None:
                 self._status.warnings += tuple(self._observer.warnings())
         except Exception as error:  # whatever it was: the next snapshot starts a new engine
@@ -313,9 +317,12 @@ class Session:
     def _note_policy(self) -> None:
         """Say which policy runs, and why if it is not the one configured."""
         failure = self._engine.failure
-        self._status.policy = self._engine.running.policy.name()
-        self._status.overrides_guarantees = self._engine.running.policy.overrides_guarantees()
-        self._status.overrides_order = self._engine.running.policy.overrides_order()
+        running = self._engine.running
+        if running is not self._running:
+            self._running, self._missing = running, tuple(missing(running))
+            self._status.policy = running.policy.name()
+            self._status.overrides_guarantees = running.policy.overrides_guarantees()
+            self._status.overrides_order = running.policy.overrides_order()
         if failure is None or failure is self._failure:
             return
         self._failure = failure

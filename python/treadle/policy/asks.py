@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
-from treadle.policy.node_search import NOT_THERE, fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
-from treadle.policy.share_state import CHECKS_LEFT, HDRF, WITNESS
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, OPEN_NODES, PARTITION, PLACED, ROOM
+from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
+from treadle.policy.share_state import CHECKS_LEFT, WITNESS
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, NOT_THERE, OPEN_NODES, PARTITION, PLACED, ROOM
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64
@@ -192,7 +192,7 @@ def begin_resources(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
                 resources[r].nodes += scratch.available[node, r] >= resources[r].least
     for r in range(len(resources)):
         resources[r].saturated = view.counted[r] and resources[r].nodes == 0
-        ignored = resources[r].saturated and knobs.share == HDRF
+        ignored = resources[r].saturated and knobs.rescales
         resources[r].counts = scratch.rates[PARTITION, r] > 0.0 and not ignored
 
 
@@ -206,7 +206,7 @@ def take_resources(view: View, scratch: Scratch, knobs: Knobs, row: int, node: i
             resources[r].nodes -= 1
             if resources[r].nodes == 0 and view.counted[r]:
                 resources[r].saturated = 1
-                resources[r].counts = resources[r].counts and knobs.share != HDRF
+                resources[r].counts = resources[r].counts and not knobs.rescales
                 found = True
     return found
 

@@ -1,29 +1,33 @@
-"""Treadle's own parts of a policy, and how they get into a registry.
+"""Treadle's own parts of a policy: a line each, with what a program must know of them.
 
 They are listed here and nowhere else: a program that reads a treadle.yaml calls `register_parts`, and then knows all of
-them, whatever it has imported besides.
+them, whatever it has imported besides. A part with ``steps`` is followed by `python -m treadle.policy.dispatch`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from treadle.config.part_files import EstimateFilePart, FilePart, KeyedFilePart
-from treadle.config.parts import PARTS, NoParameters, Parameters, PartRegistry
-from treadle.policy.estimates import NoEstimate, ObservedEstimate, ObservedParameters, ToldEstimate, ToldParameters
-from treadle.policy.fits import FirstFit, Packing, PackingParameters, RandomFit, Tetris, TetrisParameters
-from treadle.policy.gates import AllGate
-from treadle.policy.orders import (
-    FairOrder,
-    FairParameters,
-    FifoOrder,
-    LasOrder,
-    MlfqOrder,
-    MlfqParameters,
-    QueueOrder,
-    SrptOrder,
+from treadle.config.parts import (
+    DURATIONS,
+    PARTS,
+    TASK_ESTIMATES,
+    Kept,
+    NoParameters,
+    Parameters,
+    PartRegistry,
+    Traits,
 )
+from treadle.policy.estimates import NoEstimate, ObservedEstimate, ObservedParameters, ToldEstimate, ToldParameters
+from treadle.policy.fits.packing import Packing, PackingParameters, Tetris, TetrisParameters
+from treadle.policy.fits.plain import FirstFit, RandomFit
+from treadle.policy.gates import AllGate
+from treadle.policy.orders.fair import FairOrder, FairParameters
+from treadle.policy.orders.levels import MlfqOrder, MlfqParameters
+from treadle.policy.orders.plain import FifoOrder, LasOrder, QueueOrder, SrptOrder
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare
 from treadle.policy.shares.hdrf import DrfShare, HdrfParameters, HdrfShare
@@ -38,51 +42,73 @@ from treadle.policy.slearn.estimates import (
 from treadle.policy.slearn.gate import PilotsGate, PilotsParameters
 from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder, FileShare
 
-OWN: Final[dict[str, dict[str, tuple[type[Parameters], Callable[..., Any]]]]] = {
-    "gate": {
-        "all": (NoParameters, AllGate),
-        "file": (FilePart, FileGate),
-        "pilots": (PilotsParameters, PilotsGate),
-    },
-    "share": {
-        "capacity": (NoParameters, CapacityShare),
-        "deficit": (DeficitParameters, DeficitShare),
-        "drf": (TreeParameters, DrfShare),
-        "file": (KeyedFilePart, FileShare),
-        "hdrf": (HdrfParameters, HdrfShare),
-        "none": (NoParameters, NoShare),
-    },
-    "order": {
-        "fair": (FairParameters, FairOrder),
-        "fifo": (NoParameters, FifoOrder),
-        "file": (KeyedFilePart, FileOrder),
-        "las": (NoParameters, LasOrder),
-        "mlfq": (MlfqParameters, MlfqOrder),
-        "queue": (NoParameters, QueueOrder),
-        "srpt": (NoParameters, SrptOrder),
-    },
-    "fit": {
-        "file": (KeyedFilePart, FileFit),
-        "first_fit": (NoParameters, FirstFit),
-        "packing": (PackingParameters, Packing),
-        "random_fit": (NoParameters, RandomFit),
-        "tetris": (TetrisParameters, Tetris),
-    },
-    "estimate": {
-        "combined": (CombinedParameters, CombinedEstimate),
-        "file": (EstimateFilePart, FileEstimate),
-        "none": (NoParameters, NoEstimate),
-        "observed": (ObservedParameters, ObservedEstimate),
-        "pilots": (PilotsEstimateParameters, PilotsEstimate),
-        "told": (ToldParameters, ToldEstimate),
-    },
-}
-"""For each of the kinds of parts what there is by name: the model of the parameters, and what is made from them."""
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A part of Treadle's own."""
+
+    part: str
+    """One of `treadle.config.parts.QUESTIONS`."""
+    kind: str
+    make: Callable[..., Any]
+    parameters: type[Parameters] = NoParameters
+    traits: Traits = field(default_factory=Traits)
+
+
+MEMORY: Final = Kept("your object", "nothing: it stays as it is")
+ENDED: Final = Kept("groups.ended, groups.ended_ms", "application and priority")
+TOLD: Final = Kept("told", "ask, or reserved key")
+STARTS: Final = Kept("master_since_ms", "application")
+SAMPLES: Final = (
+    Kept("sampling, sampling_level, sampled_stage, sampled_since_ms, width, pilot_percent", "application"),
+    Kept("pilots, replacements, pilots_ended, pilots_ms, pilots_squares, pilot_mean_ms, pilot_error", "application"),
+    Kept("sized, sized_ms, sized_bytes, sized_squares, sized_products, sized_duration_squares", "application"),
+    Kept("input_bytes, failures, ended_badly", "application"),
+    Kept("tasks.pilot, tasks.input_bytes", "container"),
+)
+RATIO: Final = Kept("AdaptiveRatio", "nothing: it is one for all")
+SERVICE: Final = Kept("service_ms, share", "application")
+TIME: Final = Kept("container_ms, charged", "application")
+DEFICITS: Final = Kept("Shares.deficits", "queue and partition")
+CURSOR: Final = Kept("CURSOR", "node")
+SCORES: Final = (CURSOR, Kept("BUNDLE", "node"), Kept("Scratch.averages, SCORED", "nothing: they are one for all"))
+
+_BY_HAND: Final = Traits(keeps=(MEMORY,))
+
+OWN: Final = (
+    Own("gate", "all", AllGate, traits=Traits(overrides=False)),
+    Own("gate", "file", FileGate, FilePart, _BY_HAND),
+    Own("gate", "pilots", PilotsGate, PilotsParameters, Traits(keeps=(*SAMPLES, RATIO, STARTS))),
+    Own("share", "capacity", CapacityShare, traits=Traits(overrides=False, steps="capacity", walks_queues=True)),
+    Own("share", "deficit", DeficitShare, DeficitParameters, Traits(steps="deficit", keeps=(DEFICITS,))),
+    Own("share", "drf", DrfShare, TreeParameters, Traits(steps="hdrf", compares_shares=True)),
+    Own("share", "file", FileShare, KeyedFilePart, Traits(steps="capacity", walks_queues=True, keeps=(MEMORY,))),
+    Own("share", "hdrf", HdrfShare, HdrfParameters, Traits(steps="hdrf", compares_shares=True)),
+    Own("share", "none", NoShare, traits=Traits(steps="none")),
+    Own("order", "fair", FairOrder, FairParameters, Traits(steps="fair")),
+    Own("order", "fifo", FifoOrder),
+    Own("order", "file", FileOrder, KeyedFilePart, _BY_HAND),
+    Own("order", "las", LasOrder, traits=Traits(keeps=(SERVICE,))),
+    Own("order", "mlfq", MlfqOrder, MlfqParameters, Traits(estimates=(DURATIONS,), keeps=(TIME,))),
+    Own("order", "queue", QueueOrder, traits=Traits(overrides=False)),
+    Own("order", "srpt", SrptOrder, traits=Traits(estimates=(DURATIONS,))),
+    Own("fit", "file", FileFit, KeyedFilePart, Traits(steps="keyed", keeps=(MEMORY,))),
+    Own("fit", "first_fit", FirstFit),
+    Own("fit", "packing", Packing, PackingParameters, Traits(steps="packing", keeps=(CURSOR,))),
+    Own("fit", "random_fit", RandomFit),
+    Own("fit", "tetris", Tetris, TetrisParameters, Traits(steps="packing", estimates=(DURATIONS,), keeps=SCORES)),
+    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(keeps=(ENDED, TOLD))),
+    Own("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
+    Own("estimate", "none", NoEstimate),
+    Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
+    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(keeps=(ENDED, TOLD))),
+    Own("estimate", "told", ToldEstimate, ToldParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(TOLD,))),
+)
+"""All of them."""
 
 
 def register_parts(registry: PartRegistry = PARTS) -> None:
     """Register Treadle's own parts; those that the registry has already stay."""
-    for part, kinds in OWN.items():
-        for kind, (parameters, make) in kinds.items():
-            if not registry.has(part, kind):
-                registry.register(part, kind, parameters)(make)
+    for own in OWN:
+        if not registry.has(own.part, own.kind):
+            registry.register(own.part, own.kind, own.parameters, own.traits)(own.make)

@@ -8,31 +8,27 @@ import numpy as np
 
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
+from treadle.policy.fits.rules import score
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
-    KEYED,
-    LARGEST,
     LEAST,
     LOOKED,
     MEMO,
     MEMO_COUNT,
     MEMOS,
+    NODE_LOCAL,
+    NOT_THERE,
+    OFF_SWITCH,
     OFFERS,
     OPEN_NODES,
-    PACKING,
-    RANDOM,
+    RACK_LOCAL,
 )
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import Records
     from treadle.model.tables import View
     from treadle.policy.state import Knobs, Scratch
-
-NODE_LOCAL = 0
-RACK_LOCAL = 1
-OFF_SWITCH = 2
-NOT_THERE = 3
 
 DRAWS = 16
 """So many random nodes are tried before the nodes from a random one on are looked through."""
@@ -86,34 +82,6 @@ def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
     if view.rows[row].exclusions > 0:
         return find(view.excluded, pair(row, node)) <= knobs.decide
     return True
-
-
-@inner
-def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
-    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; Graphene's pScore)."""
-    value = 0.0
-    for r in range(len(view.counted)):
-        scale = scratch.rates[LARGEST, r]
-        value += view.capability[row, r] * scale * scratch.available[node, r] * scale
-    return value
-
-
-@inner
-def locality_factor(view: View, knobs: Knobs, row: int, level: int) -> float:
-    """Return what is left of a score on a node this near: all of it on a node that is asked for."""
-    if knobs.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
-        return 1.0
-    return 1.0 - knobs.remote_penalty
-
-
-@inner
-def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int, level: int) -> float:
-    """Return how well a row fits on a node on which there is room; 0 where the first will do."""
-    if knobs.fit == PACKING:
-        return dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
-    if knobs.fit == KEYED:
-        return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
-    return 0.0
 
 
 @inner
@@ -182,12 +150,12 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
     """
     count = scratch.counters[OPEN_NODES]
     start = 0
-    if (knobs.fit == RANDOM or scratch.rows[row].random) and count > 0:
+    if (knobs.draws or scratch.rows[row].random) and count > 0:
         node = draw_node(view, scratch, knobs, row, farthest)
         if node >= 0:
             return node
         start = draw(knobs, scratch, row, DRAWS, count)
-    elif knobs.fit == PACKING:
+    elif knobs.goes_round:
         start = position_of(scratch.spots, count, scratch.counters[CURSOR])
     best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
     for lap in range(2):

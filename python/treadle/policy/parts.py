@@ -17,7 +17,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, Records
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.share_state import Shares
+from treadle.policy.share_state import Shares, no_tree
 
 if TYPE_CHECKING:
     from treadle.policy.work import Jobs
@@ -71,16 +71,33 @@ class PlainGate:
 
 
 class Share(Protocol):
-    """Which queue is owed most?"""
+    """Which queue is owed most? What compares queues is compiled (`treadle.policy.shares`)."""
 
-    rule: int
-    """Which of the rules in `treadle.policy.share_state` compares queues."""
+    rescales: bool
+    """Groups' vectors are rescaled, and what is saturated does not count (dynamic H-DRF)."""
+    keyed: bool
+    """Siblings are compared by ``queues["key"]``, the smallest first."""
 
     def shares(self, cluster: Cluster) -> Shares:
         """Return the tree to share by, and room for what the rule keeps; `treadle.policy.shares.tree` makes both."""
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know about the share."""
+
+
+class PlainShare:
+    """What a share has that walks down the queues themselves."""
+
+    rescales = False
+    keyed = False
+
+    def shares(self, cluster: Cluster) -> Shares:
+        """Return no tree: the rule walks down that of the queues."""
+        return no_tree(len(cluster.counted))
+
+    def warnings(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
 
 
 class Order(Protocol):
@@ -96,7 +113,8 @@ class Order(Protocol):
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
 
-        For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
+        Before, it is `KEYED`, or that of the order's compiled step if it has one (`treadle.policy.orders.rules`). For
+        `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
         """
 
     def keys(self, jobs: Jobs, key: F64) -> None:
@@ -113,12 +131,17 @@ class PlainOrder:
     thresholds_ms: F64 = np.zeros(0)
     sampling_level = 0
 
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Leave it at keys, or at the compiled step."""
+
 
 class Fit(Protocol):
     """Which node for an ask?"""
 
-    rule: int
-    """`treadle.policy.state.FIRST_FIT`, `PACKING` or `RANDOM`."""
+    draws: bool
+    """Nodes are drawn with the seed."""
+    goes_round: bool
+    """Each search begins after the node that the last one found, not at the first."""
     window: int
     """How many nodes on which the ask fits are compared."""
     candidates: int
@@ -134,6 +157,8 @@ class Fit(Protocol):
 class PlainFit:
     """What a fit has that does nothing out of the ordinary."""
 
+    draws = False
+    goes_round = False
     window = 1
     candidates = 0
     remote_penalty = -1.0

@@ -9,18 +9,21 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, Records
 from treadle.config.part_files import FilePart, KeyedFilePart
-from treadle.config.parts import Part
+from treadle.config.parts import QUESTIONS, Part
 from treadle.config.settings import Settings
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.claims import floor_claims
+from treadle.policy.fits.rules import RULES as FITS
 from treadle.policy.loop.place import place
 from treadle.policy.loop.reserve import Holds
 from treadle.policy.loop.uncommitted import Uncommitted
 from treadle.policy.moment import Moment
+from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.parts import NEVER, Estimate, Fit, Gate, Order, Share
-from treadle.policy.state import BUNDLE, CLUSTER, CURSOR, DELAYED, PLACED, UNBOUNDED, Knobs, Scratch, scratch_for
+from treadle.policy.shares.rules import RULES as SHARES
+from treadle.policy.state import BUNDLE, CLUSTER, CURSOR, DELAYED, KEYED, PLACED, UNBOUNDED, Knobs, Scratch, scratch_for
 from treadle.policy.user_parts import (
     Calls,
     FileEstimate,
@@ -35,6 +38,9 @@ from treadle.policy.user_parts import (
 from treadle.policy.work import Jobs, add_up_nodes, charge, note_use
 
 ALL_AT_ONCE: Final = 1 << 62
+
+NO_STEP: Final = -1
+"""Of a fit: it scores no nodes."""
 
 
 class Composition:
@@ -57,6 +63,7 @@ class Composition:
         self._estimate: Estimate = self._make(chosen.estimate)
         self.share: Share = self._make(chosen.share)
         self.fit: Fit = self._make(chosen.fit)
+        self.traits = {part: getattr(chosen, part).kind.traits for part in QUESTIONS}
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks = False
         self._jobs: Jobs | None = None
@@ -129,7 +136,9 @@ class Composition:
         if len(cluster.ended):
             cluster.ended = cluster.ended[:0]
         key = np.zeros(len(view.apps))
-        self.order.orders(cluster, scratch.queues[:-1])
+        queues = scratch.queues[:-1]
+        queues["order"] = ORDERS.get(self.traits["order"].steps, KEYED)
+        self.order.orders(cluster, queues)
         self.order.keys(self._jobs, key)
         scratch.apps["key"] = np.where(np.isnan(key), np.inf, key)
         if self.fit.candidates > 0:
@@ -315,7 +324,8 @@ class Policy:
         return knobs
 
     def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
-        settings, fit = cluster.settings, self._parts.fit
+        settings, traits = cluster.settings, self._parts.traits
+        fit, share = self._parts.fit, self._parts.share
         nodes = int(add_up_nodes(view, scratch.rates[CLUSTER]))
         roots = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] < 0))
         return Knobs(
@@ -326,9 +336,15 @@ class Policy:
             heartbeat_ms=max(integer(settings, "nm-heartbeat-ms", HEARTBEAT_MS), 1),
             node_delay=max(integer(settings, "node-locality-delay", NODE_LOCALITY_DELAY), 0),
             rack_delay=max(integer(settings, "rack-locality-additional-delay", -1), -1),
-            fit=fit.rule,
+            fit=FITS.get(traits["fit"].steps, NO_STEP),
+            draws=fit.draws,
+            goes_round=fit.goes_round,
             window=fit.window,
-            share=self._parts.share.rule,
+            share=SHARES[traits["share"].steps],
+            keyed_queues=share.keyed,
+            walks_queues=traits["share"].walks_queues,
+            compares_shares=traits["share"].compares_shares,
+            rescales=share.rescales,
             candidates=fit.candidates,
             remote_penalty=float(fit.remote_penalty),
             srpt_weight=float(fit.srpt_weight),

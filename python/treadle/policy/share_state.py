@@ -9,12 +9,6 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64, Records
 from treadle.compiled.structs import tables
 
-CAPACITY: Final = 0  # the CapacityScheduler's order of queues; the tree is not used
-HDRF: Final = 1  # dynamic H-DRF
-NAIVE: Final = 2  # DRF level by level without rescaling: static H-DRF, or DRF if the tree is flat
-DEFICIT: Final = 3  # Graphene's deficit counters, on a flat tree
-NONE: Final = 4  # the order alone, on a flat tree
-
 # Where a node stands among its siblings (SHARE_NODE.kind), and the sums of its parent that count it.
 OWED: Final = 0
 LAST: Final = 1  # its weight is 0: served when no sibling with a weight can be
@@ -95,7 +89,7 @@ class Shares(NamedTuple):
     leaf_node: I32  # the node of each queue that is a leaf; -1: it gets nothing
     resources: Records
     clock: F64  # VIRTUAL_TIME, WEIGHTS, UNITS
-    deficits: F64  # partition, node: what it is owed between decides; no partition unless the rule is DEFICIT
+    deficits: F64  # partition, node: what it is owed between decides; no partition unless the share has deficits
     kappa: float  # how far the largest deficit may grow before fairness rules, as a part of the capacity
     slots: int  # 1 if a container counts 1, 0 if it counts its dominant demand
 

@@ -48,13 +48,14 @@ LEAST: Final = 0  # the smallest ask of the partition in each resource
 ROOM: Final = 1  # what the leaf being served may still get
 MEMO: Final = 2  # asks that fit nowhere
 
-FIRST_FIT: Final = 0
-PACKING: Final = 1
-RANDOM: Final = 2
+# How near a node is to what an ask names.
+NODE_LOCAL: Final = 0
+RACK_LOCAL: Final = 1
+OFF_SWITCH: Final = 2
+NOT_THERE: Final = 3
 
 KEYED: Final = 255
-"""Of a share, an order or a fit: no rule compiled in, but numbers that a part has put into the columns:
-``queues.key`` and ``apps.key``, smallest first, and ``scores``, largest first."""
+"""Of a leaf's order: no rule compiled in, but numbers that a part has put into ``apps.key``, smallest first."""
 
 # How the applications of a leaf are ordered besides `KEYED`; the first two are those of `treadle.model.queues`.
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
@@ -71,9 +72,15 @@ class Knobs(NamedTuple):
     heartbeat_ms: int
     node_delay: int
     rack_delay: int  # -1: as many opportunities as asks x share of the cluster's nodes and racks that they name
-    fit: int
+    fit: int  # which fit's compiled step (`treadle.policy.fits.rules`), -1 for none
+    draws: bool  # nodes are drawn
+    goes_round: bool  # a search begins after the node found last
     window: int
-    share: int
+    share: int  # which share's compiled steps (`treadle.policy.shares.rules`)
+    keyed_queues: bool  # siblings are compared by what a part in Python says
+    walks_queues: bool  # the share compares queues that are siblings, and keeps no tree of its own
+    compares_shares: bool  # the share serves by shares in a tree
+    rescales: bool  # groups' vectors are rescaled, and what is saturated does not count
     candidates: int  # so many rows of a leaf compete for a node; 0: the order alone decides
     remote_penalty: float  # what a node takes off the score that is not the one asked for; negative: rows wait instead
     srpt_weight: float

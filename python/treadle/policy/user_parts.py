@@ -7,13 +7,13 @@ containers as its settings say, with a `Moment` and for numbers; the loop compar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import F64, U8, Records
+from treadle.compiled.array_types import F64, U8
 from treadle.config.part_files import (
     METHODS,
     EstimateFilePart,
@@ -25,9 +25,7 @@ from treadle.config.part_files import (
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.moment import Moment
-from treadle.policy.parts import PlainFit, PlainOrder
-from treadle.policy.share_state import Shares, no_tree
-from treadle.policy.state import KEYED
+from treadle.policy.parts import PlainFit, PlainOrder, PlainShare
 from treadle.policy.work import Jobs
 
 SCORES_MAX: Final = 1 << 25
@@ -203,19 +201,11 @@ class FileGate(_FromFile):
         may[:rows] = found
 
 
-class FileShare(_FromFile):
+class FileShare(PlainShare, _FromFile):
     """A class of yours: a number for each queue, of siblings the smallest first."""
 
     part = "share"
-    rule = KEYED
-
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return no tree: this rule walks down that of the queues."""
-        return no_tree(len(cluster.counted))
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()
+    keyed = True
 
     def fill(self, moment: Moment, key: F64) -> None:
         """Set ``key[queue]`` for each queue."""
@@ -227,10 +217,6 @@ class FileOrder(PlainOrder, _FromFile):
     """A class of yours: a number for each application, of a leaf's the smallest first."""
 
     part = "order"
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf by the keys."""
-        leaves["order"] = KEYED
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Leave the keys to `fill`."""
@@ -245,7 +231,6 @@ class FileFit(PlainFit, _FromFile):
     """A class of yours: a number for each node, or for each request and node, the largest first."""
 
     part = "fit"
-    rule = KEYED
     window = 1 << 30
 
     def scores(self, moment: Moment, nodes: int) -> F64:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle.config.needs import unheard
+from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
@@ -123,7 +124,7 @@ class Simulation:
         self.plans = plans_of(scenario, workload, settings.plans, believed, source)
         self.built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)
         self.engine = Engine(settings)
-        oracle = settings.policy.estimate.kind.name == "told"
+        oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
         slots = scenario.frameworks.spark_tasks_per_executor
         self.rm = SimulatedRM(
             self.built, _rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told, plans=self.plans

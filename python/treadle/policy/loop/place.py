@@ -22,37 +22,36 @@ from treadle.policy.asks import (
     note_big,
     user_of,
 )
+from treadle.policy.fits.packing import dot_product, locality_factor
+from treadle.policy.loop.following import begin_shares, end_shares, give_up, note_placed, pick_leaf
 from treadle.policy.node_search import (
     NO_NODE,
-    NODE_LOCAL,
-    NOT_THERE,
-    OFF_SWITCH,
-    RACK_LOCAL,
     WAIT,
     choose_node,
     close_node,
     count_anew,
-    dot_product,
     fits,
     is_wanted,
     level_of,
-    locality_factor,
     place_of,
 )
-from treadle.policy.orders import application_after, begin_leaf, next_application, wants
+from treadle.policy.orders.leaf import application_after, begin_leaf, next_application, wants
 from treadle.policy.shares.capacity import add_live
-from treadle.policy.shares.rules import begin_shares, end_shares, give_up, note_placed, pick_leaf
 from treadle.policy.state import (
     BUNDLE,
     CLUSTER,
     LARGEST,
     LEAST,
     MEMO_COUNT,
+    NODE_LOCAL,
+    NOT_THERE,
+    OFF_SWITCH,
     OFFERS,
     OPEN_NODES,
     PACKED,
     PARTITION,
     PLACED,
+    RACK_LOCAL,
     ROOM,
     SCORED,
     WORK,

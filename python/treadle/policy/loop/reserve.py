@@ -18,9 +18,8 @@ from treadle.compiled.functions import kernel
 from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
-from treadle.policy.node_search import NOT_THERE, is_wanted, level_of
-from treadle.policy.share_state import CAPACITY, DEFICIT
-from treadle.policy.state import BIG_COUNT, Knobs, Scratch
+from treadle.policy.node_search import is_wanted, level_of
+from treadle.policy.state import BIG_COUNT, NOT_THERE, Knobs, Scratch
 
 
 @kernel
@@ -107,8 +106,7 @@ class Holds:
         """Hold nodes for rows that were passed over in this decide, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
-        owed = CAPACITY < knobs.share < DEFICIT  # as `treadle.policy.shares.rules.compares_shares`, a kernel's
-        left = self._may_be_held(view, 1.0 if owed else hold.nodes_share)
+        left = self._may_be_held(view, 1.0 if knobs.compares_shares else hold.nodes_share)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:
                 return

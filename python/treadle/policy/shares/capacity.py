@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
-from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, GUARANTEED, USED
-from treadle.policy.share_state import CAPACITY, Shares, no_tree
-from treadle.policy.state import KEYED, PARTITION
+from treadle.policy.parts import PlainShare
+from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
@@ -30,7 +28,7 @@ def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kin
 
 
 @inner
-def begin_capacity(view: View, scratch: Scratch, partition: int) -> None:
+def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """Work out what every queue has been guaranteed and uses in the partition."""
     for queue in range(len(view.queues)):
         if view.queues[queue].exists:
@@ -39,7 +37,7 @@ def begin_capacity(view: View, scratch: Scratch, partition: int) -> None:
 
 
 @inner
-def update_capacity(view: View, scratch: Scratch, leaf: int, partition: int) -> None:
+def note(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, partition: int) -> None:
     """Follow an allocation up from its leaf."""
     queue = leaf
     while queue >= 0:
@@ -74,13 +72,13 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
 @inner
 def comes_before(view: View, scratch: Scratch, knobs: Knobs, a: int, b: int) -> bool:
     """Is queue ``a`` served before its sibling ``b``: by the guarantees, or by what a part in Python says?"""
-    if knobs.share == KEYED:
+    if knobs.keyed_queues:
         return scratch.queues[a].key < scratch.queues[b].key
     return is_owed_more(view, scratch, a, b)
 
 
 @inner
-def pick_by_capacity(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
     """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
     queue = knobs.root
     if scratch.queues[queue].live == 0:
@@ -105,18 +103,8 @@ def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
         queue = view.queues[queue].parent
 
 
-class CapacityShare:
+class CapacityShare(PlainShare):
     """Queues get what the CapacityScheduler guarantees them, and more when others leave it unused."""
-
-    rule = CAPACITY
 
     def __init__(self, parameters: NoParameters) -> None:
         pass
-
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return no tree: this rule walks down that of the queues."""
-        return no_tree(len(cluster.counted))
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()

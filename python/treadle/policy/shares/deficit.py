@@ -18,14 +18,17 @@ from pydantic import Field
 
 from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
-from treadle.policy.share_state import BLOCKED, DEFICIT, UNITS, VIRTUAL_TIME, WEIGHTS, Shares
-from treadle.policy.shares.hdrf import STEPS, weigh_children
+from treadle.policy.parts import PlainShare
+from treadle.policy.share_state import BLOCKED, UNITS, VIRTUAL_TIME, WEIGHTS, Shares
+from treadle.policy.shares.hdrf import STEPS, first_child, weigh_children
+from treadle.policy.shares.none import begin as begin_heads
+from treadle.policy.shares.none import first_leaf, replay_head
 from treadle.policy.shares.tree import ShareTree, TreeParameters
 from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Scratch
+    from treadle.policy.state import Knobs, Scratch
 
 
 NEVER = 1e300
@@ -124,8 +127,9 @@ def catch_up(shares: Shares) -> None:
 
 
 @inner
-def begin_deficits(view: View, scratch: Scratch, partition: int) -> None:
+def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """Take up the deficits where the last decide left them."""
+    begin_heads(view, scratch, knobs, partition)
     shares = scratch.shares
     first, count = shares.nodes[0].first_child, shares.nodes[0].child_count
     weigh_children(view, scratch, 0, partition)
@@ -157,9 +161,10 @@ def capacity_units(scratch: Scratch) -> float:
 
 
 @inner
-def charge(view: View, scratch: Scratch, at: int, row: int) -> None:
+def note(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, partition: int) -> None:
     """Change all deficits for a container that was given to a leaf."""
     shares, counts = scratch.shares, 1.0
+    at = shares.leaf_node[leaf]
     if not shares.slots:
         counts = 0.0
         for r in range(len(view.counted)):
@@ -180,8 +185,17 @@ def stop_deficit(shares: Shares, at: int) -> None:
 
 
 @inner
-def keep_deficits(shares: Shares, partition: int) -> None:
+def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+    """Follow a change of a leaf's asks."""
+    if scratch.shares.nodes[at].asks <= 0 and scratch.shares.nodes[at].kind != BLOCKED:
+        stop_deficit(scratch.shares, at)
+    replay_head(view, scratch, at)
+
+
+@inner
+def end(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """Keep the deficits for the next decide."""
+    shares = scratch.shares
     first = shares.nodes[0].first_child
     for at in range(first, first + shares.nodes[0].child_count):
         shares.deficits[partition, at] = deficit(shares, at)
@@ -193,6 +207,13 @@ def is_bounded(shares: Shares) -> bool:
     catch_up(shares)
     best = shares.matches[2 * shares.nodes[0].first_child + 1].owed if shares.nodes[0].child_count else -1
     return best < 0 or rounded(shares, best) < shares.kappa * shares.clock[UNITS] * STEPS
+
+
+@inner
+def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+    """Return the queue whose application comes first; the one with the largest deficit if that is too large."""
+    at = first_leaf(scratch.shares) if is_bounded(scratch.shares) else first_child(scratch.shares, 0)
+    return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
 
 
 class DeficitParameters(TreeParameters):
@@ -209,10 +230,8 @@ class DeficitParameters(TreeParameters):
     )
 
 
-class DeficitShare:
+class DeficitShare(PlainShare):
     """The order decides across all leaf queues, until one is too far behind its fair share; then that one is served."""
-
-    rule = DEFICIT
 
     def __init__(self, parameters: DeficitParameters) -> None:
         self._tree = ShareTree(parameters, flat=True, kappa=parameters.kappa, slots=parameters.slots)

@@ -21,13 +21,14 @@ from pydantic import Field
 from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, GUARANTEED, USED
-from treadle.policy.share_state import BLOCKED, FROM_QUEUE, HDRF, LAST, NAIVE, OWED, PART, USE, Shares
+from treadle.policy.parts import PlainShare
+from treadle.policy.share_state import BLOCKED, FROM_QUEUE, LAST, OWED, PART, USE, Shares
 from treadle.policy.shares.tree import ShareTree, TreeParameters
 from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Scratch
+    from treadle.policy.state import Knobs, Scratch
 
 
 STEPS = 2.0**36
@@ -166,9 +167,9 @@ def remove_part(shares: Shares, at: int) -> None:
 
 
 @inner
-def begin_tree(view: View, scratch: Scratch, rule: int, partition: int) -> None:
+def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """Compute everything anew, from the leaves up."""
-    shares, rescale = scratch.shares, rule == HDRF
+    shares, rescale = scratch.shares, knobs.rescales
     for group in range(len(shares.nodes)):
         weigh_children(view, scratch, group, partition)
     for at in range(len(shares.nodes) - 1, -1, -1):
@@ -190,9 +191,9 @@ def begin_tree(view: View, scratch: Scratch, rule: int, partition: int) -> None:
 
 
 @inner
-def update_path(view: View, scratch: Scratch, rule: int, leaf: int, partition: int) -> None:
+def update(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
     """Follow a change of a leaf's use or asks up to the root."""
-    shares, rescale = scratch.shares, rule == HDRF
+    shares, rescale = scratch.shares, knobs.rescales
     measure_leaf(view, scratch, leaf, partition)
     blocked, at = shares.nodes[leaf].asks <= 0, leaf
     while at > 0:
@@ -205,9 +206,9 @@ def update_path(view: View, scratch: Scratch, rule: int, leaf: int, partition: i
 
 
 @inner
-def pick_in_tree(shares: Shares) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
     """Walk down from the root, at each level to the child that is served first; return the queue, -1 if all blocked."""
-    at = 0
+    shares, at = scratch.shares, 0
     while not shares.nodes[at].leaf:
         at = first_child(shares, at)
         if at < 0:
@@ -224,11 +225,11 @@ class HdrfParameters(TreeParameters):
     )
 
 
-class HdrfShare:
+class HdrfShare(PlainShare):
     """H-DRF: at each level of the tree the queue with the least dominant share, rescaled, comes first."""
 
     def __init__(self, parameters: HdrfParameters) -> None:
-        self.rule = NAIVE if parameters.static else HDRF
+        self.rescales = not parameters.static
         self._tree = ShareTree(parameters, flat=False)
 
     def shares(self, cluster: Cluster) -> Shares:
@@ -240,10 +241,8 @@ class HdrfShare:
         return self._tree.warnings
 
 
-class DrfShare:
+class DrfShare(PlainShare):
     """DRF: the leaf queue with the least dominant share comes first, whatever tree it is in."""
-
-    rule = NAIVE
 
     def __init__(self, parameters: TreeParameters) -> None:
         self._tree = ShareTree(parameters, flat=True)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
-from treadle.policy.orders import next_application
-from treadle.policy.share_state import BLOCKED, NONE, Shares
+from treadle.policy.orders.leaf import next_application
+from treadle.policy.parts import PlainShare
+from treadle.policy.share_state import BLOCKED, OWED, Shares
 from treadle.policy.shares.tree import ShareTree, TreeParameters
 from treadle.policy.state import FIFO
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Scratch
+    from treadle.policy.state import Knobs, Scratch
 
 
 @inner
@@ -73,8 +73,11 @@ def enter_head(view: View, scratch: Scratch, at: int) -> int:
 
 
 @inner
-def begin_heads(view: View, scratch: Scratch) -> None:
-    """Play the whole tournament."""
+def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Play the whole tournament of the leaves that have asks."""
+    nodes = scratch.shares.nodes
+    for at in range(1, len(nodes)):
+        nodes[at].kind = BLOCKED if nodes[at].asks <= 0 else OWED
     first, count = scratch.shares.nodes[0].first_child, scratch.shares.nodes[0].child_count
     for at in range(first, first + count):
         enter_head(view, scratch, at)
@@ -92,6 +95,14 @@ def replay_head(view: View, scratch: Scratch, at: int) -> None:
 
 
 @inner
+def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+    """Follow a change of a leaf's asks."""
+    if scratch.shares.nodes[at].asks <= 0:
+        scratch.shares.nodes[at].kind = BLOCKED
+    replay_head(view, scratch, at)
+
+
+@inner
 def first_leaf(shares: Shares) -> int:
     """Return the leaf whose application comes first, as a node, or -1."""
     if shares.nodes[0].child_count == 0:
@@ -99,10 +110,15 @@ def first_leaf(shares: Shares) -> int:
     return int(shares.matches[2 * shares.nodes[0].first_child + 1].first)
 
 
-class NoShare:
-    """The applications of all queues come in one order, as if they were in one queue."""
+@inner
+def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+    """Return the queue whose application comes first, or -1."""
+    at = first_leaf(scratch.shares)
+    return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
 
-    rule = NONE
+
+class NoShare(PlainShare):
+    """The applications of all queues come in one order, as if they were in one queue."""
 
     def __init__(self, parameters: NoParameters) -> None:
         self._tree = ShareTree(TreeParameters(weights="equal"), flat=True)
@@ -110,7 +126,3 @@ class NoShare:
     def shares(self, cluster: Cluster) -> Shares:
         """Return all leaves below one root."""
         return self._tree.shares(cluster)
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()

@@ -1,192 +1,69 @@
-"""The share of a policy: begin, pick the next leaf, update after a proposal, end.
-
-A hold keeps resources idle, so it is for those alone who would have been served. In a tree that shares are compared
-in, that is whoever has, at some level, the lower weighted share than the sibling that was served. Where order alone or
-queues' guarantees decide, whatever is placed later overtakes.
-"""
+"""The compiled steps of the share that was chosen. Written by `python -m treadle.policy.dispatch`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner
-from treadle.policy.asks import (
-    begin_resources,
-    count_all_asks,
-    drop_application,
-    drop_saturated,
-    take_resources,
-)
-from treadle.policy.share_state import BLOCKED, CAPACITY, DEFICIT, NONE, OWED, SATURATED
-from treadle.policy.shares.capacity import add_live, begin_capacity, pick_by_capacity, update_capacity
-from treadle.policy.shares.deficit import begin_deficits, charge, is_bounded, keep_deficits, stop_deficit
-from treadle.policy.shares.hdrf import begin_tree, first_child, pick_in_tree, update_path
-from treadle.policy.shares.none import begin_heads, first_leaf, replay_head
-from treadle.policy.state import BIG_COUNT, KEYED, PLACED
+from treadle.policy.shares import capacity, deficit, hdrf, none
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.share_state import Shares
     from treadle.policy.state import Knobs, Scratch
 
-
-NOBODY = -1.0
-"""As `served_rank`: no child was served."""
-
-
-@inner
-def compares_shares(knobs: Knobs) -> bool:
-    """Does the rule serve by shares in a tree?"""
-    return CAPACITY < knobs.share < DEFICIT
+RULES: Final = {"capacity": 0, "deficit": 1, "hdrf": 2, "none": 3}
+"""The number of each file with compiled steps."""
 
 
 @inner
-def forget_served(shares: Shares) -> None:
-    """Begin anew: nobody was served."""
-    for at in range(len(shares.nodes)):
-        shares.nodes[at].served_rank = NOBODY
-
-
-@inner
-def note_served(scratch: Scratch, leaf: int) -> None:
-    """Remember with what ranks a leaf of the tree and the groups above it were served."""
-    if scratch.counters[BIG_COUNT] == 0:
-        return
-    nodes, at = scratch.shares.nodes, leaf
-    while at > 0:
-        parent = nodes[at].parent
-        nodes[parent].served_rank = max(nodes[parent].served_rank, nodes[at].rank)
-        at = parent
-
-
-@inner
-def comes_before_served(shares: Shares, leaf: int) -> bool:
-    """Has the leaf, or a group above it, a lower share than a sibling that was served?"""
-    at = leaf
-    while at > 0:
-        parent = shares.nodes[at].parent
-        if shares.nodes[at].weight > 0.0 and shares.nodes[at].rank < shares.nodes[parent].served_rank:
-            return True
-        at = parent
-    return False
-
-
-@inner
-def mark_overtaken(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
-    """Mark the rows that fit no node of the partition and were overtaken, by the shares as they are now."""
-    for at in range(scratch.counters[BIG_COUNT]):
-        row = scratch.big[at].row
-        if view.rows[row].partition != partition or scratch.counters[PLACED] <= scratch.big[at].placed:
-            continue
-        if compares_shares(knobs):
-            leaf = scratch.shares.leaf_node[view.apps[view.rows[row].application].queue]
-            if leaf < 0 or not comes_before_served(scratch.shares, leaf):
-                continue
-        scratch.big[at].overtaken = 1
-    if compares_shares(knobs):
-        forget_served(scratch.shares)
-
-
-@inner
-def walks_queues(knobs: Knobs) -> bool:
-    """Does the rule compare queues that are siblings, and keep no tree of its own?"""
-    return knobs.share == CAPACITY or knobs.share == KEYED
-
-
-@inner
-def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
     """Work out what every queue is owed in the partition."""
-    if walks_queues(knobs):
-        begin_capacity(view, scratch, partition)
-        return
-    forget_served(scratch.shares)
-    begin_resources(view, scratch, knobs, partition)
-    count_all_asks(view, scratch, knobs, partition)
-    begin_rule(view, scratch, knobs, partition)
+    if knobs.share == 0:
+        capacity.begin(view, scratch, knobs, partition)
+    if knobs.share == 1:
+        deficit.begin(view, scratch, knobs, partition)
+    if knobs.share == 2:
+        hdrf.begin(view, scratch, knobs, partition)
+    if knobs.share == 3:
+        none.begin(view, scratch, knobs, partition)
 
 
 @inner
-def begin_rule(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
-    """Begin with the tree as it stands: the asks of its leaves are counted."""
-    scratch.shares.counters[SATURATED] = 0
-    if knobs.share < DEFICIT:
-        begin_tree(view, scratch, knobs.share, partition)
-        return
-    nodes = scratch.shares.nodes
-    for at in range(1, len(nodes)):
-        nodes[at].kind = BLOCKED if nodes[at].asks <= 0 else OWED
-    begin_heads(view, scratch)
-    if knobs.share == DEFICIT:
-        begin_deficits(view, scratch, partition)
+def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+    """Return the leaf queue that is owed most, or -1 if none may be served."""
+    if knobs.share == 0:
+        return capacity.pick(view, scratch, knobs)
+    if knobs.share == 1:
+        return deficit.pick(view, scratch, knobs)
+    if knobs.share == 2:
+        return hdrf.pick(view, scratch, knobs)
+    if knobs.share == 3:
+        return none.pick(view, scratch, knobs)
+    return -1
 
 
 @inner
-def end_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
-    """Keep what goes on when all is computed anew, in this decide or the next."""
-    mark_overtaken(view, scratch, knobs, partition)
-    if knobs.share == DEFICIT:
-        keep_deficits(scratch.shares, partition)
+def note(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, partition: int) -> None:
+    """Follow a container that was just proposed for an ask of a leaf queue."""
+    if knobs.share == 0:
+        capacity.note(view, scratch, knobs, leaf, row, partition)
+    if knobs.share == 1:
+        deficit.note(view, scratch, knobs, leaf, row, partition)
 
 
 @inner
-def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
-    """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
-    if walks_queues(knobs):
-        return pick_by_capacity(view, scratch, knobs)
-    if scratch.shares.counters[SATURATED]:
-        drop_saturated(view, scratch, knobs, partition)
-        end_shares(view, scratch, knobs, partition)
-        begin_rule(view, scratch, knobs, partition)
-    if knobs.share < DEFICIT:
-        return pick_in_tree(scratch.shares)
-    if knobs.share == NONE or is_bounded(scratch.shares):
-        at = first_leaf(scratch.shares)
-    else:
-        at = first_child(scratch.shares, 0)
-    return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
+def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+    """Follow a change of the use or the asks of a leaf of the tree."""
+    if knobs.share == 1:
+        deficit.update(view, scratch, knobs, at, partition)
+    if knobs.share == 2:
+        hdrf.update(view, scratch, knobs, at, partition)
+    if knobs.share == 3:
+        none.update(view, scratch, knobs, at, partition)
 
 
 @inner
-def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, node: int) -> None:
-    """Follow a container that was just proposed for a leaf."""
-    partition = view.nodes[node].partition
-    if walks_queues(knobs):
-        update_capacity(view, scratch, leaf, partition)
-        return
-    app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
-    scratch.shares.nodes[at].asks -= 1
-    if view.apps[app].awaiting_am:
-        drop_application(view, scratch, knobs, leaf, app, partition)
-    if knobs.share == DEFICIT:
-        charge(view, scratch, at, row)
-    if compares_shares(knobs):
-        note_served(scratch, at)
-    if take_resources(view, scratch, knobs, row, node):
-        scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
-    else:
-        update_leaf(view, scratch, knobs, at, partition)
-
-
-@inner
-def update_leaf(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
-    """Follow a change of a leaf's use or asks."""
-    if knobs.share < DEFICIT:
-        update_path(view, scratch, knobs.share, at, partition)
-        return
-    nodes = scratch.shares.nodes
-    if nodes[at].asks <= 0 and nodes[at].kind != BLOCKED:
-        if knobs.share == DEFICIT:
-            stop_deficit(scratch.shares, at)
-        nodes[at].kind = BLOCKED
-    replay_head(view, scratch, at)
-
-
-@inner
-def give_up(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
-    """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
-    if walks_queues(knobs):
-        add_live(view, scratch, leaf, -1)
-        return
-    at = scratch.shares.leaf_node[leaf]
-    scratch.shares.nodes[at].asks = 0
-    update_leaf(view, scratch, knobs, at, partition)
+def end(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Keep what goes on when all is computed anew."""
+    if knobs.share == 1:
+        deficit.end(view, scratch, knobs, partition)

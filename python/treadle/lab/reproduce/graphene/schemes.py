@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from treadle.config.parts import PARTS, Part
-from treadle.config.settings import Hold, Plans, Settings, default_settings
+from treadle.config.parts import PARTS
+from treadle.config.settings import Choice, Hold, Plans, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
 
 SCHEDULES: Final = 50
 """Candidate schedules of a plan."""
-
-Choice = str | tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +31,8 @@ class Scheme:
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
         register_parts()
-        settings = default_settings()
-        chosen = {}
-        for part, choice in self.parts.items():
-            name, parameters = (choice, {}) if isinstance(choice, str) else choice
-            kind = PARTS.kinds(part)[name]
-            chosen[part] = Part(kind, kind.parameters(**parameters))
-        policy = replace(settings.policy, **chosen)
-        return replace(settings, policy=policy, plans=Plans(**self.plans), hold=self.hold, seed=seed)
+        settings = with_parts(default_settings(), self.parts)
+        return replace(settings, plans=Plans(**self.plans), hold=self.hold, seed=seed)
 
     def varied(self, srpt_weight: float | None, hold_nodes: int | None) -> Scheme:
         """Return the scheme with other settings; None leaves one as it is.
@@ -50,9 +42,13 @@ class Scheme:
             hold_nodes: how many nodes may be held for large asks
         """
         hold = self.hold if hold_nodes is None else self.hold.model_copy(update={"nodes_max": hold_nodes})
-        if srpt_weight is None or self.parts["fit"] != "tetris":
+        fit = self.parts["fit"]
+        register_parts()
+        if srpt_weight is None or not isinstance(fit, str):
             return replace(self, hold=hold)
-        return replace(self, hold=hold, parts={**self.parts, "fit": ("tetris", {"srpt_weight": srpt_weight})})
+        if "srpt_weight" not in PARTS.kinds("fit")[fit].parameters.model_fields:
+            return replace(self, hold=hold)
+        return replace(self, hold=hold, parts={**self.parts, "fit": (fit, {"srpt_weight": srpt_weight})})
 
 
 STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}

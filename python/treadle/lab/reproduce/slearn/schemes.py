@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from treadle.config.parts import PARTS, Part
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
 
 FOREVER_MS: Final = 2**40
@@ -37,14 +36,7 @@ class Scheme:
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
         register_parts()
-        settings = default_settings()
-        chosen = {}
-        for part, choice in self.parts.items():
-            name, parameters = (choice, {}) if isinstance(choice, str) else choice
-            kind = PARTS.kinds(part)[name]
-            chosen[part] = Part(kind, kind.parameters(**parameters))
-        policy = replace(settings.policy, **chosen)
-        return replace(settings, policy=policy, hold=Hold(nodes_max=0), seed=seed)
+        return replace(with_parts(default_settings(), self.parts), hold=Hold(nodes_max=0), seed=seed)
 
 
 def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:

@@ -1,21 +1,43 @@
-"""Fits: which of the nodes found for an ask is taken."""
+"""Fits by packing score: the dot product of what is asked for and what is free (Tetris, Graphene)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field, field_validator
 
-from treadle.config.parts import NoParameters, Parameters
+from treadle.compiled.functions import inner
+from treadle.config.parts import Parameters
 from treadle.policy.parts import PlainFit
-from treadle.policy.state import FIRST_FIT, PACKING, RANDOM
+from treadle.policy.state import LARGEST, NODE_LOCAL
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+    from treadle.policy.state import Knobs, Scratch
 
 
-class FirstFit(PlainFit):
-    """The first node on which the ask fits, in the order of the RM's nodes."""
+@inner
+def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
+    """Return the dot product of ask and free space, each as a share of the largest node (Tetris; Graphene's pScore)."""
+    value = 0.0
+    for r in range(len(view.counted)):
+        scale = scratch.rates[LARGEST, r]
+        value += view.capability[row, r] * scale * scratch.available[node, r] * scale
+    return value
 
-    rule = FIRST_FIT
 
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
+@inner
+def locality_factor(view: View, knobs: Knobs, row: int, level: int) -> float:
+    """Return what is left of a score on a node this near: all of it on a node that is asked for."""
+    if knobs.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
+        return 1.0
+    return 1.0 - knobs.remote_penalty
+
+
+@inner
+def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int, level: int) -> float:
+    """Return the packing score of an ask on a node on which there is room, less the penalty on a remote one."""
+    return dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
 
 
 class PackingParameters(Parameters):
@@ -32,19 +54,10 @@ class PackingParameters(Parameters):
 class Packing(PlainFit):
     """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
 
-    rule = PACKING
+    goes_round = True
 
     def __init__(self, parameters: PackingParameters) -> None:
         self.window = parameters.window
-
-
-class RandomFit(PlainFit):
-    """Any node on which the ask fits, drawn with the seed."""
-
-    rule = RANDOM
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
 
 
 class TetrisParameters(Parameters):
@@ -91,7 +104,7 @@ class TetrisParameters(Parameters):
 class Tetris(PlainFit):
     """Requests of a queue compete for a node until none fits: packing score x plan score - eta x work left."""
 
-    rule = PACKING
+    goes_round = True
 
     def __init__(self, parameters: TetrisParameters) -> None:
         self.window = parameters.window

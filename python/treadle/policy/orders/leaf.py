@@ -1,22 +1,13 @@
-"""Orders: which application of a leaf comes next."""
+"""Which application of a leaf comes next: first in, first out, from a heap of keys, or from levels."""
 
 from __future__ import annotations
 
-from math import log, log1p
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
-from pydantic import Field
-
-from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner
-from treadle.config.parts import NoParameters, Parameters
-from treadle.model.applications import Sampling
-from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, USED
-from treadle.policy.parts import PlainOrder
-from treadle.policy.state import CLUSTER, FAIR, FIFO, KEYED, LEVELS
-from treadle.policy.work import Jobs
+from treadle.policy.orders.rules import follows_use, key
+from treadle.policy.state import CLUSTER, FIFO, LEVELS
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
@@ -27,17 +18,6 @@ if TYPE_CHECKING:
 def wants(view: View, scratch: Scratch, app: int) -> bool:
     """May the application still get something in this decide?"""
     return scratch.apps[app].done == 0 and view.apps[app].pending > view.apps[app].assumed_count
-
-
-@inner
-def fair_key(view: View, app: int, sized: int) -> float:
-    """Return memory used, divided by log2(1 + memory asked for) with size-based weight (YARN's FairOrderingPolicy)."""
-    magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
-    if sized and magnitude != 0.0:
-        weight = log1p(max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)) / log(2.0)
-        if weight != 0.0:
-            magnitude /= weight
-    return magnitude
 
 
 @inner
@@ -74,8 +54,8 @@ def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
-            if scratch.queues[leaf].order == FAIR:
-                scratch.apps[app].key = fair_key(view, app, scratch.queues[leaf].sized)
+            if follows_use(scratch.queues[leaf].order):
+                scratch.apps[app].key = key(view, scratch, leaf, app)
             scratch.list[base + size].heap = app
             size += 1
     scratch.queues[leaf].heap_size = size
@@ -125,9 +105,9 @@ def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
     if scratch.queues[leaf].heap_size < 0:
         build_heap(view, scratch, leaf)
     base = scratch.queues[leaf].first
-    if scratch.queues[leaf].heap_size > 0 and scratch.queues[leaf].order == FAIR:
+    if scratch.queues[leaf].heap_size > 0 and follows_use(scratch.queues[leaf].order):
         head = scratch.list[base].heap
-        scratch.apps[head].key = fair_key(view, head, scratch.queues[leaf].sized)
+        scratch.apps[head].key = key(view, scratch, leaf, head)
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     while scratch.queues[leaf].heap_size > 0:
         head = scratch.list[base].heap
@@ -223,135 +203,3 @@ def application_after(scratch: Scratch, leaf: int, at: int) -> int:
         place = scratch.levels[leaf * count + level].cursor + at
         return scratch.list[place].heap if place < scratch.levels[leaf * count + level].end else -1
     return scratch.list[base + at].heap if at < scratch.queues[leaf].heap_size else -1
-
-
-class FairParameters(Parameters):
-    """What can be set."""
-
-    size_based_weight: bool = Field(
-        default=False, description="Divide what an application uses by log2(1 + the memory that it still asks for)."
-    )
-
-
-class FairOrder(PlainOrder):
-    """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
-
-    def __init__(self, parameters: FairParameters) -> None:
-        self._sized = parameters.size_based_weight
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf so."""
-        leaves["order"] = FAIR
-        leaves["sized"] = self._sized
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing: the loop follows what is used as it places."""
-
-
-class FifoOrder(PlainOrder):
-    """The application with the highest priority first, then the one that came first."""
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf so."""
-        leaves["order"] = FIFO
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing."""
-
-
-class LasOrder(PlainOrder):
-    """The application that has used the least so far: dominant share of the cluster x time."""
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf by the keys."""
-        leaves["order"] = KEYED
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set the service attained when the decide begins."""
-        key[:] = jobs.service_ms()
-
-
-class MlfqParameters(Parameters):
-    """What can be set; the defaults are those of SLearn."""
-
-    levels: int = Field(default=10, ge=1, le=64, description="How many levels there are.")
-    first_threshold_ms: int = Field(
-        default=1_000_000, ge=1, le=2**53, description="The largest size, in task time, of the first level."
-    )
-    threshold_factor: float = Field(
-        default=10.0, gt=1.0, le=1e6, description="Each further level's largest size is so many times as large."
-    )
-    weight_factor: float = Field(
-        default=10.0, ge=1.0, le=1e6, description="Each further level's weight is so many times smaller."
-    )
-    size: Literal["estimated", "whole", "attained"] = Field(
-        default="estimated",
-        description="What counts as size: the time that all tasks took and will take; the estimate of one times how "
-        "many there are; or only what they took so far.",
-    )
-    sampling_level: int = Field(
-        default=1, ge=0, le=63, description="The level, from 0, of jobs whose pilots have not ended (gate: pilots)."
-    )
-
-
-class MlfqOrder:
-    """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
-
-    def __init__(self, parameters: MlfqParameters) -> None:
-        levels = np.arange(parameters.levels)
-        self.weights = tuple(float(weight) for weight in parameters.weight_factor ** -levels.astype(float))
-        self.thresholds_ms = parameters.first_threshold_ms * parameters.threshold_factor ** levels[:-1].astype(float)
-        self._size = parameters.size
-        self.sampling_level = min(parameters.sampling_level, parameters.levels - 1)
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf by levels."""
-        leaves["order"] = LEVELS
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set each application's level."""
-        size_ms = jobs.whole_ms() if self._size == "whole" else jobs.container_ms()
-        if self._size == "estimated":
-            size_ms = size_ms + jobs.left_ms()
-        key[:] = np.searchsorted(self.thresholds_ms, size_ms)
-        sampling = jobs.sampling()
-        key[sampling == Sampling.THIN] = 0
-        level = jobs.sampling_level()
-        runs_pilots = sampling == Sampling.RUNS_PILOTS
-        key[runs_pilots] = np.where(level < 0, self.sampling_level, level)[runs_pilots]
-
-
-class QueueOrder(PlainOrder):
-    """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Copy what the queues say."""
-        leaves["order"] = cluster.queues.at["order"]
-        leaves["sized"] = cluster.queues.at["sized"]
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing: both orders have keys of their own."""
-
-
-class SrptOrder(PlainOrder):
-    """The application with the least work left: over its remaining tasks the sum of duration x demands."""
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Serve every leaf by the keys."""
-        leaves["order"] = KEYED
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set the work left when the decide begins; of a job whose pilots have not ended, that of its pilots."""
-        key[:] = jobs.work() * jobs.pilots_part()

@@ -1,0 +1,141 @@
+"""How the loop follows the share of a policy: begin, pick the next leaf, note a proposal, update, end.
+
+What a share does in each of these steps is in its file; `treadle.policy.shares.rules` finds the one that was chosen.
+
+A hold keeps resources idle, so it is for those alone who would have been served. In a tree that shares are compared
+in, that is whoever has, at some level, the lower weighted share than the sibling that was served. Where order alone or
+queues' guarantees decide, whatever is placed later overtakes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.compiled.functions import inner
+from treadle.policy.asks import (
+    begin_resources,
+    count_all_asks,
+    drop_application,
+    drop_saturated,
+    take_resources,
+)
+from treadle.policy.share_state import SATURATED
+from treadle.policy.shares import rules
+from treadle.policy.shares.capacity import add_live
+from treadle.policy.state import BIG_COUNT, PLACED
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+    from treadle.policy.share_state import Shares
+    from treadle.policy.state import Knobs, Scratch
+
+
+NOBODY = -1.0
+"""As `served_rank`: no child was served."""
+
+
+@inner
+def forget_served(shares: Shares) -> None:
+    """Begin anew: nobody was served."""
+    for at in range(len(shares.nodes)):
+        shares.nodes[at].served_rank = NOBODY
+
+
+@inner
+def note_served(scratch: Scratch, leaf: int) -> None:
+    """Remember with what ranks a leaf of the tree and the groups above it were served."""
+    if scratch.counters[BIG_COUNT] == 0:
+        return
+    nodes, at = scratch.shares.nodes, leaf
+    while at > 0:
+        parent = nodes[at].parent
+        nodes[parent].served_rank = max(nodes[parent].served_rank, nodes[at].rank)
+        at = parent
+
+
+@inner
+def comes_before_served(shares: Shares, leaf: int) -> bool:
+    """Has the leaf, or a group above it, a lower share than a sibling that was served?"""
+    at = leaf
+    while at > 0:
+        parent = shares.nodes[at].parent
+        if shares.nodes[at].weight > 0.0 and shares.nodes[at].rank < shares.nodes[parent].served_rank:
+            return True
+        at = parent
+    return False
+
+
+@inner
+def mark_overtaken(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Mark the rows that fit no node of the partition and were overtaken, by the shares as they are now."""
+    for at in range(scratch.counters[BIG_COUNT]):
+        row = scratch.big[at].row
+        if view.rows[row].partition != partition or scratch.counters[PLACED] <= scratch.big[at].placed:
+            continue
+        if knobs.compares_shares:
+            leaf = scratch.shares.leaf_node[view.apps[view.rows[row].application].queue]
+            if leaf < 0 or not comes_before_served(scratch.shares, leaf):
+                continue
+        scratch.big[at].overtaken = 1
+    if knobs.compares_shares:
+        forget_served(scratch.shares)
+
+
+@inner
+def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Work out what every queue is owed in the partition."""
+    if not knobs.walks_queues:
+        forget_served(scratch.shares)
+        begin_resources(view, scratch, knobs, partition)
+        count_all_asks(view, scratch, knobs, partition)
+        scratch.shares.counters[SATURATED] = 0
+    rules.begin(view, scratch, knobs, partition)
+
+
+@inner
+def end_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+    """Keep what goes on when all is computed anew, in this decide or the next."""
+    mark_overtaken(view, scratch, knobs, partition)
+    rules.end(view, scratch, knobs, partition)
+
+
+@inner
+def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+    """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
+    if not knobs.walks_queues and scratch.shares.counters[SATURATED]:
+        drop_saturated(view, scratch, knobs, partition)
+        end_shares(view, scratch, knobs, partition)
+        scratch.shares.counters[SATURATED] = 0
+        rules.begin(view, scratch, knobs, partition)
+    return rules.pick(view, scratch, knobs)
+
+
+@inner
+def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, node: int) -> None:
+    """Follow a container that was just proposed for a leaf."""
+    partition = view.nodes[node].partition
+    if knobs.walks_queues:
+        rules.note(view, scratch, knobs, leaf, row, partition)
+        return
+    app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
+    scratch.shares.nodes[at].asks -= 1
+    if view.apps[app].awaiting_am:
+        drop_application(view, scratch, knobs, leaf, app, partition)
+    rules.note(view, scratch, knobs, leaf, row, partition)
+    if knobs.compares_shares:
+        note_served(scratch, at)
+    if take_resources(view, scratch, knobs, row, node):
+        scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
+    else:
+        rules.update(view, scratch, knobs, at, partition)
+
+
+@inner
+def give_up(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
+    """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
+    if knobs.walks_queues:
+        add_live(view, scratch, leaf, -1)
+        return
+    at = scratch.shares.leaf_node[leaf]
+    scratch.shares.nodes[at].asks = 0
+    rules.update(view, scratch, knobs, at, partition)

@@ -1,0 +1,89 @@
+"""Treadle's own parts: what the catalogue says of them is true, and nobody asks for their names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.config.parts import DEFAULTS, QUESTIONS, PartRegistry, Traits
+from treadle.config.settings import default_settings, with_parts
+from treadle.model.carry import LEARNED
+from treadle.model.queues import FIFO
+from treadle.policy import dispatch
+from treadle.policy.catalogue import OWN, register_parts
+from treadle.policy.fits.rules import RULES as FITS
+from treadle.policy.orders.rules import RULES as ORDERS
+from treadle.policy.orders.rules import follows_use
+from treadle.policy.shares.rules import RULES as SHARES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = (ROOT / "docs" / "engine.md").read_text("utf-8")
+BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\b(knobs|\w+)\.(share|rule) [<>]|[<>]=? (CAPACITY|DEFICIT|HDRF)\b")
+
+register_parts()
+
+
+@pytest.mark.parametrize("sort", dispatch.SORTS)
+def test_the_files_of_compiled_steps_are_as_the_catalogue_has_them(sort: str) -> None:
+    remedy = "run `python -m treadle.policy.dispatch`"
+    assert dispatch.place_of(sort).read_text("utf-8") == dispatch.written(sort), remedy
+
+
+def test_each_file_of_compiled_steps_has_a_number_of_its_own() -> None:
+    for rules in (SHARES, ORDERS, FITS):
+        assert len(set(rules.values())) == len(rules)
+    follows: Any = follows_use
+    assert all(follows.py_func(number) for number in ORDERS.values())
+    assert not follows.py_func(FIFO)
+
+
+def test_nobody_asks_for_the_name_of_a_part() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in sorted((ROOT / "python" / "treadle").rglob("*.py"))
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if BY_NAME.search(line)
+    ]
+    assert found == []
+
+
+def test_each_part_has_a_row_in_the_docs() -> None:
+    section = DOCS[DOCS.index("## The parts") : DOCS.index("## Shares")]
+    for own in OWN:
+        assert f"`{own.kind}`" in section, f"{own.part}.{own.kind}"
+
+
+def test_what_parts_keep_is_found_again_after_a_snapshot() -> None:
+    section = DOCS[DOCS.index("## What outlives a snapshot") : DOCS.index("## A tick")]
+    kept = {kept for own in OWN for kept in own.traits.keeps}
+    assert len(kept) > 10
+    for each in kept:
+        for name in each.what.split(", "):
+            assert name in section or name in LEARNED, name
+            assert each.found_by != "application" or name in LEARNED, f"{name} is lost by a snapshot"
+
+
+def test_the_parts_that_do_as_the_resource_manager_says_are_the_default_ones() -> None:
+    follows = {own.part: own.kind for own in OWN if own.part in ("gate", "share", "order") and not own.traits.overrides}
+    assert follows == {part: DEFAULTS[part] for part in ("gate", "share", "order")}
+
+
+def test_a_part_of_which_nothing_is_said_overrides() -> None:
+    registry = PartRegistry()
+    for part in QUESTIONS:
+        registry.register(part, DEFAULTS[part])(lambda parameters: parameters)
+    policy = default_settings(registry).policy
+    assert policy.overrides_guarantees() and policy.overrides_order() and policy.holds_back()
+    registry.register("share", "meek", traits=Traits(overrides=False))(lambda parameters: parameters)
+    assert not with_parts(default_settings(registry), {"share": "meek"}, registry).policy.overrides_guarantees()
+
+
+def test_parts_are_chosen_by_kind_with_parameters_or_without() -> None:
+    chosen = with_parts(default_settings(), {"order": "srpt", "fit": ("packing", {"window": 3})}).policy
+    assert (chosen.order.kind.name, chosen.fit.parameters.model_dump()) == ("srpt", {"window": 3})
+    assert chosen.share == default_settings().policy.share
+    assert np.array_equal([chosen.overrides_guarantees(), chosen.overrides_order()], [False, True])
