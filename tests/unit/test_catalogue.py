@@ -22,7 +22,7 @@ from treadle.policy.shares.rules import RULES as SHARES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs" / "engine.md").read_text("utf-8")
-BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\b(knobs|\w+)\.(share|rule) [<>]|[<>]=? (CAPACITY|DEFICIT|HDRF)\b")
+BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bknobs\.(share|fit) [<>]")
 
 register_parts()
 
