@@ -95,7 +95,7 @@ def _planned(scratch: Path) -> str:
 def _reproduce(_: Path) -> Iterator[Output]:
     parts = ("--part", "online", "--part", "batch", "--part", "offline")
     yield _results("reproduce/graphene.json", "reproduce", "graphene", "--generated", "--quick", "--jobs", "6", *parts)
-    for name, options in {"": (), "-model": ("--model",), "-dags": ("--dags", "--model")}.items():
+    for name, options in {"": (), "-model": ("--model",), "-dags": ("--dags", "--model", "--jobs", "30")}.items():
         yield Output(f"reproduce/slearn{name}.json", partial(_slearn, options))
 
 

@@ -86,6 +86,16 @@ def test_executors_run_several_tasks_and_grow() -> None:
     assert completion_s(grown)[0] < 41.0
 
 
+def test_an_executor_that_was_released_takes_no_task_before_its_node_reports_its_end() -> None:
+    cluster = {"nodes": [{"count": 2, "resources": SLOT}], "heartbeat_ms": 1000}
+    frameworks = {"spark_tasks_per_executor": 1, "spark_idle_ms": 5000}
+    # The first executor is idle from 10.2 and released at 15.2; its node says so at 16, and tasks come at 15.5.
+    jobs = [{"framework": "spark", "stages": [stage(1, 10.2), stage(1, 15.5), stage(2, 10, 0, 1)]}]
+    run = simulated(scenario(jobs, cluster=cluster, frameworks=frameworks))
+    assert summary(run).containers == 3
+    assert 25.5 < completion_s(run)[0] < 35.5
+
+
 def test_an_application_master_comes_first_and_is_counted() -> None:
     frameworks = {"master": SLOT, "master_start_ms": 3000}
     run = simulated(scenario([{"stages": [stage(8, 10)]}], frameworks=frameworks))

@@ -163,6 +163,7 @@ def end_container(state: State, knobs: Knobs, container: int, exit_status: int) 
     time_ms = state.clock[NOW]
     report_ms = next_beat(state.nodes[held.node].phase_ms, knobs.node_heartbeat_ms, time_ms)
     held.task = -1
+    held.slots = 0  # an executor that ends takes no task, though the RM does not know of its end yet
     if report_ms == time_ms:
         free_container(state, container, exit_status)
         return
