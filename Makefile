@@ -64,7 +64,7 @@ python-test: lint
 
 .PHONY: fast-test
 fast-test: build
-	@$(MAKE) --no-print-directory -j2 java-test python-test PYTEST_OPTIONS='$(PYTEST_OPTIONS)'
+	@$(MAKE) --no-print-directory -j2 java-test python-test
 
 .PHONY: test
 test: ## every check that a change must pass
