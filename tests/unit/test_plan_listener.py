@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from threading import Event
 
 import pytest
+from tests.support.waiting import eventually
 
 from treadle.am import listener as module
 from treadle.am.bodies import MessageError
@@ -334,12 +334,12 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
         said = read(connected, CHALLENGE_BYTES)
         connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)[:-1])
         waiting.append(connected)
-    wait_for(lambda: served.listener.requests_of(ONE) == BY_ATTEMPT_MAX)
+    eventually(lambda: served.listener.requests_of(ONE) == BY_ATTEMPT_MAX, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is None
     assert served.ask(Kind.PLAN, DAG, OTHER, OTHER_KEY) is not None
     for connected in waiting:
         connected.close()
-    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener.requests_of(ONE) == 0, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is not None
 
 
@@ -356,14 +356,6 @@ def test_one_address_cannot_fill_all_connections(served: Served) -> None:
         assert len(read(other, CHALLENGE_BYTES)) == CHALLENGE_BYTES
     for connected in waiting:
         connected.close()
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    for _ in range(3_000):
-        if holds():
-            return
-        time.sleep(0.01)
-    pytest.fail("it never was")
 
 
 def allowed(rates: Rates, user: str, attempts: range, size_bytes: int) -> int:

@@ -7,8 +7,7 @@ import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from tests.support.waiting import eventually
 from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, heard, read, report, text
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
@@ -45,15 +45,6 @@ ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""
 
 SETTINGS = replace(default_settings(), plans=Plans(schedules=20), listener=Listener(address=ADDRESS, port=8047))
-
-
-def eventually(ask: Callable[[], Any]) -> Any:
-    """Return the first answer that is neither None nor false."""
-    for _ in range(30_000):
-        if found := ask():
-            return found
-        time.sleep(0.01)
-    pytest.fail("it never was")
 
 
 def ask(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import socket
-import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import BinaryIO
 
 import pytest
 from tests.support.link import call, shake_hands
+from tests.support.waiting import eventually
 
 from treadle.live import server as module
 from treadle.live.handshake import (
@@ -95,13 +95,6 @@ class Client:
 def serves(server: LoopbackServer) -> bool:
     with Client(server) as client:
         return client.authenticate().decide(b"abc") == b"cba"
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 30
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.001)
-    return condition()
 
 
 def test_whoever_knows_the_secret_is_answered(server: LoopbackServer) -> None:
@@ -206,7 +199,7 @@ def test_another_version_is_named_to_both_ends(server: LoopbackServer, caplog: p
     with Client(server) as client:
         client.say(opening(9) + bytes(NONCE_BYTES))
         assert client.stream.read() == opening()
-    assert until(lambda: "speaks version 9 of the handshake, this one version 1" in caplog.text)
+    eventually(lambda: "speaks version 9 of the handshake, this one version 1" in caplog.text, timeout_s=30)
 
 
 def test_the_caller_sets_its_limits(server: LoopbackServer) -> None:
@@ -242,14 +235,14 @@ def test_strangers_do_not_keep_others_out(server: LoopbackServer) -> None:
         strangers = [stack.enter_context(Client(server)) for _ in range(3 * STRANGERS_MAX)]
         assert serves(server)
         assert strangers[0].is_closed()
-        assert until(lambda: len(server._strangers) <= STRANGERS_MAX)
+        eventually(lambda: len(server._strangers) <= STRANGERS_MAX, timeout_s=30)
 
 
 def listed(stack: ExitStack, server: LoopbackServer) -> Client:
     """Return a client once the server has listed it; its answer goes out before, and the next might overtake it."""
     most = min(len(server._authenticated) + 1, AUTHENTICATED_MAX)
     client = stack.enter_context(Client(server)).authenticate()
-    assert until(lambda: len(server._authenticated) == most)
+    eventually(lambda: len(server._authenticated) == most, timeout_s=30)
     return client
 
 
@@ -263,7 +256,7 @@ def test_a_caller_that_connects_again_and_again_is_served(server: LoopbackServer
 def test_connections_that_end_are_forgotten(server: LoopbackServer) -> None:
     for _ in range(STRANGERS_MAX):
         assert serves(server)
-    assert until(lambda: not server._strangers and not server._authenticated)
+    eventually(lambda: not server._strangers and not server._authenticated, timeout_s=30)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +308,7 @@ def test_a_server_that_can_take_no_more_is_told_to_the_process(
 
     monkeypatch.setattr(server, "_create_connection", refuse)
     with Client(server) as client:
-        assert until(lambda: failures.count == 1)
+        eventually(lambda: failures.count == 1, timeout_s=30)
         assert client
 
 
