@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.campaign.slices import Slice
 from tests.support.accounts import wait_adds_up, wait_idle
-from tests.support.jobs import SLEEP_JOB, Job
+from tests.support.jobs import Job, sleep_command
 
 from treadle.lab.demo.jobs import TEZ_SLEEP, spark_submit
 from treadle.lab.minicluster.cluster import MiniCluster
@@ -106,34 +106,15 @@ class Jobs:
         return Job(self.cluster, name, self.cluster.submit(command, log), log, "")
 
     def _map_reduce(self, name: str, queue: str) -> list[str]:
-        settings = {
-            "mapreduce.job.tags": name,
-            "mapreduce.job.queuename": queue,
-            "mapreduce.job.ubertask.enable": "false",
-            # the larger ones fill the nodes, so that asks wait
-            "mapreduce.map.memory.mb": str(self.numbers.choice((256, 1024, 1536))),
-        }
-        options = [f"-D{key}={value}" for key, value in settings.items()]
-        sizes = ("-m", str(self.numbers.randint(4, 10)), "-r", "1", "-mt", str(self._task_ms()), "-rt", "200")
-        return self.cluster.java(SLEEP_JOB, *options, *sizes)
+        # the larger ones fill the nodes, so that asks wait
+        settings = {"mapreduce.map.memory.mb": str(self.numbers.choice((256, 1024, 1536)))}
+        maps, map_ms = self.numbers.randint(4, 10), self._task_ms()
+        return sleep_command(
+            self.cluster, name, maps=maps, reduces=1, map_ms=map_ms, reduce_ms=200, queue=queue, settings=settings
+        )
 
     def _tez(self, name: str, queue: str) -> list[str]:
-        sizes = (
-            "-m",
-            "4",
-            "-r",
-            "2",
-            "-mt",
-            str(self._task_ms()),
-            "-rt",
-            "500",
-            "-ir",
-            "2",
-            "-irs",
-            "1",
-            "-irt",
-            "500",
-        )
+        sizes = f"-m 4 -r 2 -mt {self._task_ms()} -rt 500 -ir 2 -irs 1 -irt 500".split()
         options = (f"-Dtez.queue.name={queue}", f"-Dmapreduce.job.queuename={queue}")
         return self.cluster.java(TEZ_SLEEP, *options, f"-Dtez.application.tags={name}", *sizes)
 

@@ -122,11 +122,10 @@ def of_fuzz(work: Slice) -> None:
 
 def of_soak(work: Slice) -> None:
     """Two streams of applications: an RM that keeps 50 KB a container, and a sidecar that keeps 100 KB a frame."""
-    run_mvn("-Pstock-tests", "-pl", "shim,stock-tests", "-am", "process-classes")
+    agent = Planted((f"-javaagent:{agent_jar()}=LEAKED_MEMORY",), (BYTE_BUDDY,))
     leaking = folder(work.part, work.seed) / "treadle-that-leaks"
     leaking.write_text(f"#!{sys.executable}\n{LEAKING_SIDECAR}")
     leaking.chmod(0o755)
-    agent = Planted((f"-javaagent:{AGENT}=LEAKED_MEMORY",), (BYTE_BUDDY,))
     for series, planted in (("rm_heap_mb", agent), ("sidecar_mb", Planted(sidecar=leaking))):
         looked = Slice("soak", work.seed, 10, say=work.say)
         stream(looked, SOAK_APPLICATIONS, planted)
@@ -143,17 +142,12 @@ def of_stock(work: Slice) -> None:
 
 
 def agent_jar() -> Path:
-    """Return the Java agent that plants defects in an RM, built if it is not there.
+    """Build the Java agent that plants defects in an RM and return it.
 
     Raises:
         RuntimeError: Maven came to nothing.
     """
-    if not AGENT.is_file():
-        command = ["mvn", "-B", "-ntp", "-q", "-f", str(ROOT / "java-shim" / "pom.xml"), "-Pstock-tests"]
-        command += ["-pl", "shim,stock-tests", "-am", "process-classes"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-        if not AGENT.is_file():
-            raise RuntimeError(f"mvn ended with {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+    run_mvn("-Pstock-tests", "-pl", "shim,stock-tests", "-am", "process-classes")
     return AGENT
 
 
@@ -224,7 +218,6 @@ KINDS: dict[str, Callable[[Slice], Any]] = {
 
 def run(work: Slice) -> None:
     """Plant them all, whatever the length of the slice."""
-    # what was found of an older state of the code counts no more
     for name, look in KINDS.items():
         if (work.options.get("only") or "") in name:
             look(work)

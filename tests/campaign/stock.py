@@ -103,14 +103,14 @@ def run_tests(selection: str, stubbed: bool, tally: Path | None = None, agent: s
 
 
 def _read(report: Path) -> list[Ran]:
-    cases = ElementTree.parse(report).getroot().iter("testcase")
-    found = []
-    for case in cases:
-        wrong = next((each for each in case if each.tag in ("failure", "error")), None)
-        if case.find("skipped") is None:
-            name = f"{case.attrib['classname'].rpartition('.')[2]}#{case.attrib['name']}"
-            found.append(Ran(name, wrong is not None))
-    return found
+    return [
+        Ran(
+            f"{case.attrib['classname'].rpartition('.')[2]}#{case.attrib['name']}",
+            any(each.tag in ("failure", "error") for each in case),
+        )
+        for case in ElementTree.parse(report).getroot().iter("testcase")
+        if case.find("skipped") is None
+    ]
 
 
 def failing_on_stock(names: list[str]) -> set[str]:

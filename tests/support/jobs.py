@@ -49,6 +49,31 @@ class Job:
         self.cluster.wait_for(f"{count} containers of {self.name}", lambda: self.containers() >= count, 120)
 
 
+def sleep_command(
+    cluster: MiniCluster,
+    tag: str,
+    *,
+    maps: int,
+    reduces: int,
+    map_ms: int,
+    reduce_ms: int,
+    queue: str,
+    settings: dict[str, str] | None = None,
+) -> list[str]:
+    """Return the command of a SleepJob whose application has a tag."""
+    wanted = {
+        # SleepJob names itself; a tag stays
+        "mapreduce.job.tags": tag,
+        "mapreduce.job.queuename": queue,
+        # a test looks at containers, and an uber job has one
+        "mapreduce.job.ubertask.enable": "false",
+        **(settings or {}),
+    }
+    options = [f"-D{key}={value}" for key, value in wanted.items()]
+    sizes = ["-m", str(maps), "-r", str(reduces), "-mt", str(map_ms), "-rt", str(reduce_ms)]
+    return cluster.java(SLEEP_JOB, *options, *sizes)
+
+
 def sleep_job(
     cluster: MiniCluster,
     name: str,
@@ -62,18 +87,11 @@ def sleep_job(
 ) -> Job:
     """Start a SleepJob and wait until the RM knows it; the name is in lower case."""
     tag = f"{name}-{next(_numbers)}"
-    wanted = {
-        # SleepJob names itself; a tag stays
-        "mapreduce.job.tags": tag,
-        "mapreduce.job.queuename": queue,
-        # a test looks at containers, and an uber job has one
-        "mapreduce.job.ubertask.enable": "false",
-        **(settings or {}),
-    }
-    options = [f"-D{key}={value}" for key, value in wanted.items()]
-    sizes = ["-m", str(maps), "-r", str(reduces), "-mt", str(map_ms), "-rt", str(reduce_ms)]
     log = cluster.layout.logs / f"client-{tag}.log"
-    client = cluster.submit(cluster.java(SLEEP_JOB, *options, *sizes), log)
+    command = sleep_command(
+        cluster, tag, maps=maps, reduces=reduces, map_ms=map_ms, reduce_ms=reduce_ms, queue=queue, settings=settings
+    )
+    client = cluster.submit(command, log)
 
     def known() -> str:
         if client.poll() is not None and client.returncode != 0:

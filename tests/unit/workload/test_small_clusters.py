@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.google_extract import ExtractJob, write_jobs
 
 from treadle.lab.reproduce.slearn.workload import GAP_MS, WINDOW_MS, google_slearn
 from treadle.workload.job import Framework, Workload, loads, window_loads
-from treadle.workload.traces.google import JOBS_HEADER, TASKS_HEADER
 from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.swim import SwimModel, swim_small
 
@@ -21,22 +21,15 @@ DATA = Path(__file__).parents[2] / "data" / "workload"
 @pytest.fixture(scope="module")
 def extract(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with tables in the form of the extract: a job every 60 s, of 1 to 200 tasks, some not seen."""
-    folder = tmp_path_factory.mktemp("google")
     generator = np.random.default_rng(11)
-    tasks_rows, jobs_rows = [TASKS_HEADER], [JOBS_HEADER]
-    for number, submit_s in enumerate(range(WINDOW_MS[0] // 1000, WINDOW_MS[1] // 1000, 60)):
+    jobs = []
+    for submit_s in range(WINDOW_MS[0] // 1000, WINDOW_MS[1] // 1000, 60):
         wanted = int(generator.choice([1, 2, 10, 150, 200], p=[0.5, 0.3, 0.17, 0.02, 0.01]))
         seen = max(1, wanted // 2) if generator.random() < 0.2 else wanted
-        durations = " ".join(f"{value:.1f}" for value in generator.lognormal(3, 1, seen) + 0.1)
-        user, application, name = (int(generator.integers(count)) for count in (5, 20, 40))
-        complete = int(seen == wanted)
-        tasks_rows.append(
-            f"{number},{submit_s}.0,{user},{application},1,0,0.05,0.01,0,0,{wanted},{seen},0,{complete},{durations}"
-        )
-        jobs_rows.append(f"{number},{submit_s}.0,{submit_s}.0,{submit_s + 500}.0,finish,{user},1,{name},{application}")
-    (folder / "tasks_25h.csv").write_text("\n".join(tasks_rows))
-    (folder / "jobs_29d.csv").write_text("\n".join(jobs_rows))
-    return folder
+        durations_s = (generator.lognormal(3, 1, seen) + 0.1).tolist()
+        user, logical_name, name = (int(generator.integers(count)) for count in (5, 20, 40))
+        jobs.append(ExtractJob(submit_s, user, logical_name, name, wanted, durations_s))
+    return write_jobs(tmp_path_factory.mktemp("google"), jobs)
 
 
 def arrivals(workload: Workload) -> list[tuple[str, int]]:
