@@ -3,8 +3,9 @@
 The stub (`java-shim/stock-tests`, `StubbedScheduler`) proposes after each heartbeat what the stock scheduler would
 place, and waits until the shim has committed it. A test that fails is run on the stock scheduler too: if it passes
 there and is not in the reviewed list `java-shim/stock-tests/enforcing.txt`, it is a finding. So is a list with more
-than a tenth of the tests. A test of the list that passes is counted. A slice goes on with the classes that no slice
-has run yet; once all have been run, the next begins anew.
+than a tenth of the tests, and a container that was placed without the engine where nothing explains it. A test of the
+list that passes is counted. A slice goes on with the classes that no slice has run yet; once all have been run, the
+next begins anew.
 """
 
 from __future__ import annotations
@@ -48,6 +49,12 @@ class Ran:
     name: str
     failed: bool
 
+
+NATIVE = "native "
+"""Begins a line of the tally that says how many containers were placed without the engine, and why."""
+
+NATIVE_KINDS = {"refused": "where_enforce_is_refused", "by a test": "by_the_test_itself"}
+"""Reasons that are none of a defect, and what they are counted as."""
 
 NO_TESTS = ("TestUtils", "TestCapacitySchedulerAutoCreatedQueueBase")
 """Named like tests, but only help others."""
@@ -123,17 +130,21 @@ def failing_on_stock(names: list[str]) -> set[str]:
     return {ran.name for ran in run_tests(selection, stubbed=False) if ran.failed}
 
 
-def _tallied(tally: Path, work: Slice) -> None:
-    """Count what the schedulers of a run placed, and what escaped."""
-    lines = (
-        [[int(number) for number in line.split()] for line in tally.read_text().splitlines()] if tally.is_file() else []
-    )
+def tallied(lines: list[str], work: Slice) -> None:
+    """Count what the schedulers of a run placed, what was placed without the engine and why, and what escaped."""
+    natives = [line.removeprefix(NATIVE).split(" ", 1) for line in lines if line.startswith(NATIVE)]
+    for number, reason in natives:
+        kind = reason.partition(":")[0]
+        work.add(f"placed_natively_{NATIVE_KINDS.get(kind, 'unexplained')}", int(number))
+        if kind not in NATIVE_KINDS:
+            work.find(f"{number} containers were placed without the engine, {reason}")
+    schedulers = [[int(number) for number in line.split()] for line in lines if not line.startswith(NATIVE)]
     names = ("proposals", "committed", "rejected", "placed_natively", "escapes")
-    for name, values in zip(names, zip(*lines, strict=True), strict=False):
+    for name, values in zip(names, zip(*schedulers, strict=True), strict=False):
         work.add(name, sum(values))
         if name == "escapes" and sum(values):
             work.find(f"{sum(values)} throwables escaped into overrides")
-    work.add("schedulers", len(lines))
+    work.add("schedulers", len(schedulers))
 
 
 def run(work: Slice) -> None:
@@ -174,7 +185,7 @@ def _batch(batch: list[str], work: Slice, excluded: dict[str, str]) -> dict[str,
     tally.parent.mkdir(parents=True, exist_ok=True)
     tally.unlink(missing_ok=True)
     ran = [each for each in run_tests(",".join(batch), True, tally) if not is_listed(each.name, excluded)]
-    _tallied(tally, work)
+    tallied(tally.read_text().splitlines() if tally.is_file() else [], work)
     failed = [each.name for each in ran if each.failed]
     on_stock = failing_on_stock(failed) if failed else set()
     reviewed = listed(REVIEWED)

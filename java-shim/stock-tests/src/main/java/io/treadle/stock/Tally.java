@@ -17,17 +17,22 @@ public final class Tally {
   private Tally() {
   }
 
-  /** Adds the numbers of one scheduler that ends. */
-  public static synchronized void add(Map<String, Long> numbers) {
+  /** Adds the numbers of one scheduler that ends, and what was placed in it without an engine, by reason. */
+  public static synchronized void add(Map<String, Long> numbers, Map<String, Integer> natives) {
     String file = System.getProperty(FILE, "");
     if (file.isEmpty()) {
       return;
     }
     Path path = Paths.get(file);
-    String line = numbers.get("Proposals") + " " + numbers.get("Committed") + " " + numbers.get("Rejected") + " "
-        + numbers.get("PlacedNatively") + " " + numbers.get("Escapes") + "\n";
+    StringBuilder lines = new StringBuilder();
+    lines.append(numbers.get("Proposals")).append(' ').append(numbers.get("Committed")).append(' ')
+        .append(numbers.get("Rejected")).append(' ').append(numbers.get("PlacedNatively")).append(' ')
+        .append(numbers.get("Escapes")).append('\n');
+    natives.forEach((reason, count) ->
+        lines.append("native ").append(count).append(' ').append(reason).append('\n'));
+    byte[] bytes = lines.toString().getBytes(StandardCharsets.UTF_8);
     try {
-      Files.write(path, line.getBytes(StandardCharsets.UTF_8), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+      Files.write(path, bytes, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

@@ -1,6 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Shim;
+import io.treadle.shim.commit.Committer;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.wire.Directory;
@@ -42,6 +43,7 @@ public class StubbedScheduler extends TreadleScheduler {
   /** What the pass under way on this thread would place; null outside of a pass. */
   private final ThreadLocal<List<Wish>> pass = new ThreadLocal<>();
   private final Object turn = new Object();
+  private final Natives natives = new Natives();
   /** What is to be proposed next; null when the engine has nothing to do. Guarded by {@link #turn}. */
   private List<Wish> wished;
   private boolean proposed;
@@ -97,9 +99,33 @@ public class StubbedScheduler extends TreadleScheduler {
   public void serviceStop() throws Exception {
     Shim current = shim();
     if (current != null) {
-      Tally.add(current.metrics().numbers());
+      Tally.add(current.metrics().numbers(), natives.counts());
     }
     super.serviceStop();
+  }
+
+  /** What is placed without the engine has to have a reason. */
+  @Override
+  @SuppressWarnings("rawtypes")
+  public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
+    boolean ours = Committer.isCommitting();
+    String reason = ours ? "" : nativeReason();
+    boolean done = super.tryCommit(cluster, request, updatePending);
+    if (done && !ours && !request.getContainersToAllocate().isEmpty()) {
+      natives.count(reason);
+    }
+    return done;
+  }
+
+  private String nativeReason() {
+    Shim current = shim();
+    if (current == null || link() == null) {
+      return Natives.byCaller("no engine");
+    }
+    Map<String, Long> numbers = current.metrics().numbers();
+    String refusal = current.metrics().texts().get("Refusal");
+    boolean bySettings = !refusal.isEmpty() && numbers.get("Starving") == 0;
+    return bySettings ? Natives.REFUSED + refusal : Natives.byCaller("LeaseHeld " + numbers.get("LeaseHeld") + refusal);
   }
 
   @Override

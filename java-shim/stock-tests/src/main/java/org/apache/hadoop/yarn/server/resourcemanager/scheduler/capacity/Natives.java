@@ -1,0 +1,48 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import java.util.Map;
+import java.util.TreeMap;
+
+/** Counts what was placed without the engine, by the reason. Any thread. */
+final class Natives {
+  /** The scheduler's settings refuse an engine; the reason follows. */
+  static final String REFUSED = "refused: ";
+  /** A test hands the scheduler itself what is to be committed. */
+  static final String BY_TEST = "by a test: ";
+  /** None of these; who committed it follows. */
+  static final String UNEXPLAINED = "unexplained: ";
+
+  private static final int CALLERS = 8;
+
+  private final Map<String, Integer> counts = new TreeMap<>();
+
+  synchronized void count(String reason) {
+    counts.merge(reason, 1, Integer::sum);
+  }
+
+  synchronized Map<String, Integer> counts() {
+    return new TreeMap<>(counts);
+  }
+
+  /** The reason by who called {@code tryCommit} on this thread; {@code state} says how things stood. */
+  static String byCaller(String state) {
+    StackTraceElement[] frames = Thread.currentThread().getStackTrace();
+    int at = 0;
+    while (!"tryCommit".equals(frames[at].getMethodName())) {
+      at++;
+    }
+    String caller = text(frames[at + 1]);
+    if (caller.startsWith("Test")) {
+      return BY_TEST + caller;
+    }
+    StringBuilder said = new StringBuilder(UNEXPLAINED).append(state);
+    for (int i = at + 1; i < Math.min(frames.length, at + 1 + CALLERS); i++) {
+      said.append(" < ").append(text(frames[i]));
+    }
+    return said.toString();
+  }
+
+  private static String text(StackTraceElement frame) {
+    return frame.getClassName().substring(frame.getClassName().lastIndexOf('.') + 1) + '#' + frame.getMethodName();
+  }
+}
