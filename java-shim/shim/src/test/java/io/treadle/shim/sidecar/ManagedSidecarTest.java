@@ -243,6 +243,8 @@ class ManagedSidecarTest {
     String reason = failure();
     assertTrue(reason.contains(ShimConfig.PYTHON_COMMAND), reason);
     assertTrue(reason.contains("nowhere"), reason);
+    // a refresh does not take the key over
+    assertTrue(reason.endsWith("restart the ResourceManager"), reason);
     assertEquals(0, starts.get());
   }
 }

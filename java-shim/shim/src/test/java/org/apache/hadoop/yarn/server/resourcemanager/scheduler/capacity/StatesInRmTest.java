@@ -169,6 +169,13 @@ class StatesInRmTest {
   }
 
   @Test
+  void whatTheEngineWarnsOfIsALineInTheLog() throws Exception {
+    start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0,
+        "{\"policy\": \"p\", \"warnings\": [\"the tree names root.bb\"]}"));
+    awaitLine(linkLog, "Treadle's engine: the tree names root.bb");
+  }
+
+  @Test
   void anAnswerOfNothingButInternalErrorsCostsTheLease() throws Exception {
     conf.setClass(YarnConfiguration.RM_SCHEDULER, FailingScheduler.class, ResourceScheduler.class);
     start(ScriptedEngine::proposeTheFirst);
