@@ -33,6 +33,6 @@ def run(work: Slice) -> None:
         return
     told = dict(line.partition("=")[::2] for line in file.read_text().splitlines() if "=" in line)
     work.add("proposals", int(told["proposals"]))
-    work.add("kinds_of_fates_seen", int(told["fates"]) if not work.findings else 0)
+    work.sample("kinds_of_fates_seen", int(told["fates"]))
     if told["found"]:
         work.find(told["found"])
