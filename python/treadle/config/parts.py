@@ -81,6 +81,10 @@ class Traits:
     """Of a share: it compares queues that are siblings, and keeps no tree of its own."""
     compares_shares: bool = False
     """Of a share: in its tree the lower weighted share is served first."""
+    ranks_asks: bool = False
+    """Of an order: it ranks asks, not only applications."""
+    chooses_nodes: bool = False
+    """Of a gate or a fit: it says which nodes asks may use."""
     estimates: tuple[str, ...] = ()
     """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
     keeps: tuple[Kept, ...] = ()

@@ -225,7 +225,7 @@ def takes(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> bo
     """Would this node do for the ask?"""
     if not fits(view, scratch, row, node) or level_of(view, row, node) == NOT_THERE:
         return False
-    return is_wanted(view, knobs, row, node)
+    return is_wanted(view, scratch, knobs, row, node)
 
 
 @inner

@@ -9,6 +9,7 @@ import numpy as np
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.policy.fits.rules import score
+from treadle.policy.node_sets import is_restricted, may_use
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
@@ -71,8 +72,10 @@ def level_of(view: View, row: int, node: int) -> int:
 
 
 @inner
-def is_wanted(view: View, knobs: Knobs, row: int, node: int) -> bool:
-    """Is the node neither blacklisted by the application nor one that the row was rejected on of late?"""
+def is_wanted(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> bool:
+    """May the row use the node? The application has not blacklisted it, nor was the row rejected on it of late."""
+    if not may_use(scratch, row, node):
+        return False
     app = view.rows[row].application
     if view.apps[app].blacklisted > 0:
         if find(view.blacklist, pair(app, view.nodes[node].name)) >= 0:
@@ -102,7 +105,7 @@ def draw_node(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np
         at = draw(knobs, scratch, row, again, count)
         node = scratch.spots[at].node
         good = scratch.spots[at].next == at and fits(view, scratch, row, node)
-        if good and level_of(view, row, node) <= farthest and is_wanted(view, knobs, row, node):
+        if good and level_of(view, row, node) <= farthest and is_wanted(view, scratch, knobs, row, node):
             return node
     return NO_NODE
 
@@ -168,7 +171,7 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
-            if level > farthest or not is_wanted(view, knobs, row, node):
+            if level > farthest or not is_wanted(view, scratch, knobs, row, node):
                 continue
             found += 1
             last = node
@@ -197,7 +200,7 @@ def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
         node = view.first_node[view.places[place].name] if asked else -1
         while node >= 0:
             good = scratch.spots[node].open and fits(view, scratch, row, node)
-            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, knobs, row, node):
+            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, scratch, knobs, row, node):
                 found += 1
                 value = score(view, scratch, knobs, row, node, NODE_LOCAL)
                 if best < 0 or value > best_score or (value == best_score and node < best):
@@ -224,7 +227,7 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
 @inner
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
     """Remember that an ask fits nowhere, if it was only its size that mattered."""
-    pure = view.rows[row].relax and view.rows[row].exclusions == 0
+    pure = view.rows[row].relax and view.rows[row].exclusions == 0 and not is_restricted(scratch, row)
     if pure and view.apps[view.rows[row].application].blacklisted == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
         for r in range(len(view.counted)):
             scratch.asks[MEMO + scratch.counters[MEMO_COUNT], r] = view.capability[row, r]
@@ -282,7 +285,7 @@ def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
         return NO_NODE
     if view.nodes[node].cool_until > knobs.decide or not fits(view, scratch, row, node):
         return NO_NODE
-    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, knobs, row, node):
+    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, scratch, knobs, row, node):
         return NO_NODE
     return node
 

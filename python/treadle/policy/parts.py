@@ -17,6 +17,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, Records
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
+from treadle.policy.node_sets import NodeSets
 from treadle.policy.share_state import Shares, no_tree
 
 if TYPE_CHECKING:
@@ -113,14 +114,22 @@ class Order(Protocol):
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
 
-        Before, it is `KEYED`, or that of the order's compiled step if it has one (`treadle.policy.orders.rules`). For
-        `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
+        Before, it is `KEYED`, `ASKS` if it ranks asks, or that of the order's compiled step if it has one
+        (`treadle.policy.orders.rules`). For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of
+        parents do not matter.
         """
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set ``key[application]`` (0 before) for the orders `KEYED`: least first, and `LEVELS`: the level, from 0.
 
         Equal keys are served by start time, then by priority and id; those of one level by priority and id.
+        """
+
+    def ask_keys(self, jobs: Jobs, key: F64) -> None:
+        """Set ``key[request row]`` (0 before) for the order `ASKS` (`Traits.ranks_asks`): the least of a leaf first.
+
+        Whose ask it is does not matter, nor its request priority; of equal keys the application's start time decides.
+        An ask that fits nowhere is passed over; one that waits for a nearer node ends its application's turn.
         """
 
 
@@ -133,6 +142,19 @@ class PlainOrder:
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Leave it at keys, or at the compiled step."""
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing."""
+
+    def ask_keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing."""
+
+
+class NodeChooser(Protocol):
+    """A gate or a fit that says which nodes asks may use (`Traits.chooses_nodes`)."""
+
+    def choose_nodes(self, cluster: Cluster, view: View, now_ms: int, sets: NodeSets) -> None:
+        """Restrict rows to nodes, once a decide; of what several parts say all holds."""
 
 
 class Fit(Protocol):

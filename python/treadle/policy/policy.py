@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -20,10 +20,23 @@ from treadle.policy.loop.place import place
 from treadle.policy.loop.reserve import Holds
 from treadle.policy.loop.uncommitted import Uncommitted
 from treadle.policy.moment import Moment
+from treadle.policy.node_sets import NodeSets
 from treadle.policy.orders.rules import RULES as ORDERS
-from treadle.policy.parts import NEVER, Estimate, Fit, Gate, Order, Share
+from treadle.policy.parts import NEVER, Estimate, Fit, Gate, NodeChooser, Order, Share
 from treadle.policy.shares.rules import RULES as SHARES
-from treadle.policy.state import BUNDLE, CLUSTER, CURSOR, DELAYED, KEYED, PLACED, UNBOUNDED, Knobs, Scratch, scratch_for
+from treadle.policy.state import (
+    ASKS,
+    BUNDLE,
+    CLUSTER,
+    CURSOR,
+    DELAYED,
+    KEYED,
+    PLACED,
+    UNBOUNDED,
+    Knobs,
+    Scratch,
+    scratch_for,
+)
 from treadle.policy.user_parts import (
     Calls,
     FileEstimate,
@@ -64,6 +77,11 @@ class Composition:
         self.share: Share = self._make(chosen.share)
         self.fit: Fit = self._make(chosen.fit)
         self.traits = {part: getattr(chosen, part).kind.traits for part in QUESTIONS}
+        made = {"gate": self._gate, "fit": self.fit}
+        self._choosers: list[NodeChooser] = [
+            cast(NodeChooser, made[part]) for part in made if self.traits[part].chooses_nodes
+        ]
+        self._restricts = False
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks = False
         self._jobs: Jobs | None = None
@@ -90,7 +108,8 @@ class Composition:
     def scratch(self, cluster: Cluster, old: Scratch | None) -> Scratch:
         """Return the arrays of the inner loop for these parts; what outlives a decide is that of ``old``."""
         shares, overbooked = self.share.shares(cluster), self._overbooked(cluster)
-        return scratch_for(cluster, shares, old, self.order.weights, overbooked, self.fit.candidates)
+        ranks_asks = self.traits["order"].ranks_asks
+        return scratch_for(cluster, shares, old, self.order.weights, overbooked, self.fit.candidates, ranks_asks)
 
     def _overbooked(self, cluster: Cluster) -> dict[int, float]:
         """Return the resources that the fit overbooks, and how many times; note those that it cannot."""
@@ -105,10 +124,10 @@ class Composition:
         self._not_overbooked, self._overbooks = tuple(warnings), bool(overbooked)
         return overbooked
 
-    def begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> None:
+    def begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
         """Let those speak that are asked once a decide: estimate, gate, and orders that are compiled.
 
-        Adds up the service attained up to now.
+        Adds up the service attained up to now. Returns the arrays of the inner loop with the nodes that asks may use.
 
         Raises:
             PartFailure: one failed.
@@ -137,18 +156,34 @@ class Composition:
             cluster.ended = cluster.ended[:0]
         key = np.zeros(len(view.apps))
         queues = scratch.queues[:-1]
-        queues["order"] = ORDERS.get(self.traits["order"].steps, KEYED)
+        ranks_asks = self.traits["order"].ranks_asks
+        queues["order"] = ASKS if ranks_asks else ORDERS.get(self.traits["order"].steps, KEYED)
         self.order.orders(cluster, queues)
+        if ranks_asks:
+            self.order.ask_keys(self._jobs, scratch.ask_keys)
+            scratch.ask_keys[np.isnan(scratch.ask_keys)] = np.inf
         self.order.keys(self._jobs, key)
         scratch.apps["key"] = np.where(np.isnan(key), np.inf, key)
         if self.fit.candidates > 0:
             scratch.apps["work"] = self._jobs.work()
+        return self._choose_nodes(cluster, view, now_ms, scratch)
+
+    def _choose_nodes(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
+        """Let parts say which nodes asks may use, if any does."""
+        if not self._choosers:
+            return scratch
+        sets = NodeSets(len(view.rows), len(view.nodes))
+        for part in self._choosers:
+            part.choose_nodes(cluster, view, now_ms, sets)
+        self._restricts = bool((sets.row_nodes >= 0).any())
+        return scratch._replace(node_sets=sets.sets(), row_nodes=sets.row_nodes)
 
     def open_for_idle(self, scratch: Scratch) -> bool:
         """Let through what the gate holds back from all but idle machines, by arrival; False if that is nothing."""
         if isinstance(self._gate, FileGate) or not self._gate.open_for_idle(scratch.rows):
             return False
         scratch.apps["key"] = 0.0
+        scratch.ask_keys[:] = 0.0
         return True
 
     @property
@@ -159,7 +194,8 @@ class Composition:
     def waits_for(self) -> list[str]:
         """Return for what asks are held back on purpose that the RM would serve; a gate from a file says nothing."""
         gate = "" if isinstance(self._gate, FileGate) else self._gate.waits_for
-        return list(filter(None, (gate, "room within the bounds of overbook" if self._overbooks else "")))
+        overbook = "room within the bounds of overbook" if self._overbooks else ""
+        return list(filter(None, (gate, overbook, "nodes that asks may use" if self._restricts else "")))
 
     def fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
         """Ask share, order and fit for their numbers, as far as they are from files; return where they are.
@@ -305,7 +341,7 @@ class Policy:
         """Fill the answer up from wherever it is; return the numbers that it was done by."""
         parts = self._parts
         knobs = self._knobs(cluster, view, scratch, now_ms)
-        parts.begin(cluster, view, now_ms, scratch)
+        self._scratch = scratch = parts.begin(cluster, view, now_ms, scratch)
         if knobs.root < 0:
             return knobs
         for partition in range(len(cluster.names.partitions)):

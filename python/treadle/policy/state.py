@@ -32,7 +32,8 @@ OFFERS: Final = 6  # proposals so far; lives from decide to decide
 LOOKED: Final = 7  # nodes looked at in this decide: what searches cost
 BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; lives from decide to decide
 SCORED: Final = 9  # proposals in the averages; lives from decide to decide
-COUNTERS: Final = 10
+SERVES: Final = 10  # the partition whose nodes are given out
+COUNTERS: Final = 11
 
 # Places in `Scratch.averages`, over the latest proposals; they live from decide to decide.
 PACKED: Final = 0  # packing score
@@ -59,6 +60,7 @@ KEYED: Final = 255
 
 # How the applications of a leaf are ordered besides `KEYED`; the first two are those of `treadle.model.queues`.
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
+ASKS: Final = 4  # the ask with the least of `Scratch.ask_keys` first, whose ever it is
 
 
 @tables
@@ -161,6 +163,9 @@ class Scratch(NamedTuple):
     rivals: I32  # rows that compete for a node
     shares: Shares
     scores: F64  # of a keyed fit: (1, node), or (request row, node) where they differ from row to row
+    ask_keys: F64  # of each request row, if the order ranks asks; else nothing
+    node_sets: U8  # set, node / 8: a bit a node that is in the set
+    row_nodes: I32  # which set each request row may use, -1: any node; nothing unless a part chooses nodes
 
 
 def scratch_for(
@@ -170,6 +175,7 @@ def scratch_for(
     weights: Sequence[float] = (),
     overbook: Mapping[int, float] | None = None,
     candidates: int = 0,
+    ranks_asks: bool = False,
 ) -> Scratch:
     """Return arrays large enough for the cluster, cleared as the loop expects; keep what lives on of ``old``.
 
@@ -180,6 +186,7 @@ def scratch_for(
         weights: those of the order's levels
         overbook: resources that the RM does not count, and how many times what a node has may be given out
         candidates: how many rows compete for a node
+        ranks_asks: whether the order has keys of asks
     """
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
@@ -217,4 +224,7 @@ def scratch_for(
         rivals=np.zeros(candidates, np.int32),
         shares=shares,
         scores=np.zeros((1, 1)),
+        ask_keys=np.zeros(len(cluster.requests.at) if ranks_asks else 0),
+        node_sets=np.zeros((0, 1), np.uint8),
+        row_nodes=np.zeros(0, np.int32),
     )

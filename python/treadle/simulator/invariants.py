@@ -39,7 +39,7 @@ class Invariants:
     def __init__(self, built: Built, settings: Settings) -> None:
         self._built = built
         overbooks = bool(getattr(settings.policy.fit.parameters, "overbook", None))
-        self._all_may_run = not settings.policy.holds_back() and not overbooks
+        self._all_may_run = not (settings.policy.holds_back() or settings.policy.chooses_nodes() or overbooks)
         self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
         self._told: Told | None = None

@@ -35,9 +35,10 @@ from treadle.policy.node_search import (
     level_of,
     place_of,
 )
-from treadle.policy.orders.leaf import application_after, begin_leaf, next_application, wants
+from treadle.policy.orders.leaf import application_after, begin_leaf, least_ask, next_application, wants
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.state import (
+    ASKS,
     BUNDLE,
     CLUSTER,
     LARGEST,
@@ -54,6 +55,7 @@ from treadle.policy.state import (
     RACK_LOCAL,
     ROOM,
     SCORED,
+    SERVES,
     WORK,
 )
 
@@ -109,10 +111,10 @@ def plan_score(view: View, row: int) -> float:
 
 
 @inner
-def is_ranked(view: View, row: int) -> bool:
-    """Has a plan said when the row's tasks are wanted?"""
+def is_ranked(view: View, scratch: Scratch, row: int) -> bool:
+    """Has a plan said when the row's tasks are wanted, or the order?"""
     told = view.rows[row].told
-    return bool(told >= 0 and view.told[told].ranked)
+    return len(scratch.ask_keys) > 0 or (told >= 0 and view.told[told].ranked == 1)
 
 
 @inner
@@ -121,19 +123,23 @@ def add_rivals(
 ) -> int:
     """Add an application's rows that may compete to the rivals; return how many rivals there are.
 
-    Those of its first request priority that has any; rows that a plan ranked compete whatever their priority.
+    Those of its first request priority that has any; rows that a plan or the order ranked compete whatever their
+    priority. Of the latter the one with the least key comes first.
     """
-    first = -1
+    first, begin = -1, rivals
     row = view.apps[app].first_row
     while row >= 0 and rivals < knobs.candidates:
         if asks_here(view, scratch, knobs, row, partition):
             if not has_room(view, scratch.asks[ROOM], app, row, user):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, leaf, row)
-            elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, row):
+            elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, scratch, row):
                 if first < 0:
                     first = row
                 scratch.rivals[rivals] = row
+                if len(scratch.ask_keys) > 0 and scratch.ask_keys[row] < scratch.ask_keys[scratch.rivals[begin]]:
+                    scratch.rivals[rivals] = scratch.rivals[begin]
+                    scratch.rivals[begin] = row
                 rivals += 1
         row = view.rows[row].next
     return rivals
@@ -177,7 +183,7 @@ def best_rival(view: View, scratch: Scratch, knobs: Knobs, rivals: int, node: in
     best, best_score = -1, 0.0
     for at in range(rivals):
         row = scratch.rivals[at]
-        if not fits(view, scratch, row, node) or not is_wanted(view, knobs, row, node):
+        if not fits(view, scratch, row, node) or not is_wanted(view, scratch, knobs, row, node):
             continue
         level = level_of(view, row, node)
         if level == NOT_THERE or (knobs.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
@@ -252,6 +258,7 @@ def propose_best(
 def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> bool:
     """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
     least, any_ask = scratch.asks[LEAST], False
+    scratch.counters[SERVES] = partition
     for r in range(len(least)):
         least[r] = 1 << 62
     for queue in range(len(scratch.queues)):
@@ -317,6 +324,40 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
 
 
 @inner
+def serve_row(
+    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, row: int, leaf: int, user: int
+) -> int:
+    """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
+    app = view.rows[row].application
+    if has_room(view, scratch.asks[ROOM], app, row, user):
+        node = choose_node(view, scratch, knobs, row)
+        if node >= 0:
+            propose(view, scratch, knobs, out, asked, app, row, node, user)
+            return node
+        if node == WAIT:
+            return WAIT
+        note_big(view, scratch, row)
+    scratch.rows[row].done = 1
+    drop_row(view, scratch, leaf, row)
+    return NO_NODE
+
+
+@inner
+def serve_ask(
+    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
+) -> bool:
+    """Propose one container for the application's ask with the least key; False if ask or application had its turn."""
+    row, user = least_ask(view, scratch, knobs, app), user_of(view, knobs, app, leaf, partition)
+    if row >= 0 and (user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)):
+        node = serve_row(view, scratch, knobs, out, asked, row, leaf, user)
+        if node != WAIT:
+            return node >= 0
+    drop_application(view, scratch, knobs, leaf, app, partition)
+    scratch.apps[app].done = 1
+    return False
+
+
+@inner
 def serve_application(
     view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
 ) -> bool:
@@ -330,17 +371,9 @@ def serve_application(
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, knobs, row, partition):
-            if has_room(view, scratch.asks[ROOM], app, row, user):
-                node = choose_node(view, scratch, knobs, row)
-                if node >= 0:
-                    propose(view, scratch, knobs, out, asked, app, row, node, user)
-                    return True
-                if node == WAIT:
-                    return False
-                if node == NO_NODE:
-                    note_big(view, scratch, row)
-            scratch.rows[row].done = 1
-            drop_row(view, scratch, leaf, row)
+            node = serve_row(view, scratch, knobs, out, asked, row, leaf, user)
+            if node != NO_NODE:
+                return node >= 0
         row = view.rows[row].next
     return False
 
@@ -350,11 +383,13 @@ def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: 
     """Propose one container for the leaf's next application that can be served; False if there is none."""
     find_room(view, scratch, knobs, leaf, partition)
     while True:
-        app = next_application(view, scratch, leaf)
+        app = next_application(view, scratch, knobs, leaf)
         if app < 0:
             return False
         if knobs.candidates > 0 and not view.apps[app].awaiting_am:
             served = propose_best(view, scratch, knobs, out, asked, app, leaf, partition)
+        elif scratch.queues[leaf].order == ASKS and not view.apps[app].awaiting_am:
+            served = serve_ask(view, scratch, knobs, out, asked, app, leaf, partition)
         else:
             served = serve_application(view, scratch, knobs, out, asked, app, leaf, partition)
             if not served:

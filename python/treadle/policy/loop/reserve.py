@@ -55,7 +55,7 @@ def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
             missing += 1e9
         if missing >= best_missing:
             continue
-        if level_of(view, row, node) != NOT_THERE and is_wanted(view, knobs, row, node):
+        if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, knobs, row, node):
             best, best_missing = node, missing
     return best
 

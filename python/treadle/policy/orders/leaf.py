@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
 from treadle.model.tables import ASSUMED, USED
+from treadle.policy.asks import asks_here
 from treadle.policy.orders.rules import follows_use, key
-from treadle.policy.state import CLUSTER, FIFO, LEVELS
+from treadle.policy.state import ASKS, CLUSTER, FIFO, LEVELS, SERVES
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Scratch
+    from treadle.policy.state import Knobs, Scratch
 
 
 @inner
@@ -48,14 +50,41 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
 
 
 @inner
-def build_heap(view: View, scratch: Scratch, leaf: int) -> None:
+def least_ask(view: View, scratch: Scratch, knobs: Knobs, app: int) -> int:
+    """Return the application's ask with the least key of those that are open; the first of equals; -1 if none is."""
+    best, row = -1, view.apps[app].first_row
+    while row >= 0:
+        better = best < 0 or scratch.ask_keys[row] < scratch.ask_keys[best]
+        if better and asks_here(view, scratch, knobs, row, scratch.counters[SERVES]):
+            best = row
+        row = view.rows[row].next
+    return best
+
+
+@inner
+def key_now(view: View, scratch: Scratch, knobs: Knobs, leaf: int, app: int) -> float:
+    """Return the key of an application that changes as containers are placed."""
+    if scratch.queues[leaf].order == ASKS:
+        row = least_ask(view, scratch, knobs, app)
+        return scratch.ask_keys[row] if row >= 0 else inf
+    return key(view, scratch, leaf, app)
+
+
+@inner
+def changes(order: int) -> bool:
+    """Say whether keys change as containers are placed."""
+    return order == ASKS or follows_use(order)
+
+
+@inner
+def build_heap(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> None:
     """Make a heap of the leaf's applications that want something."""
     base, size = scratch.queues[leaf].first, 0
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
-            if follows_use(scratch.queues[leaf].order):
-                scratch.apps[app].key = key(view, scratch, leaf, app)
+            if changes(scratch.queues[leaf].order):
+                scratch.apps[app].key = key_now(view, scratch, knobs, leaf, app)
             scratch.list[base + size].heap = app
             size += 1
     scratch.queues[leaf].heap_size = size
@@ -79,7 +108,7 @@ def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
 
 
 @inner
-def next_application(view: View, scratch: Scratch, leaf: int) -> int:
+def next_application(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> int:
     """Return the application to serve now, or -1 if the leaf has none."""
     last = scratch.queues[leaf + 1].first
     while scratch.queues[leaf].am_cursor < last:
@@ -90,7 +119,7 @@ def next_application(view: View, scratch: Scratch, leaf: int) -> int:
     if scratch.queues[leaf].order == LEVELS:
         return next_of_levels(view, scratch, leaf)
     if scratch.queues[leaf].order != FIFO:
-        return next_of_heap(view, scratch, leaf)
+        return next_of_heap(view, scratch, knobs, leaf)
     while scratch.queues[leaf].cursor < last:
         app = scratch.list[scratch.queues[leaf].cursor].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
@@ -100,14 +129,14 @@ def next_application(view: View, scratch: Scratch, leaf: int) -> int:
 
 
 @inner
-def next_of_heap(view: View, scratch: Scratch, leaf: int) -> int:
+def next_of_heap(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> int:
     """Return the application with the least key, after putting the one served last where it belongs now."""
     if scratch.queues[leaf].heap_size < 0:
-        build_heap(view, scratch, leaf)
+        build_heap(view, scratch, knobs, leaf)
     base = scratch.queues[leaf].first
-    if scratch.queues[leaf].heap_size > 0 and follows_use(scratch.queues[leaf].order):
+    if scratch.queues[leaf].heap_size > 0 and changes(scratch.queues[leaf].order):
         head = scratch.list[base].heap
-        scratch.apps[head].key = key(view, scratch, leaf, head)
+        scratch.apps[head].key = key_now(view, scratch, knobs, leaf, head)
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     while scratch.queues[leaf].heap_size > 0:
         head = scratch.list[base].heap

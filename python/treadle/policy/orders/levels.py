@@ -11,6 +11,7 @@ from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
 from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
+from treadle.policy.parts import PlainOrder
 from treadle.policy.state import LEVELS
 from treadle.policy.work import Jobs
 
@@ -38,7 +39,7 @@ class MlfqParameters(Parameters):
     )
 
 
-class MlfqOrder:
+class MlfqOrder(PlainOrder):
     """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
 
     def __init__(self, parameters: MlfqParameters) -> None:

@@ -189,7 +189,7 @@ def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) 
     """Follow a change of a leaf's asks."""
     if scratch.shares.nodes[at].asks <= 0 and scratch.shares.nodes[at].kind != BLOCKED:
         stop_deficit(scratch.shares, at)
-    replay_head(view, scratch, at)
+    replay_head(view, scratch, knobs, at)
 
 
 @inner

@@ -60,12 +60,12 @@ def play_first(view: View, scratch: Scratch, base: int, match: int) -> None:
 
 
 @inner
-def enter_head(view: View, scratch: Scratch, at: int) -> int:
+def enter_head(view: View, scratch: Scratch, knobs: Knobs, at: int) -> int:
     """Find a leaf's next application and put the leaf in its place for the tournament; return that place."""
     shares = scratch.shares
     head = -1
     if shares.nodes[at].kind != BLOCKED:
-        head = next_application(view, scratch, shares.nodes[at].queue)
+        head = next_application(view, scratch, knobs, shares.nodes[at].queue)
     shares.nodes[at].head = head
     place = shares.nodes[0].child_count + at - shares.nodes[0].first_child
     shares.matches[2 * shares.nodes[0].first_child + place].first = at if head >= 0 else -1
@@ -80,15 +80,15 @@ def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
         nodes[at].kind = BLOCKED if nodes[at].asks <= 0 else OWED
     first, count = scratch.shares.nodes[0].first_child, scratch.shares.nodes[0].child_count
     for at in range(first, first + count):
-        enter_head(view, scratch, at)
+        enter_head(view, scratch, knobs, at)
     for match in range(count - 1, 0, -1):
         play_first(view, scratch, 2 * first, match)
 
 
 @inner
-def replay_head(view: View, scratch: Scratch, at: int) -> None:
+def replay_head(view: View, scratch: Scratch, knobs: Knobs, at: int) -> None:
     """Decide anew the matches that a leaf plays."""
-    match = enter_head(view, scratch, at) >> 1
+    match = enter_head(view, scratch, knobs, at) >> 1
     while match >= 1:
         play_first(view, scratch, 2 * scratch.shares.nodes[0].first_child, match)
         match >>= 1
@@ -99,7 +99,7 @@ def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) 
     """Follow a change of a leaf's asks."""
     if scratch.shares.nodes[at].asks <= 0:
         scratch.shares.nodes[at].kind = BLOCKED
-    replay_head(view, scratch, at)
+    replay_head(view, scratch, knobs, at)
 
 
 @inner
