@@ -74,7 +74,7 @@ class IdleGuardInRmTest {
     RMApp app = TestRms.submit(rm, 1024);
     heartbeatUntil("the stock scheduler has placed the AM", () -> TestRms.isAllocated(app));
     Await.until("the engine has lost the lease and it is said why", () -> number("LeaseHeld") == 0
-        && number("Starving") == 1 && text("Refusal").contains("places nothing")
+        && number("Schedules") == 0 && number("Starving") == 1 && text("Refusal").contains("places nothing")
         && text("LastError").contains("places nothing"));
     TestRms.await(rm, "PlacedNatively", 1);
     MockAM am = TestRms.launchByEngine(rm, app);

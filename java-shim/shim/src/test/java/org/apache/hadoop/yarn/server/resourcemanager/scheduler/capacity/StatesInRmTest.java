@@ -120,6 +120,13 @@ class StatesInRmTest {
     conf.setBoolean(MULTI_NODE, false);
     TestRms.refresh(rm, conf);
     awaitSchedules(1);
+    ScriptedEngine.script(frame -> {
+      throw new IOException("gone");
+    });
+    awaitSchedules(0);
+    assertEquals("", text("Refusal"));
+    ScriptedEngine.script(Frame::answer);
+    awaitSchedules(1);
     conf.set(ShimConfig.MODE, "observe_only");
     TestRms.refresh(rm, conf);
     awaitSchedules(0);

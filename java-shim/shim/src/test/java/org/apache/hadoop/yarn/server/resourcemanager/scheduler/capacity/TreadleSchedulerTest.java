@@ -62,6 +62,9 @@ class TreadleSchedulerTest {
       assertTrue(texts.get("LastError").contains("'enfroce'"), texts.get("LastError"));
       MockNM node = rm.registerNode("h1:1234", 8192);
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+      conf.set(ShimConfig.MODE, "off");
+      TestRms.refresh(rm, conf);
+      assertEquals("", TestRms.scheduler(rm).shim().metrics().texts().get("LastError"));
     }
   }
 
