@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import treadle
 from treadle._moved import MOVED, name_now
 
 
@@ -20,6 +22,14 @@ def test_a_module_is_found_under_its_name_of_before(name: str, monkeypatch: pyte
         found = import_module(name)
     assert found is sys.modules[str(name_now(name))]
     assert f"{name} is {name_now(name)} now; import that" in [str(each.message) for each in warned]
+
+
+@pytest.mark.filterwarnings("ignore:treadle.estimate is")
+def test_a_folder_that_an_older_version_left_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "estimate").mkdir()
+    monkeypatch.setattr(treadle, "__path__", [str(tmp_path), *treadle.__path__])
+    monkeypatch.delitem(sys.modules, "treadle.estimate", raising=False)
+    assert import_module("treadle.estimate").__name__ == "treadle.history.estimators"
 
 
 @pytest.mark.filterwarnings("ignore:treadle.profiles is")

@@ -24,6 +24,9 @@ def test_a_challenge_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, inst
 
     assert said.startswith("HTTP 401: the server wants Kerberos")
     assert remedy in said
+    refusal = web.refusal_of(answer(401, "Negotiate"))
+    assert refusal.reason == "HTTP 401"
+    assert said == f"{refusal.reason}: {refusal.remedy}"
 
 
 @pytest.mark.parametrize(("status", "challenge"), [(401, "Basic"), (401, None), (403, "Negotiate"), (500, None)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +12,7 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
-
-
-class LieOption(StrEnum):
-    """`treadle.lab.bench.liars.Lie`, which imports numba."""
-
-    TASKS = "tasks"
-    NAMES = "names"
+from treadle.lab.bench.lies import Lie
 
 
 def liars_command(
@@ -27,7 +20,7 @@ def liars_command(
     seeds: Annotated[int, typer.Option(help="Draws of jobs.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first draw's.")] = 1,
     lie: Annotated[
-        list[LieOption] | None, typer.Option(help="What is lied about: `tasks` or `names`; both if not given.")
+        list[Lie] | None, typer.Option(help="What is lied about: `tasks` or `names`; both if not given.")
     ] = None,
     believed: Annotated[bool, typer.Option(help="Take claims at their word (plans.claims_part: 0).")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
@@ -50,7 +43,7 @@ def liars_command(
             policies,
             range(first_seed, first_seed + seeds),
             lambda text: shown.update(task, description=text),
-            lies=[liars.Lie(one) for one in lie or LieOption],
+            lies=lie or tuple(Lie),
             believed=believed,
         )
     table = Table("policy", "lies about", "queues", "truth, s", "lies, s", "gain", "others take")

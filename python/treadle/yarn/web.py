@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import requests
 
@@ -33,12 +33,26 @@ def can_negotiate() -> bool:
     return True
 
 
-def why_refused(answer: requests.Response | None) -> str:
-    """Say in a few words why a daemon did not answer a request, and what to do about it."""
+class Refusal(NamedTuple):
+    """Why a daemon did not answer a request."""
+
+    reason: str
+    """In a few words."""
+    remedy: str
+    """What to do about it, if the daemon wants Kerberos; else empty."""
+
+
+def refusal_of(answer: requests.Response | None) -> Refusal:
+    """Return why a daemon refused a request; None stands for no answer."""
     if answer is None:
-        return "no answer"
+        return Refusal("no answer", "")
     reason = f"HTTP {answer.status_code}"
     challenge = answer.headers.get("WWW-Authenticate", "")
-    if answer.status_code == requests.codes.unauthorized and "negotiate" in challenge.lower():
-        return f"{reason}: the server wants Kerberos; {LOG_IN if can_negotiate() else INSTALL}"
-    return reason
+    if answer.status_code != requests.codes.unauthorized or "negotiate" not in challenge.lower():
+        return Refusal(reason, "")
+    return Refusal(reason, f"the server wants Kerberos; {LOG_IN if can_negotiate() else INSTALL}")
+
+
+def why_refused(answer: requests.Response | None) -> str:
+    """Say in a few words why a daemon did not answer a request, and what to do about it."""
+    return ": ".join(filter(None, refusal_of(answer)))

@@ -26,7 +26,7 @@ from treadle.history.importers.outcome import (
 )
 from treadle.history.run import JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
-from treadle.yarn.web import open_session, why_refused
+from treadle.yarn.web import open_session, refusal_of
 
 TASKS_MAX: Final = 100
 """Tasks of a stage whose attempts are asked for."""
@@ -131,8 +131,8 @@ class HistoryServer:
                 answer.raise_for_status()
                 return mapping(json.loads(_content(answer)))
         except requests.RequestException as error:
-            reason, _, kerberos = why_refused(error.response).partition(": ")
-            told = f"{reason} to {path}" + (f": {kerberos}, or" if kerberos else ";")
+            reason, remedy = refusal_of(error.response)
+            told = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
             closed = error.response is not None and error.response.status_code in {401, 403}
             raise BrokenHistoryError(
                 f"{told} import the .jhist files instead" if closed else f"{reason} to {path}"

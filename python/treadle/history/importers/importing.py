@@ -108,9 +108,6 @@ class Import:
             UserError: a library that a source needs is missing.
         """
         for source in sources:
-            self.summary.sources += 1
-            if self._full(source.name):
-                continue
             found = self._read(source.name, partial(self._reader.read, source))
             if found is not None:
                 self._keep(source.name, found)
@@ -118,9 +115,6 @@ class Import:
     def take_server(self, server: HistoryServer, jobs: Iterable[str]) -> None:
         """Import jobs of a history server, by their ids. Raises as `take`."""
         for job in jobs:
-            self.summary.sources += 1
-            if self._full(job):
-                continue
             run = self._read(job, partial(server.run, job))
             if run is not None:
                 self._put(run)
@@ -133,6 +127,10 @@ class Import:
         return full
 
     def _read(self, name: str, read: Callable[[], T]) -> T | None:
+        """Return what is read of a source, which counts; None if it cannot be read or there is no room for it."""
+        self.summary.sources += 1
+        if self._full(name):
+            return None
         try:
             return read()
         except UnfinishedError as why:

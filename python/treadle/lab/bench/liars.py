@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,7 @@ from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import Event
+from treadle.lab.bench.lies import Lie
 from treadle.simulator.feed import Told
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
@@ -47,15 +47,6 @@ NAMED_MS: Final = 1_000
 
 DEVIATION_PART: Final = 0.1
 """Deviation of what a store tells, as a part of the duration: its jobs are much alike each time."""
-
-
-class Lie(StrEnum):
-    """What is lied about."""
-
-    TASKS = "tasks"
-    """How many are left, and how long they take."""
-    NAMES = "names"
-    """Which job it is that comes back."""
 
 
 FRAMEWORKS: Final = {Lie.TASKS: "tez", Lie.NAMES: "mapreduce"}
