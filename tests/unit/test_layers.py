@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "proposals", "words", "__init__"}
+BASE = {"errors", "events", "niceness", "proposals", "words", "__init__"}
 
 ALLOWED = {
     "__init__": {"_moved"},
@@ -22,6 +22,7 @@ ALLOWED = {
     "errors": set(),
     "words": set(),
     "events": set(),
+    "niceness": set(),
     "proposals": set(),
     "compiled": set(),
     "yarn": BASE,

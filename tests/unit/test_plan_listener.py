@@ -7,7 +7,9 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import sha256
 from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 from tests.support.waiting import eventually
@@ -386,12 +388,88 @@ def test_an_attempt_that_asks_too_often_is_told_so_and_others_are_not(served: Se
     assert served.ask(Kind.REPORT, report(9, {})) == (Status.UNKNOWN, b"")
 
 
-def test_a_connection_that_says_nothing_is_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AUTHENTICATION_S", 0.05)
+    served = Served()
     with closing(served.connect()) as connected:
         read(connected, CHALLENGE_BYTES)
         connected.sendall(b"TRDQ")
         assert connected.recv(1) == b""
+    served.listener.close()
+
+
+def use_up_rate(served: Served) -> None:
+    for _ in range(int(BURST)):
+        served.rates.allows(ONE, "ann", 0)
+
+
+def beyond_rate(served: Served, body: bytes) -> tuple[socket.socket, bytes]:
+    """Connect, send the header of a request that is beyond the rate; return the connection and the answer's header."""
+    connected = served.connect()
+    said = read(connected, CHALLENGE_BYTES)
+    connected.sendall(request(KEY, said, Kind.REPORT, ONE, 5, body, NONCE)[: REQUEST.size + MAC_BYTES])
+    return connected, read(connected, ANSWER.size + MAC_BYTES)
+
+
+def test_what_is_beyond_a_rate_is_answered_before_its_body_is_there(served: Served) -> None:
+    use_up_rate(served)
+    connected, content = beyond_rate(served, report(9, {}))
+    assert ANSWER.unpack(content[: ANSWER.size])[2] == Status.BUSY
+    connected.sendall(report(9, {}))
+    assert connected.recv(1) == b""
+    connected.close()
+
+
+def test_an_answer_to_what_is_beyond_a_rate_is_heard_though_a_long_body_follows(served: Served) -> None:
+    use_up_rate(served)
+    for _ in range(20):
+        assert served.ask(Kind.PLAN, bytes(BODY_MAX)) == (Status.BUSY, b"")
+    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+
+
+def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_up_rate(served)
+    waiting = [beyond_rate(served, report(9, {})) for _ in range(BY_ATTEMPT_MAX)]
+    assert all(content for _, content in waiting)
+    more, content = beyond_rate(served, report(9, {}))
+    assert content == b""
+    monkeypatch.setattr(module, "REQUEST_S", 0.05)
+    for connected, _ in [*waiting, (more, b"")]:
+        connected.close()
+    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    silent, _ = beyond_rate(served, report(9, {}))
+    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    assert silent.recv(1) == b"", "a body that does not come is not waited for"
+    silent.close()
+
+
+def test_no_thread_is_there_for_who_has_shown_no_key_or_is_beyond_a_rate() -> None:
+    before = set(enumerate_threads())
+    served = Served()
+    waiting = [served.connect() for _ in range(BY_ADDRESS_MAX - 1)]
+    for connected in waiting:
+        read(connected, CHALLENGE_BYTES)
+    use_up_rate(served)
+    connected, content = beyond_rate(served, report(9, {}))
+    assert content
+    there = {thread.name for thread in set(enumerate_threads()) - before}
+    assert there == {"plan listener"}
+    for each in [*waiting, connected]:
+        each.close()
+    served.listener.close()
+
+
+def test_a_sealed_request_is_not_answered_where_nothing_can_be_sealed(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    monkeypatch.setattr(served.listener, "_can_seal", False, raising=False)
+    with closing(served.connect()) as connected:
+        said = read(connected, CHALLENGE_BYTES)
+        header = REQUEST.pack(b"TRDQ", VERSION, Kind.PLAN, 1, 0, *ONE, 5, sha256(b"").digest(), NONCE)
+        assert heard(connected, header + code(KEY, said, header)) == b""
+    assert served.ask(Kind.PLAN, DAG) is not None
+    assert "failed" not in caplog.text
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -37,6 +39,7 @@ from treadle.live import plan_link
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import RUNS, RUNS_OF_USER, Runs
 from treadle.live.plan_link import PlanLink
+from treadle.live.plan_memory import MEMORY_MAX, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory
 from treadle.live.plan_source import PlanTeller
 from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
 from treadle.live.plans import open_plans
@@ -124,7 +127,10 @@ def listeners() -> list[psutil.Process]:
 
 def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(link: PlanLink) -> None:
     (child,) = listeners()
-    assert child.nice() > psutil.Process().nice()
+    assert child.nice() == 19
+    assert os.sched_getscheduler(child.pid) == os.SCHED_BATCH
+    assert os.getsid(child.pid) == os.getsid(0), "else some kernels give it as much of a processor as the sidecar"
+    assert os.getpgid(child.pid) == child.pid, "a terminal's signals are not for it"
     assert 0 < child.rlimit(psutil.RLIMIT_AS)[0] <= 16 << 30
     stdin = link._child.stdin if link._child else None
     assert stdin is not None
@@ -278,11 +284,47 @@ def test_why_a_process_that_was_started_again_cannot_listen_is_said(
 
 
 def test_a_process_that_uses_too_much_memory_ends_and_that_is_said() -> None:
-    code = "from treadle.live import plan_child; plan_child.MEMORY_MAX = 1; plan_child.main()"
+    code = "from treadle.live import plan_child, plan_memory; plan_memory.MEMORY_MAX = 1; plan_child.main()"
     made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
     made.start()
     assert eventually(lambda: "ended with code 3" in made.summary())
     made.close()
+
+
+def test_free_memory_is_given_back_before_there_is_too_much() -> None:
+    used, now_s, gave = [100 << 20], [0.0], []
+
+    def give_back() -> None:
+        gave.append(used[0])
+        used[0] = 200 << 20
+
+    memory = Memory(lambda: used[0], give_back, lambda: now_s[0])
+    assert not memory.is_too_much()
+    used[0] = TRIMMED_BYTES + 1
+    assert not memory.is_too_much()
+    used[0] = 400 << 20
+    assert not memory.is_too_much()
+    assert gave == [TRIMMED_BYTES + 1], "not again at once"
+    now_s[0] = TRIMMED_EVERY_S
+    assert not memory.is_too_much()
+    assert gave == [TRIMMED_BYTES + 1, 400 << 20]
+    used[0] = MEMORY_MAX + 1
+    assert not memory.is_too_much(), "most of it was free"
+    assert len(gave) == 3
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library gives nothing back")
+def test_what_is_free_between_things_that_are_kept_is_given_back() -> None:
+    code = (
+        "from treadle.live.plan_memory import resident_bytes, trim\n"
+        "things = [bytes(2_000) for _ in range(100_000)]\n"
+        "kept = things[::1_000]; most = resident_bytes(); del things\n"
+        "before = resident_bytes(); trim(); print(most - before >> 20, before - resident_bytes() >> 20)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    of_itself, given_back = map(int, said.split())
+    assert of_itself < 100
+    assert given_back > 50
 
 
 def test_frames_are_read_as_they_were_written(tmp_path: Any) -> None:

@@ -2,7 +2,8 @@
 
 Whoever connects must, within a deadline and with 128 bytes, show that it knows the key of an application attempt; until
 then nothing is answered and nothing longer is read. A connection is good for one request. Connections, requests an
-attempt, bytes and time are bounded.
+attempt, bytes and time are bounded. What is beyond a rate is turned away by its header alone, before a thread waits for
+its body.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import logging
 import secrets
 import socket
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable
-from threading import BoundedSemaphore, Lock, Thread
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Thread
 from typing import Final
 
 from treadle.am.bodies import MessageError
+from treadle.am.door import Crowd, Door, Guest, TurnedAway
 from treadle.am.keys import Attempt, KeyRing
 from treadle.am.protocol import (
     MAC_BYTES,
@@ -32,7 +35,7 @@ from treadle.am.protocol import (
     code,
     read_header,
 )
-from treadle.am.sealing import Direction, check_sealing, unseal
+from treadle.am.sealing import Direction, can_seal, check_sealing, unseal
 from treadle.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -57,35 +60,6 @@ Allows = Callable[[Attempt, int], bool]
 """Counts a request of an attempt with a body of some bytes; is it within the rates?"""
 
 
-class Crowd:
-    """How many of each are there now, none of them more often than so. For several threads."""
-
-    def __init__(self, each_max: int) -> None:
-        self._each_max = each_max
-        self._there: Counter[Hashable] = Counter()
-        self._lock = Lock()
-
-    def enter(self, one: Hashable) -> bool:
-        """Count one more, unless there are as many as may be; return whether it was counted."""
-        with self._lock:
-            if self._there[one] >= self._each_max:
-                return False
-            self._there[one] += 1
-            return True
-
-    def count(self, one: Hashable) -> int:
-        """Return how many there are."""
-        with self._lock:
-            return self._there.get(one, 0)
-
-    def leave(self, one: Hashable) -> None:
-        """Count one less."""
-        with self._lock:
-            self._there[one] -= 1
-            if not self._there[one]:
-                del self._there[one]
-
-
 class PlanListener:
     """Listens on an address until `close`; `serve` is called on threads of its own, with authenticated bodies."""
 
@@ -107,13 +81,12 @@ class PlanListener:
         """
         if encrypt:
             check_sealing()
+        self._can_seal = can_seal()
         self._encrypt = encrypt
         self._told_versions: set[str] = set()
         self._keys = keys
         self._serve = serve
         self._allows = allows
-        self._room = BoundedSemaphore(CONNECTIONS_MAX)
-        self._addresses = Crowd(BY_ADDRESS_MAX)
         self._attempts = Crowd(BY_ATTEMPT_MAX)
         try:
             family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
@@ -123,7 +96,17 @@ class PlanListener:
             remedy = "name an address of this host and a free port"
             raise UserError(f"listener: {address} port {port}: {reason}; {remedy}") from error
         self._closed = False
-        self._thread = Thread(target=self._accept, name="plan listener", daemon=True)
+        self._door = Door(
+            self._socket,
+            lambda: challenge(secrets.token_bytes(NONCE_BYTES), sealed=encrypt),
+            self._judge,
+            header_bytes=REQUEST.size + MAC_BYTES,
+            seconds=AUTHENTICATION_S,
+            most=CONNECTIONS_MAX,
+            by_address_max=BY_ADDRESS_MAX,
+        )
+        self._workers = ThreadPoolExecutor(CONNECTIONS_MAX, "plan request")
+        self._thread = Thread(target=self._door.attend, args=(lambda: self._closed,), name="plan listener", daemon=True)
         self._thread.start()
 
     @property
@@ -142,76 +125,75 @@ class PlanListener:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError as error:
             _log.debug("the plan listener was closed already: %s", error)
-        self._socket.close()
         self._thread.join()
+        self._socket.close()
+        self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _accept(self) -> None:
-        while not self._closed:
-            try:
-                connected, (address, *_) = self._socket.accept()
-            except OSError as error:
-                if not self._closed:
-                    _log.warning("a connection could not be taken: %s", error)
-                    time.sleep(0.1)  # too many open files, most likely: that passes
-                continue
-            if not self._addresses.enter(address):
-                connected.close()
-                continue
-            if not self._room.acquire(blocking=False):
-                connected.close()
-                self._addresses.leave(address)
-                continue
-            try:
-                Thread(target=self._converse, args=(connected, address), name="plan request", daemon=True).start()
-            except RuntimeError:
-                connected.close()
-                self._leave(address)
+    def _judge(self, guest: Guest) -> TurnedAway | None:
+        """Hand a guest on that knows a key and is within its rates; for the listener's thread.
 
-    def _leave(self, address: str) -> None:
-        self._addresses.leave(address)
-        self._room.release()
-
-    def _converse(self, connected: socket.socket, address: str) -> None:
+        Raises:
+            OSError: it is to be closed unanswered.
+        """
         try:
-            with connected:
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._request(connected)
+            header, key = self._authenticate(guest)
+            if not self._attempts.enter(header.attempt):
+                raise MessageError(f"more than {BY_ATTEMPT_MAX} requests of {header.attempt} at a time")
         except VersionError as error:
             self._tell_version(str(error))
+            raise OSError("another version") from error
+        except MessageError as error:
+            raise OSError(str(error)) from error
+        leave = partial(self._attempts.leave, header.attempt)
+        if not self._allows(header.attempt, header.length):
+            told = answer(key, guest.said, guest.content[: REQUEST.size], Status.BUSY)
+            return TurnedAway(told, header.length, REQUEST_S, leave)
+        try:
+            self._workers.submit(self._converse, guest, header, key)
+        except RuntimeError as error:
+            leave()
+            raise OSError("no thread is left") from error
+        return None
+
+    def _authenticate(self, guest: Guest) -> tuple[Header, bytes]:
+        """Return who asks what, and the key that was shown.
+
+        Raises:
+            MessageError: whoever it is does not know a key.
+        """
+        asked = guest.content[: REQUEST.size]
+        header = read_header(asked)
+        key = self._keys.find(header.attempt, header.key_number)
+        # Without a key the same is computed, so that it cannot be told from the time which attempts there are.
+        expected = code(key or bytes(MAC_BYTES), guest.said, asked)
+        if not hmac.compare_digest(expected, guest.content[REQUEST.size :]) or key is None:
+            raise MessageError("whoever it is does not know the key")
+        if header.sealed and not self._can_seal:
+            raise MessageError("a sealed request, where nothing can be sealed")
+        return header, key
+
+    def _converse(self, guest: Guest, header: Header, key: bytes) -> None:
+        try:
+            with guest.socket as connected:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                body = _read(connected, header.length, time.monotonic() + REQUEST_S)
+                asked = guest.content[: REQUEST.size]
+                told = answer(key, guest.said, asked, *self._answer(key, guest.said, header, body))
+                connected.settimeout(REQUEST_S)
+                connected.sendall(told)
         except (MessageError, OSError) as error:
             _log.debug("a plan request was not answered: %s", error)
         except Exception:  # one request's failure is no concern of others
             _log.exception("a plan request failed")
         finally:
-            self._leave(address)
+            self._attempts.leave(header.attempt)
+            self._door.leave(guest.address)
 
     def _tell_version(self, text: str) -> None:
         # Once for each version, of which there are 255: strangers cannot fill the log.
         if text not in self._told_versions:
             self._told_versions.add(text)
             _log.warning("%s", text)
-
-    def _request(self, connected: socket.socket) -> None:
-        said = challenge(secrets.token_bytes(NONCE_BYTES), sealed=self._encrypt)
-        deadline_s = time.monotonic() + AUTHENTICATION_S
-        connected.settimeout(AUTHENTICATION_S)
-        connected.sendall(said)
-        content = _read(connected, REQUEST.size + MAC_BYTES, deadline_s)
-        asked = content[: REQUEST.size]
-        header = read_header(asked)
-        key = self._keys.find(header.attempt, header.key_number)
-        # Without a key the same is computed, so that it cannot be told from the time which attempts there are.
-        expected = code(key or bytes(MAC_BYTES), said, asked)
-        if not hmac.compare_digest(expected, content[REQUEST.size :]) or key is None:
-            raise MessageError("whoever it is does not know the key")
-        if not self._attempts.enter(header.attempt):
-            raise MessageError(f"more than {BY_ATTEMPT_MAX} requests of {header.attempt} at a time")
-        try:
-            body = _read(connected, header.length, time.monotonic() + REQUEST_S)
-            connected.settimeout(REQUEST_S)
-            connected.sendall(answer(key, said, asked, *self._answer(key, said, header, body)))
-        finally:
-            self._attempts.leave(header.attempt)
 
     def _answer(self, key: bytes, said: bytes, header: Header, body: bytes) -> tuple[Status, bytes]:
         try:
@@ -220,8 +202,6 @@ class PlanListener:
                 raise MessageError("a body that is sealed where it must not be, or is not where it must")
             if header.sealed:
                 body = unseal(key, Direction.REQUEST, said, header.nonce, body)
-            if not self._allows(header.attempt, len(body)):
-                return Status.BUSY, b""
             return self._serve(header, body)
         except MessageError as error:
             _log.info("a request of %s is refused: %s", header.attempt, error)

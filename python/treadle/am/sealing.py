@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 from enum import Enum
+from importlib.util import find_spec
 from typing import Final
 
 from treadle.am.bodies import MessageError
@@ -24,6 +25,11 @@ class Direction(Enum):
 
     REQUEST = b"treadle-plans-2 request"
     ANSWER = b"treadle-plans-2 answer"
+
+
+def can_seal() -> bool:
+    """Return whether the package for it is there."""
+    return find_spec("cryptography") is not None
 
 
 def check_sealing() -> None:

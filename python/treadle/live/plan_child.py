@@ -17,27 +17,22 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, Final
 
-import psutil
-
 from treadle.am.keys import Attempt
 from treadle.am.rates import Rate
 from treadle.am.service import PlanService
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
 from treadle.history.run import JobRun
+from treadle.live import plan_memory
 from treadle.live.log_lines import log_to_stderr
 from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.live.stored_profiles import StoredProfiles
+from treadle.niceness import give_way
 
 _log = logging.getLogger(__name__)
 
-MEMORY_MAX: Final = 2 << 30
-"""Resident bytes; a process that has more ends, and another one is started."""
-
 ADDRESSES_MAX: Final = 16 << 30
 """Bytes of addresses, of which the planner and 64 threads use few."""
-
-NICE: Final = 10
 
 EXIT_MEMORY: Final = 3
 
@@ -138,10 +133,11 @@ class Child:
     def _tell(self) -> None:
         assert self._service is not None
         refused = 0
+        memory = plan_memory.Memory()
         while True:
             time.sleep(TOLD_EVERY_S)
-            if psutil.Process().memory_info().rss > MEMORY_MAX:
-                _log.error("more than %d MiB are in use: the plan listener ends", MEMORY_MAX >> 20)
+            if memory.is_too_much():
+                _log.error("more than %d MiB are in use: the plan listener ends", plan_memory.MEMORY_MAX >> 20)
                 logging.shutdown()
                 os._exit(EXIT_MEMORY)
             for _ in range(TOLD_AT_ONCE):
@@ -170,8 +166,7 @@ def main() -> None:
     """Run until standard input ends."""
     log_to_stderr()
     logging.getLogger("numba").setLevel(logging.WARNING)
-    with suppress(OSError, ValueError):
-        os.nice(NICE)
+    give_way()
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
     out = os.dup(1)

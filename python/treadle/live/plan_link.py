@@ -250,7 +250,7 @@ class PlanLink:
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
+            process_group=0,  # not a session: it would get as much of the processors as this one (`give_way`)
             env={**ALLOCATOR, **os.environ},
         ) as child:
             self._child = child

@@ -1,0 +1,23 @@
+"""How processes that may be kept busy by others leave the processor to whoever decides."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Final
+
+NICE: Final = 19
+"""The least that a process can have of a processor that others want too."""
+
+
+def give_way() -> None:
+    """Let everybody else on the processor first, where the system can do that; for all threads begun afterwards too.
+
+    Only within a session: some kernels share processors out between sessions first (`sched_autogroup_enabled`). So a
+    process that is to give way to the one that starts it must not have a session of its own.
+    """
+    with suppress(OSError, AttributeError):
+        os.nice(NICE)
+    with suppress(OSError, AttributeError):
+        # It interrupts nobody when it wakes up, as it does at each connection.
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
