@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from treadle.config.reader import parse_settings
-from treadle.lab.bench.liars import Lie, run_liars
+from treadle.lab.bench.liars import run_liars
+from treadle.lab.bench.lies import Lie
 
 TOLD = "policy: {share: {kind: none}, order: {kind: srpt}, fit: {kind: packing}, estimate: {kind: told}}\n"
 

@@ -40,9 +40,11 @@ from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import RUNS, RUNS_OF_USER, Runs
 from treadle.live.plan_link import PlanLink
 from treadle.live.plan_memory import MEMORY_MAX, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory
+from treadle.live.plan_process import Started
 from treadle.live.plan_source import PlanTeller
 from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
 from treadle.live.plans import open_plans
+from treadle.niceness import LISTENER
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""
@@ -121,21 +123,26 @@ def test_a_process_that_dies_is_said_and_started_anew_and_told_who_runs(
     assert eventually(lambda: link.summary() == ""), "it says that it listens a moment after it does"
 
 
+def child_of(link: PlanLink) -> Any:
+    """Return the process that a link has started, as `subprocess` has it."""
+    assert isinstance(link._child, Started)
+    return link._child.popen
+
+
 def listeners() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "treadle.live.plan_child" in child.cmdline()]
 
 
 def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(link: PlanLink) -> None:
     (child,) = listeners()
-    assert child.nice() == 19
+    assert child.nice() == min(psutil.Process().nice() + LISTENER, 19)
     assert os.sched_getscheduler(child.pid) == os.SCHED_BATCH
     assert os.getsid(child.pid) == os.getsid(0), "else some kernels give it as much of a processor as the sidecar"
     assert os.getpgid(child.pid) == child.pid, "a terminal's signals are not for it"
     assert 0 < child.rlimit(psutil.RLIMIT_AS)[0] <= 16 << 30
-    stdin = link._child.stdin if link._child else None
-    assert stdin is not None
     link._closed.set()
-    stdin.close()
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), child_of(link).stdin.fileno())  # closes the pipe, whoever writes to it now
     child.wait(30)
 
 
@@ -220,7 +227,7 @@ def test_many_threads_share_few_arenas_of_memory(
     made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), folder=tmp_path))
     made.start()
     assert made._child is not None
-    assert psutil.Process(made._child.pid).environ()["MALLOC_ARENA_MAX"] == used
+    assert psutil.Process(child_of(made).pid).environ()["MALLOC_ARENA_MAX"] == used
     made.close()
 
 
@@ -278,7 +285,7 @@ def test_why_a_process_that_was_started_again_cannot_listen_is_said(
     assert made._child is not None
     made._child.kill()
     ended = made._child
-    assert eventually(lambda: made._child is not ended and made._child is not None and made._child.poll() is not None)
+    assert eventually(lambda: made._child is not ended and child_of(made).poll() is not None)
     assert eventually(lambda: made.summary() == "no plans, tried again soon: the port is taken")
     made.close()
 

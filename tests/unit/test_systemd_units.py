@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from treadle.cli.main import run
+from treadle.live import plan_child
+from treadle.niceness import LISTENER
 
 UNITS = Path(__file__).resolve().parents[2] / "conf" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
 COMMAND = "/opt/treadle/bin/treadle"
+LISTENING = "/opt/treadle/bin/python -P -m "
 CONFINED = {
     "NoNewPrivileges": "yes",
     "CapabilityBoundingSet": "",
@@ -25,8 +28,8 @@ CONFINED = {
     "RestrictSUIDSGID": "yes",
     "SystemCallFilter": "@system-service",
     "LimitCORE": "0",
-    "User": "treadle",
 }
+USERS = {"treadle-sidecar": "treadle", "treadle-import": "treadle", "treadle-plans@": "treadle-plans"}
 EXPOSURE_MAX = 20
 """`systemd-analyze security` in tenths; a unit without any of its settings has 96."""
 
@@ -40,6 +43,7 @@ def settings(unit: Path) -> dict[str, str]:
 def test_a_service_is_confined_and_bounded(unit: Path) -> None:
     found = settings(unit)
     assert {name: found.get(name) for name in CONFINED} == CONFINED
+    assert found["User"] == USERS[unit.stem]
     assert {"MemoryMax", "TasksMax", "RestrictAddressFamilies"} <= set(found)
     assert "keytab" in found["InaccessiblePaths"]
 
@@ -51,9 +55,33 @@ def test_histories_are_taken_in_without_the_sidecars_secret() -> None:
     assert "treadle-link" not in importing["SupplementaryGroups"].split()
 
 
+def test_the_plan_listener_sees_nothing_of_the_sidecars_but_its_socket() -> None:
+    sidecar, listener, socket = (
+        settings(UNITS / f"treadle-{name}") for name in ("sidecar.service", "plans@.service", "plans.socket")
+    )
+    hidden = [path.lstrip("-") for path in listener["InaccessiblePaths"].split()]
+    assert {"/run/treadle", "/var/lib/treadle", "/etc/treadle"} <= set(hidden)
+    assert "/etc/treadle/" in sidecar["ExecStart"]
+    assert "SupplementaryGroups" not in listener
+    streams = [listener[f"Standard{name}"] for name in ("Input", "Output", "Error")]
+    assert streams == ["socket", "socket", "journal"]
+    assert (socket["SocketUser"], socket["SocketMode"], socket["SocketGroup"]) == ("root", "0660", sidecar["Group"])
+    assert socket["Accept"] == "yes"
+
+
+def test_the_plan_listener_gives_way() -> None:
+    listener = settings(UNITS / "treadle-plans@.service")
+    assert (listener["Nice"], listener["CPUSchedulingPolicy"]) == (str(LISTENER), "batch")
+    assert int(listener["CPUWeight"]) < 100
+
+
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command, *arguments = settings(unit)["ExecStart"].split()
+    started = settings(unit)["ExecStart"]
+    if started.startswith(LISTENING):
+        assert started.removeprefix(LISTENING) == plan_child.__name__
+        return
+    command, *arguments = started.split()
     assert command == COMMAND
     words = [word for word in arguments if re.fullmatch(r"[a-z]+", word)]
     assert run([*words, "--help"]) == 0
@@ -65,9 +93,10 @@ def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_systemd_takes_a_service_and_finds_it_little_exposed(unit: Path, tmp_path: Path) -> None:
     here = tmp_path / unit.name
-    here.write_text(unit.read_text().replace(COMMAND, sys.executable))
-    for timer in UNITS.glob(f"{unit.stem}.timer"):
-        shutil.copy(timer, tmp_path)
+    here.write_text(re.sub(r"/opt/treadle/bin/\w+", sys.executable, unit.read_text()))
+    for kind in ("timer", "socket"):
+        for other in UNITS.glob(f"{unit.stem.rstrip('@')}.{kind}"):
+            shutil.copy(other, tmp_path)
     for file in tmp_path.iterdir():
         verified = subprocess.run(["systemd-analyze", "verify", "--man=no", file], capture_output=True, text=True)
         assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")

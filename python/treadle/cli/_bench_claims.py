@@ -23,7 +23,10 @@ def claims_command(
     port: Annotated[int, typer.Option(help="Its port.")] = 18047,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
 ) -> None:
-    """How long decides take while hostile application masters send all they can, over how long without."""
+    """How long decides take while hostile application masters send all they can, over how long without.
+
+    The masters share this machine's processors, at the lowest priority.
+    """
     from treadle.admin.install import ready_made
     from treadle.config.reader import read_settings
     from treadle.config.settings import Listener
@@ -64,6 +67,10 @@ def claims_command(
     out.print(
         f"requests: {became}; {result.told:,} request keys told; listener {result.listener_mb:.0f} MB, "
         f"{result.listener_cpu:.2f} processors",
+        highlight=False,
+    )
+    out.print(
+        "The hostile masters run on this machine, at the lowest priority: those of a cluster run on other machines.",
         highlight=False,
     )
     if json_file is not None:

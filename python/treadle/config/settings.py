@@ -151,6 +151,18 @@ class Listener(Parameters):
         default=False,
         description="Encrypt what masters ask and report, with AES-GCM under the key of their attempt.",
     )
+    socket: str = Field(
+        default="",
+        description="Where the process that listens is started by somebody else, as another user: the whole path of a "
+        "Unix socket (conf/systemd/treadle-plans.socket). Empty: the sidecar starts it, as its own user.",
+    )
+
+    @field_validator("socket")
+    @classmethod
+    def _is_a_path(cls, value: str) -> str:
+        if value and not value.startswith("/"):
+            raise ValueError("it must be an absolute path, or empty")
+        return value
 
 
 @dataclass(frozen=True, slots=True)

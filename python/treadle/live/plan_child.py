@@ -25,14 +25,18 @@ from treadle.errors import UserError
 from treadle.history.run import JobRun
 from treadle.live import plan_memory
 from treadle.live.log_lines import log_to_stderr
+from treadle.live.plan_log import LineLimit
 from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.live.stored_profiles import StoredProfiles
-from treadle.niceness import give_way
+from treadle.niceness import LISTENER, give_way
 
 _log = logging.getLogger(__name__)
 
 ADDRESSES_MAX: Final = 16 << 30
 """Bytes of addresses, of which the planner and 64 threads use few."""
+
+SWITCH_S: Final = 0.0002
+"""Whoever plans lets the others go on so often: the one thread that hears all connections waits in nearly each call."""
 
 EXIT_MEMORY: Final = 3
 
@@ -165,8 +169,11 @@ class Child:
 def main() -> None:
     """Run until standard input ends."""
     log_to_stderr()
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LineLimit())
     logging.getLogger("numba").setLevel(logging.WARNING)
-    give_way()
+    give_way(LISTENER)
+    sys.setswitchinterval(SWITCH_S)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_MAX, ADDRESSES_MAX))
     out = os.dup(1)

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BufferedIOBase
+from functools import partial
+from pathlib import Path
 from threading import Condition, Event, Lock, Thread
-from types import MappingProxyType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from treadle.am.bodies import MessageError
 from treadle.am.keeping import Bounds, Keeping
@@ -28,22 +24,17 @@ from treadle.am.plan_desk import Amounts
 from treadle.am.record import CLAIM, CLAIMS_MAX, Claims, read_claims
 from treadle.am.stage_registry import runs_of
 from treadle.am.turns import FairQueue
-from treadle.config.settings import Settings
+from treadle.config.settings import Profiles, Settings
 from treadle.errors import printable
 from treadle.history.run import JobRun, StageRun
+from treadle.live.plan_process import COMMAND, PlanProcess, Reached, Started
 from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
 from treadle.words import counted
 
 _log = logging.getLogger(__name__)
 
-COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
-
 BYTES: Final = Bounds(CLAIMS_MAX * CLAIM.itemsize, 8 << 20, 64 << 20)
 """Of what the engine may be told of an attempt's DAG, of those of a user, of all."""
-
-ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
-"""glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
-made a process that kept 2 GiB. Whoever sets this variable otherwise is heard."""
 
 WORDS_MAX: Final = 100_000
 """Lines that wait for the listener; beyond, it is started anew and told all that is so now."""
@@ -98,12 +89,14 @@ class PlanLink:
         self, settings: Settings, remember: Callable[[JobRun], None], command: Sequence[str] = COMMAND
     ) -> None:
         """Begin with no process; `start` makes one."""
-        self._begin = line(
-            "begin", *(part.model_dump(mode="json") for part in (settings.plans, settings.listener, settings.profiles))
-        )
-        self._address = settings.listener.address
+        listener, profiles = settings.listener, settings.profiles
+        self._open: Callable[[], PlanProcess] = partial(Started, command)
+        if listener.socket:
+            self._open = partial(Reached, Path(listener.socket))
+            profiles = Profiles()  # the store is this user's
+        self._begin = line("begin", *(part.model_dump(mode="json") for part in (settings.plans, listener, profiles)))
+        self._address = listener.address
         self._remember = remember
-        self._command = command
         self._lock = Lock()
         self._known: dict[Attempt, _Known] = {}
         self._claims: Keeping[Attempt, Claims] = Keeping(BYTES)
@@ -112,7 +105,7 @@ class PlanLink:
         self._changed = Condition()
         self._words: deque[tuple[Any, ...]] = deque()
         self._nodes_changed = False
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: PlanProcess | None = None
         self._closed = Event()
         self._settled = Event()
         """The first process listens, or has said why it cannot."""
@@ -246,49 +239,37 @@ class PlanLink:
     def _live(self) -> None:
         """Start a process and hear what it says until it ends."""
         self._cannot = False
-        with subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            process_group=0,  # not a session: it would get as much of the processors as this one (`give_way`)
-            env={**ALLOCATOR, **os.environ},
-        ) as child:
-            self._child = child
-            if self._closed.is_set():
-                child.kill()
-            over = Event()
-            writer = Thread(target=self._write, args=(child, over), name="to the plan listener", daemon=True)
-            writer.start()
-            assert child.stdin is not None
-            assert child.stdout is not None
-            try:
-                while (found := read_frame(cast(BufferedIOBase, child.stdout))) is not None:
-                    self._hear(*found)
-            finally:
-                child.kill()
-                with self._changed:
-                    over.set()
-                    self._changed.notify_all()
-                with self._answered:
-                    self._listening = False
-                    self._answered.notify_all()
-                writer.join()
-                # what it no longer reads would be written once more at the end, and fail in place of the reason
-                with suppress(OSError):
-                    child.stdin.close()
-                self._forget()
+        child = self._child = self._open()
+        if self._closed.is_set():
+            child.kill()
+        over, ended = Event(), ""
+        writer = Thread(target=self._write, args=(child, over), name="to the plan listener", daemon=True)
+        writer.start()
+        try:
+            while (found := read_frame(child.said)) is not None:
+                self._hear(*found)
+        finally:
+            child.kill()
+            with self._changed:
+                over.set()
+                self._changed.notify_all()
+            with self._answered:
+                self._listening = False
+                self._answered.notify_all()
+            writer.join()
+            ended = child.close()
+            self._forget()
         if not self._closed.is_set() and not self._cannot:
-            self._fail(f"the plan listener's process ended with code {child.returncode}")
+            self._fail(ended)
 
-    def _write(self, child: subprocess.Popen[bytes], over: Event) -> None:
+    def _write(self, child: PlanProcess, over: Event) -> None:
         """Tell a new process all that is so, and then what changes."""
-        assert child.stdin is not None
         try:
             with self._changed:
                 self._words.clear()
                 self._nodes_changed = True
-            child.stdin.write(self._begin + b"".join(self._all()))
-            child.stdin.flush()
+            child.told.write(self._begin + b"".join(self._all()))
+            child.told.flush()
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: bool(self._words) or self._nodes_changed or over.is_set())
@@ -298,9 +279,9 @@ class PlanLink:
                 if over.is_set():
                     return
                 if nodes is not None:
-                    child.stdin.write(_machines(nodes))
-                child.stdin.write(b"".join(line(*word) for word in words))
-                child.stdin.flush()
+                    child.told.write(_machines(nodes))
+                child.told.write(b"".join(line(*word) for word in words))
+                child.told.flush()
         except OSError as error:
             _log.info("the plan listener hears no more: %s", error)
 

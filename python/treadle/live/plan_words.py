@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import IntEnum
-from io import BufferedIOBase
 from struct import Struct
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from treadle.am.keys import Attempt
 from treadle.history.run import NUMBER_MAX, JobRun, RecurrenceKey, StageRun
@@ -55,7 +54,7 @@ def frame(said: Said, content: bytes, attempt: Attempt = NOBODY) -> bytes:
     return _HEADER.pack(b"TRDP", said, len(content), *attempt) + content
 
 
-def read_frame(stream: BufferedIOBase) -> tuple[Said, Attempt, bytes] | None:
+def read_frame(stream: BinaryIO) -> tuple[Said, Attempt, bytes] | None:
     """Return the next frame; None at the end.
 
     Raises:

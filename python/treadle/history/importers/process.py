@@ -20,7 +20,7 @@ from treadle.history.importers.files import Files
 from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
 from treadle.history.importers.sources import Found, read_source
 from treadle.history.run_documents import run_json
-from treadle.niceness import give_way
+from treadle.niceness import LEAST, give_way
 
 HEADER: Final = struct.Struct(">I")
 TEXT_MAX: Final = 2_000
@@ -50,7 +50,7 @@ def main(memory_mb: int, cpu_s: int) -> None:
 
 def confine(memory_mb: int) -> None:
     """Take from this process what reading needs not."""
-    give_way()
+    give_way(LEAST)
     resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # of what standard error is kept in

@@ -1,4 +1,8 @@
-"""Application masters that send their plan listener as much as they can; a process of their own, as on other hosts."""
+"""Application masters that send their plan listener as much as they can, a process of their own.
+
+Masters run on other hosts. These share the processors of one host with what they attack, so they have the lowest
+priority: what they use is nothing that masters on other hosts would take from who decides.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,8 @@ from treadle.am.protocol import (
     Status,
     request,
 )
+from treadle.niceness import LEAST, give_way
 
-NICE: Final = 19
 PAUSE_S: Final = 0.05
 """How long a master waits after each answer; it does not go by what is allowed."""
 
@@ -77,7 +81,7 @@ def attack(address: tuple[str, int], masters: list[tuple[Attempt, bytes]], told:
 
     Sends after each pause how many requests were made since the last, by what became of them.
     """
-    os.nice(NICE)
+    give_way(LEAST)
     on = Event()
     counts: dict[str, int] = {}
     reports = [report(turn) for turn in range(8)]
