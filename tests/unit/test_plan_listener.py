@@ -424,7 +424,7 @@ def test_an_answer_to_what_is_beyond_a_rate_is_heard_though_a_long_body_follows(
     use_up_rate(served)
     for _ in range(20):
         assert served.ask(Kind.PLAN, bytes(BODY_MAX)) == (Status.BUSY, b"")
-    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener.requests_of(ONE) == 0)
 
 
 def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,9 +436,9 @@ def test_requests_that_are_turned_away_are_bounded_too(served: Served, monkeypat
     monkeypatch.setattr(module, "REQUEST_S", 0.05)
     for connected, _ in [*waiting, (more, b"")]:
         connected.close()
-    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener.requests_of(ONE) == 0)
     silent, _ = beyond_rate(served, report(9, {}))
-    wait_for(lambda: served.listener.requests_of(ONE) == 0)
+    eventually(lambda: served.listener.requests_of(ONE) == 0)
     assert silent.recv(1) == b"", "a body that does not come is not waited for"
     silent.close()
 

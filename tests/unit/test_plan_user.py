@@ -17,8 +17,9 @@ from typing import Final
 
 import psutil
 import pytest
+from tests.support.waiting import eventually
 from tests.unit.test_plan_listener import KEY, ONE
-from tests.unit.test_plan_process import SETTINGS, ask, eventually
+from tests.unit.test_plan_process import SETTINGS, ask
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
