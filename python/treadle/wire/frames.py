@@ -177,7 +177,8 @@ class FrameEncoder:
         found = {}
         for column in _SECTION_OF[type(event)].columns:
             value = getattr(event, column.field)
-            found[column.name] = self._named(value) if isinstance(value, tuple) else value
+            texts = column.type == "name" and isinstance(event, events.ResourceTypes)
+            found[column.name] = self._named(value) if texts else value
         return found
 
     def _named(self, texts: Iterable[str]) -> list[int]:
