@@ -18,6 +18,7 @@ from numba import config, njit
 from numba.extending import types
 
 from treadle.compiled.inner_code import InnerCompiler
+from treadle.compiled.one_at_a_time import compiled_once
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +53,9 @@ def cache_folder() -> str:
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls."""
-    return _widened(_compile(function, {}))
+    compiled = _widened(_compile(function, {}))
+    compiled_once(compiled, cache_folder())
+    return compiled
 
 
 def inner(function: F) -> F:

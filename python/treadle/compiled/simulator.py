@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from numba import config, njit
 
 from treadle.compiled.functions import cache_folder, digest_of
+from treadle.compiled.one_at_a_time import compiled_once
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +28,9 @@ FOLDER: Final = str(Path(cache_folder()).parent / f"simulator-{digest_of(SIMULAT
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls."""
-    return _compile(function, {})
+    compiled = _compile(function, {})
+    compiled_once(compiled, FOLDER)
+    return compiled
 
 
 def inner(function: F) -> F:

@@ -1,0 +1,58 @@
+"""Of several processes that need the same kernel one compiles it; the others wait, and find what it has kept."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from numba.core.compiler_lock import global_compiler_lock
+
+WAIT_S: Final = 300.0
+"""So long a process waits for another one, which may be stopped; then it compiles by itself."""
+_POLL_S: Final = 0.1
+
+
+def compiled_once(dispatcher: Any, folder: str) -> None:
+    """Let one process at a time compile a function of numba's, whose code is kept in a folder.
+
+    numba's own lock, which is for threads, is taken first: so whoever waits for another process keeps no kernel from a
+    thread of its own.
+    """
+    compile_alone = dispatcher.compile
+    lock = Path(folder) / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__name__}.lock"
+
+    def compile_once(signature: Any) -> Any:
+        with global_compiler_lock, locked(lock):
+            return compile_alone(signature)
+
+    dispatcher.compile = compile_once
+
+
+@contextmanager
+def locked(file: Path, wait_s: float = WAIT_S) -> Iterator[bool]:
+    """Hold the lock of a file while the context lasts; False where it could not be had in time, or not be made."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = file.open("a")
+    except OSError:  # no folder may be written
+        yield False
+        return
+    with handle:
+        yield _acquired(handle, wait_s)
+
+
+def _acquired(handle: Any, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        else:
+            return True
