@@ -10,6 +10,7 @@ import pytest
 from tests.unit.test_plan_listener import dag, ended_rows, vertex
 
 from treadle.am import plan_desk as desk_module
+from treadle.am import task_times
 from treadle.am.keeping import THING_BYTES, Bounds, Keeping
 from treadle.am.keys import Attempt
 from treadle.am.plan_desk import PlanDesk
@@ -19,7 +20,8 @@ from treadle.am.task_times import History
 from treadle.am.turns import WAITING_MAX, FairQueue, Turns
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage
-from treadle.history.run import recurrence_key
+from treadle.history.run import JobRun, StageRun, recurrence_key
+from treadle.history.sketch import DurationSketch
 from treadle.planner.online import Machines
 
 
@@ -133,6 +135,34 @@ def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
     assert desk.view(ann) is not None
     assert desk._records.bytes_of("mallory") <= desk_module.BYTES.user
     assert asked(desk, ann, Kind.REPORT, ended_rows(0)) is Status.OK
+
+
+def test_a_dag_of_too_many_tasks_is_not_planned() -> None:
+    desk = PlanDesk(Plans(schedules=1), History())
+    attempt = Attempt(0, 1, 1)
+    desk.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    half = desk_module.PLAN_TASKS_MAX // 2
+    assert asked(desk, attempt, Kind.PLAN, dag(vertex(0, half), vertex(1, half + 1))) is Status.NO_PLAN
+    assert len(desk._sources) == 0, "nobody has tried"
+    assert asked(desk, attempt, Kind.PLAN, dag(vertex(0, 1), vertex(1, 1))) is Status.OK
+
+
+def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
+    history = History()
+
+    def run(user: str, name: str, stages: int) -> JobRun:
+        key = recurrence_key(user, "q", "TEZ", name)
+        made = tuple(StageRun(f"v{at}", 1, DurationSketch([5]), {}, ()) for at in range(stages))
+        return JobRun(key, f"dag_{user}_{name}", 5, 9, made)
+
+    history.put(run("ann", "daily", 1))
+    names = [chr(ord("a") + at // 26) + chr(ord("a") + at % 26) for at in range(60)]
+    for name in names:
+        history.put(run("mallory", name, 500))
+    assert history.find(recurrence_key("ann", "q", "TEZ", "daily")) is not None
+    assert history.find(recurrence_key("mallory", "q", "TEZ", names[-1])) is not None
+    assert history.find(recurrence_key("mallory", "q", "TEZ", names[0])) is None
+    assert history._profiles.bytes_of("mallory") <= task_times.BYTES.user
 
 
 def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> None:

@@ -12,6 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.unit.history.conftest import NOW_MS
 
@@ -23,6 +24,7 @@ from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, 
 from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
+from treadle.niceness import LEAST
 
 zstandard = pytest.importorskip("zstandard")
 
@@ -176,6 +178,15 @@ def test_a_reader_does_not_see_the_store_s_password(monkeypatch: pytest.MonkeyPa
     with HistoryReader() as reader:
         process = reader._start()
         assert b"secret" not in Path(f"/proc/{process.pid}/environ").read_bytes()
+
+
+def test_a_reader_gives_way_on_the_processor() -> None:
+    (source,) = find_sources([JSON])
+    with HistoryReader() as reader:
+        reader.read(source)
+        assert reader._process is not None
+        assert psutil.Process(reader._process.pid).nice() == LEAST
+        assert os.sched_getscheduler(reader._process.pid) == os.SCHED_BATCH
 
 
 def test_histories_of_one_owner_cannot_take_the_time_of_the_others() -> None:
