@@ -107,7 +107,7 @@ def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int
         end_shares(view, scratch, knobs, partition)
         scratch.shares.counters[SATURATED] = 0
         rules.begin(view, scratch, knobs, partition)
-    return rules.pick(view, scratch, knobs)
+    return rules.pick(view, scratch, knobs, partition)
 
 
 @inner

@@ -78,7 +78,7 @@ def comes_before(view: View, scratch: Scratch, knobs: Knobs, a: int, b: int) -> 
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
     """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
     queue = knobs.root
     if scratch.queues[queue].live == 0:

@@ -210,7 +210,7 @@ def is_bounded(shares: Shares) -> bool:
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
     """Return the queue whose application comes first; the one with the largest deficit if that is too large."""
     at = first_leaf(scratch.shares) if is_bounded(scratch.shares) else first_child(scratch.shares, 0)
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1

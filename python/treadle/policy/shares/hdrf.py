@@ -206,7 +206,7 @@ def update(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
     """Walk down from the root, at each level to the child that is served first; return the queue, -1 if all blocked."""
     shares, at = scratch.shares, 0
     while not shares.nodes[at].leaf:

@@ -111,7 +111,7 @@ def first_leaf(shares: Shares) -> int:
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
     """Return the queue whose application comes first, or -1."""
     at = first_leaf(scratch.shares)
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1

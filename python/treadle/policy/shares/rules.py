@@ -29,16 +29,16 @@ def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs) -> int:
+def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
     """Return the leaf queue that is owed most, or -1 if none may be served."""
     if knobs.share == 0:
-        return capacity.pick(view, scratch, knobs)
+        return capacity.pick(view, scratch, knobs, partition)
     if knobs.share == 1:
-        return deficit.pick(view, scratch, knobs)
+        return deficit.pick(view, scratch, knobs, partition)
     if knobs.share == 2:
-        return hdrf.pick(view, scratch, knobs)
+        return hdrf.pick(view, scratch, knobs, partition)
     if knobs.share == 3:
-        return none.pick(view, scratch, knobs)
+        return none.pick(view, scratch, knobs, partition)
     return -1
 
 
