@@ -30,7 +30,7 @@ def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
 
 @inner
 def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
-    """Return the leaf queue that is owed most, or -1 if none may be served."""
+    """Return the leaf queue that is served next, or -1."""
     if knobs.share == 0:
         return capacity.pick(view, scratch, knobs, partition)
     if knobs.share == 1:
