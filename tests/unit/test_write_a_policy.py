@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,8 @@ from tests.support.documents import blocks, commands, files_of
 
 from treadle.cli.main import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "write-a-policy.md"
 LIVE = {"use", "status"}
 """Commands that need a cluster: tests/integration/test_user_policy.py runs them."""
 
@@ -26,8 +29,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_block_is_a_file_or_commands() -> None:
-    assert {language for language, _ in blocks(PAGE)} == {"python", "yaml", "console"}
-    assert len(files_of(PAGE)) == sum(language != "console" for language, _ in blocks(PAGE))
+    languages = [language for language, _ in blocks(PAGE)]
+    assert set(languages) == {"python", "yaml", "console", "diff", "text"}
+    assert len(files_of(PAGE)) == sum(language in ("python", "yaml") for language in languages)
 
 
 @pytest.mark.parametrize(("command", "output"), commands(PAGE), ids=lambda value: value[:40])
@@ -50,3 +54,27 @@ def test_its_test_passes(folder: Path) -> None:
         [sys.executable, "test_favourites.py"], cwd=folder, capture_output=True, text=True, timeout=300
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def test_the_compiled_share_that_it_shows_is_all_there_is_to_one(tmp_path: Path) -> None:
+    for part in ("python/treadle", "docs/engine.md"):
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / part, tmp_path / part)
+    (diff,) = (text for language, text in blocks(PAGE) if language == "diff")
+    applied = subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, capture_output=True)
+    assert applied.returncode == 0, f"the diff of the page does not fit the sources any more: {applied.stderr}"
+    ended = subprocess.run(
+        [sys.executable, "-m", "treadle.policy.dispatch"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "python")},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert ended.returncode == 0, ended.stderr
+    rules = (tmp_path / "python/treadle/policy/shares/rules.py").read_text("utf-8")
+    assert "even.pick(" in rules
+    assert "even.begin(" not in rules
