@@ -1,7 +1,7 @@
 """What each kind of part must do.
 
 Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that
-the loop reads. A new one is a class with one of the interfaces of this file, in a file of its own, listed in
+the loop reads. A new one is a class with one of the interfaces of this file, or `treadle.policy.work.Estimate`, listed in
 `treadle.policy.catalogue`; see `shares.capacity` for a short example. A user's part needs no rule compiled: see
 `treadle.policy.user_parts`.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -19,10 +19,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.share_state import Shares, no_tree
-
-if TYPE_CHECKING:
-    from treadle.policy.work import Jobs
-
+from treadle.policy.work import Jobs
 
 NEVER: Final = 1 << 62
 
@@ -186,17 +183,3 @@ class PlainFit:
     remote_penalty = -1.0
     srpt_weight = 0.0
     overbook: Mapping[str, float] = MappingProxyType({})
-
-
-class Estimate(Protocol):
-    """How long, and how much is left?"""
-
-    default_ms: float
-    """How long a task is taken to run of which nothing is known."""
-
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
-        """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
-
-        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``cluster.told`` what was told.
-        ``told_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
-        """

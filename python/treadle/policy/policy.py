@@ -22,7 +22,7 @@ from treadle.policy.loop.uncommitted import Uncommitted
 from treadle.policy.moment import Moment
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.orders.rules import RULES as ORDERS
-from treadle.policy.parts import NEVER, Estimate, Fit, Gate, NodeChooser, Order, Share
+from treadle.policy.parts import NEVER, Fit, Gate, NodeChooser, Order, Share
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
     ASKS,
@@ -48,7 +48,7 @@ from treadle.policy.user_parts import (
     Watch,
     unwatched,
 )
-from treadle.policy.work import Jobs, add_up_nodes, charge, note_use
+from treadle.policy.work import Estimate, Jobs, add_up_nodes, charge, note_use
 
 ALL_AT_ONCE: Final = 1 << 62
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
 from treadle.model.containers import RUNS_PILOTS, group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View
-from treadle.policy.parts import Estimate
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, U8, Records
@@ -306,6 +305,20 @@ class Durations(NamedTuple):
     """Of each group of tasks that run or have run."""
     told_ms: F64
     """Of each key that something was told of."""
+
+
+class Estimate(Protocol):
+    """How long, and how much is left?"""
+
+    default_ms: float
+    """How long a task is taken to run of which nothing is known."""
+
+    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+        """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
+
+        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``cluster.told`` what was told.
+        ``told_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
+        """
 
 
 class Jobs:
