@@ -1,9 +1,9 @@
 """What each kind of part must do.
 
 Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that
-the loop reads. A new one is a class with one of the interfaces of this file, or `treadle.policy.work.Estimate`, listed in
-`treadle.policy.catalogue`; see `shares.capacity` for a short example. A user's part needs no rule compiled: see
-`treadle.policy.user_parts`.
+the loop reads. A new one is a class with one of the interfaces of this file, or of `treadle.policy.work.Estimate`, and
+a line in `treadle.policy.catalogue`; see `shares.capacity` for a short example. A user's part needs no rule compiled:
+see `treadle.policy.user_parts`.
 """
 
 from __future__ import annotations
