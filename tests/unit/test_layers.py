@@ -13,13 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "niceness", "proposals", "words", "__init__"}
+BASE = {"errors", "events", "files", "niceness", "proposals", "words", "__init__"}
 
 ALLOWED = {
     "__init__": {"_moved"},
     "_moved": set(),
     "__main__": {"cli"},
     "errors": set(),
+    "files": set(),
     "words": set(),
     "events": set(),
     "niceness": set(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ import yaml
 import treadle
 from treadle.config.errors import unknown
 from treadle.errors import UserError
+from treadle.files import write_whole
 
 _PACKAGE: Final = Path(treadle.__file__).resolve().parent
 
@@ -85,16 +85,12 @@ def replace_file(target: Path, text: str) -> None:
     target = target.resolve()
     try:
         before = target.stat() if target.exists() else None
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                os.fchmod(file.fileno(), 0o644 if before is None else before.st_mode & 0o7777)
-                if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
-            Path(name).replace(target)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+
+        def as_before(file: int) -> None:
+            os.fchmod(file, 0o644 if before is None else before.st_mode & 0o7777)
+            if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file, before.st_uid, before.st_gid)
+
+        write_whole(target, text, as_before)
     except OSError as error:
         raise UserError(f"{target}: {error.strerror}; run this as a user who may write to {target.parent}") from error

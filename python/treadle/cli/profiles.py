@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ import typer
 
 from treadle.cli._console import console_for_tables, printable
 from treadle.errors import UserError
+from treadle.files import write_whole
 from treadle.words import counted
 
 if TYPE_CHECKING:
@@ -227,14 +226,7 @@ def _write(file: Path, content: str) -> None:
     if file.is_symlink() or (file.exists() and not file.is_file()):
         file.write_text(content, encoding="utf-8")
         return
-    descriptor, name = tempfile.mkstemp(prefix=".treadle-profiles.", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(content)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink()
-        raise
+    write_whole(file, content)
 
 
 @contextmanager

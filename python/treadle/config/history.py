@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 from treadle.errors import UserError
+from treadle.files import write_whole
 
 SUFFIX: Final = ".history"
 """Appended to the name of a treadle.yaml: the folder of what it was."""
@@ -80,11 +80,8 @@ class History:
         version = Version(number, until, policy, replaced_by, text)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         _own_as(self.folder, like)
-        descriptor, name = tempfile.mkstemp(prefix=".new.", dir=self.folder)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(asdict(version), stream, indent=1)
-        _own_as(Path(name), like)
-        Path(name).replace(self.folder / f"{number:06}.json")
+        content = json.dumps(asdict(version), indent=1)
+        write_whole(self.folder / f"{number:06}.json", content, lambda file: _own_as(file, like))
         for file in files[: max(len(files) + 1 - VERSIONS_MAX, 0)]:
             file.unlink(missing_ok=True)
         return version
@@ -97,6 +94,6 @@ class History:
         return sorted(file for file in self.folder.glob("*.json") if file.stem.isdigit())
 
 
-def _own_as(path: Path, like: os.stat_result) -> None:
+def _own_as(path: Path | int, like: os.stat_result) -> None:
     if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
         os.chown(path, like.st_uid, like.st_gid)

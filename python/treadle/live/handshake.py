@@ -13,7 +13,6 @@ import ipaddress
 import json
 import os
 import secrets
-import tempfile
 from pathlib import Path
 from struct import Struct
 from typing import IO, Annotated, Any, Final, NamedTuple
@@ -22,6 +21,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treadle.errors import UserError
+from treadle.files import write_whole
 
 VERSION: Final = 1
 """Of the handshake; both ends must have the same."""
@@ -227,24 +227,17 @@ class ConnectionFile:
         content = {"host": HOST, "port": port, "secret": secret, "handshake": VERSION, "pid": os.getpid()}
         self._content = json.dumps(content).encode() + b"\n"
         try:
-            # Made with mode 0600 from the start, then moved into place.
-            descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
-            temporary = Path(name)
-            try:
-                with os.fdopen(descriptor, "wb") as stream:
-                    if self._group is not None:
-                        os.fchown(descriptor, -1, self._group)
-                        os.fchmod(descriptor, 0o640)
-                    stream.write(self._content)
-                temporary.replace(self._path)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+            write_whole(self._path, self._content, self._for_group)  # made with mode 0600 from the start
         except OSError as error:
             raise HandshakeError(
                 f"--connection-file {self._path}: {error.strerror}; name a file in a folder that you may write to"
                 + ("" if self._group is None else ", and a --connection-group that you are in")
             ) from error
+
+    def _for_group(self, file: int) -> None:
+        if self._group is not None:
+            os.fchown(file, -1, self._group)
+            os.fchmod(file, 0o640)
 
     def remove(self) -> None:
         """Remove the file, unless another sidecar has written its own since."""

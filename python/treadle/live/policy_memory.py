@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from typing import Any, Final
 from treadle.config.settings import Settings, Source
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.events import PolicySwitch
+from treadle.files import write_whole
 
 _log = logging.getLogger(__name__)
 
@@ -181,10 +181,7 @@ class PolicyMemory:
             return
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(prefix=f".{file}.", dir=self._folder)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(name).replace(self._folder / file)
+            write_whole(self._folder / file, text)
         except OSError as error:
             self._give_up(error)
 

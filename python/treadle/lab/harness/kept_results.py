@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from treadle import __version__
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
 from treadle.errors import UserError
+from treadle.files import write_whole
 from treadle.lab.reproduce.graphene.online import Result
 from treadle.simulator.scenario import Scenario
 from treadle.workload.job import Workload
@@ -81,9 +83,7 @@ class KeptResults:
         }
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            part = place.with_suffix(".part")
-            part.write_text(json.dumps(document) + "\n", encoding="utf-8")
-            part.replace(place)
+            write_whole(place, json.dumps(document) + "\n", lambda file: os.fchmod(file, 0o644))
         except OSError as error:
             raise UserError(f"--keep: {place}: {error.strerror}; name a folder that can be written") from None
 

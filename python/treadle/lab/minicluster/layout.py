@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from treadle.files import write_whole
 from treadle.lab.minicluster.settings import ClusterError
 
 MARK: Final = ".treadle-minicluster"
@@ -152,9 +153,7 @@ class Layout:
     def save(self) -> None:
         """Remember the cluster, its processes included."""
         text = json.dumps({**asdict(self), "folder": str(self.folder)}, indent=1)
-        new = self.state_file.with_suffix(".new")
-        new.write_text(text)
-        new.replace(self.state_file)
+        write_whole(self.state_file, text)
 
     @classmethod
     def load(cls, folder: Path) -> Layout | None:

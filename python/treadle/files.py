@@ -1,0 +1,33 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None] | None = None) -> None:
+    """Put a content in a file's place at once: whoever opens the file finds the old one or the new one, each complete.
+
+    Args:
+        path: of the file; its folder must exist. What a link leads to is left as it is: the link is replaced
+        content: all of it; a text is written as UTF-8
+        prepare: given the descriptor of the new file before anything is written to it, for owner and mode; without it
+            only this user may read the file
+
+    Raises:
+        OSError: it cannot be written; nothing has changed then.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            if prepare is not None:
+                prepare(descriptor)
+            stream.write(content.encode() if isinstance(content, str) else content)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
