@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from treadle.cli.bench import app
+from treadle.cli.bench.cluster import app
 from treadle.lab.bench.sls_load import MODES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
@@ -20,7 +20,7 @@ TASKS = 40
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("bench")
-    arguments = ["cluster", "--json", str(folder / "results.json"), "--keep", str(folder / "runs")]
+    arguments = ["--json", str(folder / "results.json"), "--keep", str(folder / "runs")]
     arguments += ["--plot", str(folder / "plots"), "--stall-s", "90"]
     arguments += ["--nodes", "20", "--jobs", str(JOBS), "--tasks", str(TASKS), "--task-ms", "1000"]
     outcome = CliRunner().invoke(app, arguments)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from treadle.cli.bench import heap_mb_for, sidecar_command, stall_allowed_s
+from treadle.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
 from treadle.cli.main import run
 from treadle.lab.bench import jars
 from treadle.lab.bench.sls_load import BenchError, Workload

@@ -12,7 +12,7 @@ from tests.engine.fake_rm import assumed
 from typer.testing import CliRunner
 
 from treadle import events
-from treadle.cli.bench import app
+from treadle.cli.bench.engine import app
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
@@ -83,7 +83,7 @@ def test_the_command_writes_table_json_and_plots(tmp_path: Path) -> None:
     policy.write_text("policy: {order: {kind: srpt}}\n")
     sizes = ["--nodes", "4", "--nodes", "8", "--rows", "20", "--leaves", "2"]
     more = ["--batch", "40", "--seconds", "0.01", "--json", str(out), "--plot", str(tmp_path)]
-    result = CliRunner().invoke(app, ["engine", "--policy", str(policy), *sizes, *more])
+    result = CliRunner().invoke(app, ["--policy", str(policy), *sizes, *more])
     assert result.exit_code == 0, result.output
     assert "mine" in result.output
     written = json.loads(out.read_text())
@@ -97,7 +97,7 @@ def test_the_command_writes_table_json_and_plots(tmp_path: Path) -> None:
     [(["--batch", "0"], "must be above 0"), (["--policies", "nowhere"], "there are no policies")],
 )
 def test_a_users_mistake_is_a_clear_error(arguments: list[str], text: str) -> None:
-    result = CliRunner().invoke(app, ["engine", *arguments])
+    result = CliRunner().invoke(app, [*arguments])
     assert text in str(result.exception)
 
 

@@ -18,7 +18,7 @@ import pytest
 from treadle import __version__
 from treadle.admin.jars import shim_jar, sleep_jar, spark_jar, tez_jar
 from treadle.cli._scheduling import why_not
-from treadle.cli.main import commands, run
+from treadle.cli.main import FOLDER, commands, run
 from treadle.errors import UserError
 
 TREADLE = {
@@ -94,10 +94,11 @@ def test_help_lists_every_command_and_what_it_does(capsys: pytest.CaptureFixture
         assert f"  {name} " in out
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("words", [["--help"], ["reproduce", "--help"], ["bench", "--help"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
     code = (
-        "import sys; from treadle.cli.main import run; run(['--help']);"
-        "print(sorted({'numba', 'numpy', 'pydantic', 'requests', 'matplotlib', 'py4j'} & set(sys.modules)))"
+        f"import sys; from treadle.cli.main import run; run({words});"
+        "print(sorted({'numba', 'numpy', 'requests', 'matplotlib', 'py4j', 'treadle.lab'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -110,12 +111,27 @@ def test_every_command_has_help_without_the_engine(name: str) -> None:
     assert done.stdout.splitlines()[-1] == "0 False"
 
 
+@pytest.mark.parametrize("group", ["reproduce", "bench"])
+def test_a_group_of_files_lists_its_commands(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([group, "--help"]) == 0
+    out = capsys.readouterr().out
+    listed = commands(FOLDER / group)
+    assert len(listed) > 4
+    for name, summary in listed.items():
+        assert summary, f"the first line of cli/{group}/{name}.py is no summary"
+        assert f"  {name} " in out
+        assert run([group, name, "--help"]) == 0
+        assert f"Usage: treadle {group} {name} " in capsys.readouterr().out
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"treadle {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["nothing"], ["jar", "--x"], ["policy", "check"], ["policy", "nothing"]])
+@pytest.mark.parametrize(
+    "arguments", [["nothing"], ["jar", "--x"], ["policy", "check"], ["policy", "nothing"], ["reproduce", "nothing"]]
+)
 def test_a_wrong_command_line_is_a_mistake(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert "Error" in mistake(capsys, *arguments)
 

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from treadle.cli.reproduce import app
+from treadle.cli.reproduce import graphene, slearn, slearn_cluster
 from treadle.errors import UserError
 from treadle.lab.harness import data
 from treadle.workload.formats import read_workload
@@ -16,12 +17,6 @@ from treadle.workload.formats import read_workload
 DATA = Path(__file__).resolve().parents[2] / "data"
 SETS = sorted(path for path in DATA.iterdir() if path.is_dir())
 BYTES_MAX = 10_000_000
-
-
-def said(*arguments: str) -> str:
-    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output.replace("\n", "")
 
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
@@ -39,24 +34,25 @@ def test_the_data_is_small() -> None:
 
 def test_googles_jobs_are_drawn_from_the_checkout(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
-    output = said("slearn", "--model", "--quick", "--jobs", "40", "--nodes", "10", "--json", str(figures))
+    arguments = ["--model", "--quick", "--jobs", "40", "--nodes", "10", "--json", str(figures)]
+    result = CliRunner().invoke(slearn.app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    output = result.output.replace("\n", "")
     assert "data/google-2011-tasks-25h (Google's cluster trace of 2011, extract, CC-BY 4.0)" in output
     assert json.loads(figures.read_text())["seeds"] == [1]
 
 
 def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    import treadle.cli._reproduce_graphene as command
-
     folders: list[Path | None] = []
 
     def run(folder: Path | None, *_: object) -> None:
         folders.append(folder)
         raise UserError("far enough")
 
-    monkeypatch.setattr(command, "_run", run)
-    for arguments in (["graphene"], ["graphene", "--generated"]):
+    monkeypatch.setattr(graphene, "_run", run)
+    for arguments in ([], ["--generated"]):
         with pytest.raises(UserError, match="far enough"):
-            CliRunner().invoke(app, arguments, catch_exceptions=False)
+            CliRunner().invoke(graphene.app, arguments, catch_exceptions=False)
     assert folders == [DATA / "tpch-spark-cloudlab", None]
     assert read_workload(DATA / "tpch-spark-cloudlab", size_gb=50, max_cores=50).jobs
 
@@ -68,16 +64,17 @@ def test_facebooks_jobs_are_read_from_the_checkout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "option"), [(["slearn", "--model"], "--trace"), (["slearn-cluster", "--simulated"], "--sample")]
+    ("app", "argument", "option"),
+    [(slearn.app, "--model", "--trace"), (slearn_cluster.app, "--simulated", "--sample")],
 )
 def test_an_installation_without_data_says_what_to_do(
-    command: list[str], option: str, monkeypatch: pytest.MonkeyPatch
+    app: typer.Typer, argument: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data, "checkout", lambda: None)
     with pytest.raises(UserError, match=rf"{option}: this installation has no folder data/.*from a checkout.*{option}"):
-        CliRunner().invoke(app, command, catch_exceptions=False)
+        CliRunner().invoke(app, [argument], catch_exceptions=False)
 
 
 def test_two_choices_of_dags_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"--generated: .*give one of the two"):
-        CliRunner().invoke(app, ["graphene", "--generated", "--tpch", str(tmp_path)], catch_exceptions=False)
+        CliRunner().invoke(graphene.app, ["--generated", "--tpch", str(tmp_path)], catch_exceptions=False)

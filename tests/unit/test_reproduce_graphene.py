@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from treadle.cli.reproduce import app
+from treadle.cli.reproduce.graphene import app
 from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape
@@ -267,17 +267,17 @@ def test_schemes_can_be_chosen_and_varied() -> None:
     assert BFS.varied(None, 0).settings(0).hold.nodes_max == 0
     assert BFS.settings(0).hold == default_settings().hold == GRAPHENE.varied(3.0, None).settings(0).hold
     with pytest.raises(UserError, match=r"--scheme: fifo is none; give one of bfs, "):
-        CliRunner().invoke(app, ["graphene", "--scheme", "fifo"], catch_exceptions=False)
+        CliRunner().invoke(app, ["--scheme", "fifo"], catch_exceptions=False)
 
 
 def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import treadle.cli._reproduce_graphene as command
+    import treadle.cli.reproduce.graphene as command
 
     monkeypatch.setattr(command, "QUICK_DAGS", 1)
     monkeypatch.setattr(
         offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
     )
-    arguments = ["graphene", "--tpch", str(TPCH), "--quick", "--jobs", "2"]
+    arguments = ["--tpch", str(TPCH), "--quick", "--jobs", "2"]
     arguments += [f"--part={name}" for name in ("online", "queues", "offline")]
     arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
@@ -296,4 +296,4 @@ def test_the_range_is_that_of_the_generator() -> None:
 
 def test_missing_data_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"profiles\.csv"):
-        CliRunner().invoke(app, ["graphene", "--tpch", str(tmp_path), "--quick"], catch_exceptions=False)
+        CliRunner().invoke(app, ["--tpch", str(tmp_path), "--quick"], catch_exceptions=False)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.google_extract import write_extract
 from typer.testing import CliRunner
 
-from treadle.cli.reproduce import app
+from treadle.cli.reproduce.slearn import app
 from treadle.errors import UserError
 from treadle.lab.harness.statistics import interval_of, ratio_of
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
@@ -103,7 +103,7 @@ def test_a_ratio_is_that_of_the_means() -> None:
 
 
 def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:
-    arguments = ["slearn", "--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES)]
+    arguments = ["--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES)]
     arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
@@ -128,7 +128,7 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
 
 
 def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path: Path) -> None:
-    arguments = ["slearn", "--trace", str(extract), "--model", "--seeds", "2", "--jobs", "40", "--nodes", str(NODES)]
+    arguments = ["--trace", str(extract), "--model", "--seeds", "2", "--jobs", "40", "--nodes", str(NODES)]
     arguments += ["--only-seen", "--train-once", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
@@ -162,7 +162,7 @@ def test_jobs_of_a_name_can_be_mixed_before_they_become_dags(extract: Path) -> N
 
 
 def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: Path, tmp_path: Path) -> None:
-    arguments = ["slearn", "--trace", str(extract), "--dags", "--model", "--jobs", "20", "--nodes", str(NODES)]
+    arguments = ["--trace", str(extract), "--dags", "--model", "--jobs", "20", "--nodes", str(NODES)]
     arguments += ["--seeds", "2", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
@@ -172,4 +172,4 @@ def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: P
 
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="tasks_25h"):
-        CliRunner().invoke(app, ["slearn", "--trace", str(tmp_path), "--quick"], catch_exceptions=False)
+        CliRunner().invoke(app, ["--trace", str(tmp_path), "--quick"], catch_exceptions=False)

@@ -1,8 +1,9 @@
 """`treadle`: finds its commands among the modules next to this one.
 
 A module ``treadle/cli/NAME.py`` is the command NAME: it has a Typer object called ``app``, and the first line of its
-docstring is "`treadle NAME`: what it does". Only the module of the command that is called is imported, so that none
-pays for numba or for a plotting library that another needs.
+docstring is "`treadle NAME`: what it does". A folder ``treadle/cli/NAME`` is a group of such commands, NAME_OF is
+NAME-OF on the command line. Only the module of the command that is called is imported, so that none pays for numba or
+for a plotting library that another needs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from treadle import __version__
 from treadle.errors import UserError, printable
 
 EXIT_MISTAKE: Final = 2
+FOLDER: Final = Path(__file__).parent
 
 
 def main() -> None:
@@ -41,15 +43,20 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def commands() -> dict[str, str]:
-    """Return the commands there are and what each does, without importing any."""
+def commands(folder: Path = FOLDER) -> dict[str, str]:
+    """Return the commands of a folder and what each does, without importing any."""
     found = {}
-    for module in sorted(Path(__file__).parent.glob("[a-z]*.py")):
-        if module.stem != "main":
+    for module in sorted([*folder.glob("[a-z]*.py"), *folder.glob("[a-z]*/__init__.py")], key=_name):
+        if _name(module) != "main":
             with module.open(encoding="utf-8") as source:
                 summary = source.readline().strip().rpartition("`: ")[2].removesuffix('"""')
-            found[module.stem] = summary[:1].upper() + summary[1:]
+            found[_name(module)] = summary[:1].upper() + summary[1:]
     return found
+
+
+def _name(module: Path) -> str:
+    stem = module.parent.name if module.stem == "__init__" else module.stem
+    return stem.replace("_", "-")
 
 
 def _application(arguments: Sequence[str]) -> typer.Typer:
@@ -61,13 +68,27 @@ def _application(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    called = next((word for word in arguments if not word.startswith("-")), "")
-    for name, summary in commands().items():
-        if name == called:
-            _add(app, name, import_module(f"treadle.cli.{name}").app)
-        else:
-            app.command(name, help=summary)(_not_called)
+    _fill(app, FOLDER, "treadle.cli", [word for word in arguments if not word.startswith("-")])
     return app
+
+
+def _fill(app: typer.Typer, folder: Path, package: str, words: Sequence[str]) -> None:
+    """Add a folder's commands; that which is called, the first of ``words``, is imported, others only listed."""
+    for name, summary in commands(folder).items():
+        module = name.replace("-", "_")
+        if name not in words[:1]:
+            app.command(name, help=summary)(_not_called)
+        elif (folder / module).is_dir():
+            group = typer.Typer(help=summary, no_args_is_help=True)
+            group.callback()(_group)
+            _fill(group, folder / module, f"{package}.{module}", words[1:])
+            app.add_typer(group, name=name)
+        else:
+            _add(app, name, import_module(f"{package}.{module}").app)
+
+
+def _group() -> None:
+    """Of a folder: makes it a group though it may have one command."""
 
 
 def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:

@@ -12,7 +12,10 @@ from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
 
+app = typer.Typer()
 
+
+@app.command()
 def hdrf(
     test: Annotated[list[str] | None, typer.Option(help="A, B or C; may be repeated. Default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,

@@ -14,7 +14,10 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.lab.bench.lies import Lie
 
+app = typer.Typer()
 
+
+@app.command()
 def liars_command(
     policy: Annotated[list[Path] | None, typer.Option(help="A treadle.yaml; the ready-made ones if not given.")] = None,
     seeds: Annotated[int, typer.Option(help="Draws of jobs.")] = 3,

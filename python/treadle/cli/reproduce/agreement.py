@@ -12,7 +12,10 @@ from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
 
+app = typer.Typer()
 
+
+@app.command()
 def agreement(
     policy: Annotated[list[str] | None, typer.Option(help="capacity or hdrf; may be repeated. Default: both.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,

@@ -12,7 +12,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._results import KeepGoingOption, check_results, write_json
 
+app = typer.Typer()
 
+
+@app.command()
 def engine_command(
     policy: Annotated[
         list[Path] | None, typer.Option(help="A treadle.yaml to measure; without any all of --policies.")

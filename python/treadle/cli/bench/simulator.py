@@ -12,7 +12,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._results import KeepGoingOption, check_results, write_json
 
+app = typer.Typer()
 
+
+@app.command()
 def simulator_command(
     policy: Annotated[list[Path] | None, typer.Option(help="A treadle.yaml; the default policy if not given.")] = None,
     load: Annotated[list[str] | None, typer.Option(help="containers, reuse or jobs; all if not given.")] = None,

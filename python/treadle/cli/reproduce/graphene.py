@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from treadle.lab.reproduce.graphene.offline import Offline
     from treadle.lab.reproduce.graphene.report import Report
 
+app = typer.Typer()
+
 SEEDS = 5
 """Without --quick, if none are asked for."""
 DAGS = 40
 QUICK_DAGS = 6
 
 
+@app.command()
 def graphene(
     tpch: Annotated[
         Path | None,

@@ -12,7 +12,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 
+app = typer.Typer()
 
+
+@app.command()
 def claims_command(
     masters: Annotated[int, typer.Option(help="Hostile application masters.")] = 50,
     users: Annotated[int, typer.Option(help="Their users; 0: one each.")] = 0,

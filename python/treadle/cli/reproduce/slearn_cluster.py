@@ -13,7 +13,10 @@ from treadle.cli._console import say as say_line
 from treadle.cli._results import check_results, write_json
 from treadle.lab.minicluster.runtime import build_folder
 
+app = typer.Typer()
 
+
+@app.command()
 def slearn_cluster(
     sample: Annotated[
         Path | None,

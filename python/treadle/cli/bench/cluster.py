@@ -1,4 +1,4 @@
-"""`treadle bench`: how fast a simulated cluster is scheduled, the engine decides, and the simulator runs."""
+"""`treadle bench cluster`: how fast a simulated cluster is scheduled, by mode."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from treadle.cli._bench_claims import claims_command
-from treadle.cli._bench_engine import engine_command
-from treadle.cli._bench_liars import liars_command
-from treadle.cli._bench_simulator import simulator_command
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder
 from treadle.lab.bench import cluster, jars
@@ -31,21 +27,10 @@ from treadle.lab.bench.sls_load import BenchError, Workload
 from treadle.lab.bench.table import results_table
 from treadle.lab.harness.plots import write_plots
 
-app = typer.Typer(help="Benchmarks.", no_args_is_help=True)
+app = typer.Typer()
 
 
-@app.callback()
-def bench() -> None:
-    """Benchmarks."""
-
-
-app.command("claims")(claims_command)
-app.command("liars")(liars_command)
-app.command("engine")(engine_command)
-app.command("simulator")(simulator_command)
-
-
-@app.command("cluster")
+@app.command()
 def cluster_command(
     json_file: Annotated[Path, typer.Option("--json", help="Where the results go, as JSON.")],
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from treadle.lab.reproduce.slearn.experiment import Outcome
     from treadle.lab.reproduce.slearn.report import Report
 
+app = typer.Typer()
+
 SEEDS = 3
 
 
+@app.command()
 def slearn(
     trace: Annotated[
         Path | None,

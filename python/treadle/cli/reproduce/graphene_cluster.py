@@ -11,7 +11,10 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.lab.minicluster.runtime import build_folder
 
+app = typer.Typer()
 
+
+@app.command()
 def graphene_cluster(
     seed: Annotated[int, typer.Option(min=0, help="Of the first draw of DAGs; further rounds take the next ones.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of DAGs, each under every scheme.")] = 3,
