@@ -14,8 +14,7 @@ from tests.property.fairness.trees import trees
 
 from treadle.engine import Engine
 from treadle.fairness.incremental import ShareTree
-from treadle.fairness.rule import HDRF, NAIVE, Rule
-from treadle.fairness.tree import Group, Leaf, Tree, flattened
+from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
 
 COMMON = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 ENDLESS = 10_000

@@ -64,6 +64,7 @@ ALLOWED = {
 }
 ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
 """What each part of the package may import besides itself."""
+ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
 
 IGNORED = {
     ".git",

@@ -14,8 +14,7 @@ from rich.console import Console
 from treadle.cli.main import run as treadle
 from treadle.config.reader import parse_settings
 from treadle.lab.reproduce.agreement.experiment import Both
-from treadle.lab.reproduce.agreement.plot import plot_agreement
-from treadle.lab.reproduce.agreement.report import completion_errors, document, misses, phases, table
+from treadle.lab.reproduce.agreement.report import completion_errors, document, misses, phases, plot_agreement, table
 from treadle.lab.reproduce.agreement.trace import (
     AuditedApplication,
     Trace,

@@ -23,7 +23,7 @@ from treadle.lab.reproduce.graphene.experiment import Experiment, Outcome, Sizes
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.lab.reproduce.graphene.offline import compare_offline, sweep_offline
 from treadle.lab.reproduce.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
-from treadle.lab.reproduce.graphene.parts import Part
+from treadle.lab.reproduce.graphene.paper import Part
 from treadle.lab.reproduce.graphene.report import report_of
 from treadle.lab.reproduce.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
 from treadle.workload.job import Job, Workload, arranged

@@ -33,8 +33,14 @@ from treadle.lab.reproduce.graphene_cluster.experiment import (
     tez_settings,
 )
 from treadle.lab.reproduce.graphene_cluster.jobs import NETWORK, NODE, UNIT_MB, DagSettings, draw
-from treadle.lab.reproduce.graphene_cluster.plot import plot_completions
-from treadle.lab.reproduce.graphene_cluster.report import document, gaps_percent, median_shorter, shortfalls, table
+from treadle.lab.reproduce.graphene_cluster.report import (
+    document,
+    gaps_percent,
+    median_shorter,
+    plot_completions,
+    shortfalls,
+    table,
+)
 from treadle.live.live_settings import read_live_settings
 
 SETTINGS = DagSettings()

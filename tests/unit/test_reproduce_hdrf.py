@@ -12,8 +12,7 @@ from rich.console import Console
 from treadle.cli.main import run as treadle
 from treadle.lab.reproduce.hdrf.experiment import Run, Sample, StepResult, queues, used_resources
 from treadle.lab.reproduce.hdrf.paper_tests import TESTS, HdrfTest
-from treadle.lab.reproduce.hdrf.plot import plot_test
-from treadle.lab.reproduce.hdrf.report import document, faults, off, table
+from treadle.lab.reproduce.hdrf.report import document, faults, off, plot_test, table
 
 
 def ended(test: HdrfTest, scheduler: str, algorithm: str) -> Run:

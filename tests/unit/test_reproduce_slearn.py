@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from treadle.cli.reproduce.slearn import app
 from treadle.errors import UserError
-from treadle.lab.harness.statistics import interval_of, ratio_of
+from treadle.lab.harness import statistics
+from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_of
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.experiment import Outcome, compare
 from treadle.lab.reproduce.slearn.levels import levels
@@ -85,10 +86,20 @@ def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome)
     json.dumps(found)
 
 
+def test_without_scipy_the_extra_is_named_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_intervals("--seeds", 2)
+    monkeypatch.setattr(statistics.importlib.util, "find_spec", lambda _: None)
+    check_intervals("--seeds", 1)
+    with pytest.raises(UserError, match=r"--seeds: intervals need scipy; pip install 'treadle\[reproduce\]'"):
+        CliRunner().invoke(app, ["--model", "--seeds", "2"], catch_exceptions=False)
+
+
 def test_an_interval_is_that_of_student() -> None:
     assert interval_of([2.0]) == (2.0, 2.0, 2.0)
+    low, high = interval_of([0.0, 2.0] * 20)[1:]
+    assert (high - low) / 2 == pytest.approx(2.0227 * np.std([0.0, 2.0] * 20, ddof=1) / 40**0.5, rel=1e-4)
     mean, low, high = interval_of([1.0, 2.0, 3.0])
-    assert (mean, low, high) == pytest.approx((2.0, 2.0 - 4.303 / 3**0.5, 2.0 + 4.303 / 3**0.5))
+    assert (mean, low, high) == pytest.approx((2.0, 2.0 - 4.303 / 3**0.5, 2.0 + 4.303 / 3**0.5), rel=1e-4)
 
 
 def test_a_ratio_is_that_of_the_means() -> None:

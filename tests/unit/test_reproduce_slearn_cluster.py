@@ -23,11 +23,10 @@ from treadle.lab.reproduce.slearn_cluster.experiment import (
     arrivals,
     cluster_settings,
     queues,
+    write_words,
 )
-from treadle.lab.reproduce.slearn_cluster.plot import plot_completions
-from treadle.lab.reproduce.slearn_cluster.report import document, ratio, shortfalls, table, types_of
+from treadle.lab.reproduce.slearn_cluster.report import document, plot_completions, ratio, shortfalls, table, types_of
 from treadle.lab.reproduce.slearn_cluster.simulated import MASTER_START_MS, TASK_START_MS
-from treadle.lab.reproduce.slearn_cluster.skewed_words import write_words
 from treadle.live.live_settings import read_live_settings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "workload" / "swim.tsv"

@@ -65,7 +65,7 @@ def _title(event: Event | None) -> str:
 
 def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> None:
     check_plotting()
-    from treadle.fairness.plot import plot_steps
+    from treadle.fairness.steps import plot_steps
 
     titles = [_title(step.event) for step in steps]
     with writing("--plot", target, "folder"):

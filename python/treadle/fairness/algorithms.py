@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from treadle.fairness.fluid import fill
-from treadle.fairness.rule import HDRF, NAIVE, Rule
-from treadle.fairness.tree import Tree, flattened
+from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree, flattened
 
 __all__ = ["ALGORITHMS", "Allocation", "allocate_fluid", "capacity_rule", "churn"]
 

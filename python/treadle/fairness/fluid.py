@@ -20,8 +20,7 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from treadle.fairness.rule import Rule
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness.tree import Group, Leaf, Rule, Tree
 
 __all__ = ["fill"]
 

@@ -17,8 +17,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from fractions import Fraction
 
-from treadle.fairness.rule import Rule
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness.tree import Group, Leaf, Rule, Tree
 
 __all__ = ["ShareTree"]
 

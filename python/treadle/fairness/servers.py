@@ -16,8 +16,7 @@ from fractions import Fraction
 
 from treadle.fairness.algorithms import AS_TASKS_END, Allocation, capacity_rule
 from treadle.fairness.incremental import ShareTree
-from treadle.fairness.rule import HDRF, NAIVE, Rule
-from treadle.fairness.tree import Tree, TreeError, flattened
+from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree, TreeError, flattened
 
 __all__ = ["ServerClass", "WholeTasks", "allocate_whole", "total_capacity"]
 

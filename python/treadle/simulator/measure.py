@@ -9,8 +9,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I64
 from treadle.fairness.fluid import fill
-from treadle.fairness.rule import HDRF
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness.tree import HDRF, Group, Leaf, Tree
 from treadle.simulator.build import Built
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, State

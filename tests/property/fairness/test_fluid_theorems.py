@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from treadle.fairness.fluid import fill
 from treadle.fairness.incremental import ShareTree
-from treadle.fairness.rule import HDRF, NAIVE, Rule
-from treadle.fairness.tree import Group, Leaf, Tree, flattened
+from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
 
 from .trees import amounts, dominant_shares, guarantees, trees, uses, without_demand
 

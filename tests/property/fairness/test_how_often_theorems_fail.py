@@ -7,8 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from treadle.fairness.fluid import fill
-from treadle.fairness.rule import HDRF, NAIVE
-from treadle.fairness.tree import Leaf, Tree
+from treadle.fairness.tree import HDRF, NAIVE, Leaf, Tree
 
 from .trees import dominant_shares, guarantees, random_tree
 

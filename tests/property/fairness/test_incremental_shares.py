@@ -7,11 +7,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.property.fairness import paper_algorithms as paper
 
-from treadle.fairness import paper
 from treadle.fairness.incremental import ShareTree
-from treadle.fairness.rule import HDRF, NAIVE, Rule
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
 
 from .trees import trees
 

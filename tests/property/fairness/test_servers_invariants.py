@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.fairness.rule import HDRF, NAIVE, Rule
 from treadle.fairness.servers import ServerClass, WholeTasks, total_capacity
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
 
 from .trees import RESOURCES, amounts
 

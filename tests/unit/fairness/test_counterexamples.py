@@ -12,10 +12,9 @@ from treadle.fairness.algorithms import churn
 from treadle.fairness.document import read_problem
 from treadle.fairness.fluid import fill
 from treadle.fairness.incremental import ShareTree
-from treadle.fairness.rule import HDRF, NAIVE, Rule
 from treadle.fairness.servers import ServerClass, WholeTasks
 from treadle.fairness.steps import compute_steps
-from treadle.fairness.tree import Tree
+from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"
 

@@ -7,8 +7,7 @@ import pytest
 
 from treadle.fairness.algorithms import ALGORITHMS, allocate_fluid
 from treadle.fairness.fluid import fill
-from treadle.fairness.rule import HDRF
-from treadle.fairness.tree import Group, Leaf, Tree, TreeError
+from treadle.fairness.tree import HDRF, Group, Leaf, Tree, TreeError
 
 ONE = Fraction(1)
 

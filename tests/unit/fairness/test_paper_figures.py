@@ -10,9 +10,9 @@ import pytest
 from treadle.fairness.algorithms import allocate_fluid, churn
 from treadle.fairness.document import Problem, read_problem
 from treadle.fairness.fluid import fill
-from treadle.fairness.rule import HDRF, NAIVE
 from treadle.fairness.servers import WholeTasks
 from treadle.fairness.steps import Step, compute_steps
+from treadle.fairness.tree import HDRF, NAIVE
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"
 

@@ -40,7 +40,7 @@ def agreement(
         runs = [run_both(name, place, say) for name in names]
     console.print(table(runs))
     if plot is not None:
-        from treadle.lab.reproduce.agreement.plot import plot_agreement  # only here: matplotlib is an extra
+        from treadle.lab.reproduce.agreement.report import plot_agreement  # only here: matplotlib is an extra
 
         plot_agreement(runs, plot / "agreement.png")
     if json_file is not None:

@@ -15,7 +15,7 @@ from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.errors import UserError
 from treadle.lab.reproduce.graphene import paper
-from treadle.lab.reproduce.graphene.parts import Part
+from treadle.lab.reproduce.graphene.paper import Part
 
 if TYPE_CHECKING:
     from treadle.lab.harness.statistics import Interval
@@ -70,11 +70,13 @@ def graphene(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
+    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.reproduce.graphene.experiment import Sizes  # only here: it imports numba
     from treadle.lab.reproduce.graphene.report import report_of
 
     console = console_for_tables()
     check_results(json_file, plot)
+    check_intervals("--seeds", seeds or (1 if quick else SEEDS))
     folder = _tpch(tpch, generated, console)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)

@@ -24,6 +24,7 @@ def graphene_cluster(
     folder: Annotated[Path | None, typer.Option(help="The cluster's folder; else build/reproduce-graphene.")] = None,
 ) -> None:
     """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
+    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, Round, run_rounds
@@ -34,6 +35,7 @@ def graphene_cluster(
     settings = DagSettings(jobs=jobs)
     draws = {one: draw(one, settings) for one in range(seed, seed + rounds)}
     check_results(json_file, plot)
+    check_intervals("--rounds", rounds)
     place = (folder or build_folder() / "reproduce-graphene").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:
@@ -43,7 +45,7 @@ def graphene_cluster(
                 write_json(json_file, document(found, settings))
     console.print(table(found))
     if plot is not None:
-        from treadle.lab.reproduce.graphene_cluster.plot import plot_completions  # only here: matplotlib is an extra
+        from treadle.lab.reproduce.graphene_cluster.report import plot_completions  # only here: matplotlib is an extra
 
         plot_completions(found, plot / "graphene-cluster.png")
     for text in shortfalls(found):

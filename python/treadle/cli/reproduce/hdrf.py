@@ -54,7 +54,7 @@ def hdrf(
                 for leaf, amount in off(step, tasks).items()
             ]
             if plot is not None:
-                from treadle.lab.reproduce.hdrf.plot import plot_test  # only here: matplotlib is an extra
+                from treadle.lab.reproduce.hdrf.report import plot_test  # only here: matplotlib is an extra
 
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:

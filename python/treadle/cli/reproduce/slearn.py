@@ -13,7 +13,7 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
-from treadle.lab.harness.statistics import Interval
+from treadle.lab.harness.statistics import Interval, check_intervals
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, NODES
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def slearn(
     from treadle.simulator.simulation import warm_up
 
     check_results(json_file, plot)
+    check_intervals("--seeds", 1 if quick else seeds)
     console = console_for_tables()
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
     choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled)

@@ -41,6 +41,7 @@ def slearn_cluster(
 ) -> None:
     """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
     from treadle.lab.harness.data import FACEBOOK, given_or_found
+    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
@@ -48,6 +49,7 @@ def slearn_cluster(
     from treadle.lab.reproduce.slearn_cluster.simulated import run_simulated
 
     check_results(json_file, plot)
+    check_intervals("--rounds", rounds)
     console = console_for_tables(140)
     settings = Settings(jobs=jobs, load=load, words_share=words_share, masters_starting=masters_starting)
     jobs_file = given_or_found(sample, FACEBOOK, partial(say_line, console))
@@ -67,7 +69,7 @@ def slearn_cluster(
                 write_json(json_file, document(found, settings, jobs_file))
     console.print(table(found))
     if plot is not None:
-        from treadle.lab.reproduce.slearn_cluster.plot import plot_completions  # only here: matplotlib is an extra
+        from treadle.lab.reproduce.slearn_cluster.report import plot_completions  # only here: matplotlib is an extra
 
         plot_completions(found, plot / "slearn-cluster.png")
     for text in shortfalls(found):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from math import sqrt
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-STUDENT_95: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Student's t that 95 % lie within on both sides, for 1, 2, ... degrees of freedom."""
-NORMAL_95: Final = 1.96
+from treadle.errors import UserError
 
 
 class Interval(NamedTuple):
@@ -27,6 +26,16 @@ class Interval(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the mean and the interval."""
         return {"mean": self.mean, "low": self.low, "high": self.high}
+
+
+def check_intervals(option: str, count: int) -> None:
+    """See, before long work, that the interval of so many values can be computed.
+
+    Raises:
+        UserError: scipy, an extra, is not installed; ``option`` says how many values there are to be.
+    """
+    if count > 1 and importlib.util.find_spec("scipy") is None:
+        raise UserError(f"{option}: intervals need scipy; pip install 'treadle[reproduce]', or run a single one")
 
 
 def interval_of(values: Sequence[float]) -> Interval:
@@ -56,4 +65,9 @@ def ratio_of(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
 
 
 def _student(degrees: int) -> float:
-    return STUDENT_95[degrees - 1] if degrees <= len(STUDENT_95) else NORMAL_95 + 2.6 / degrees
+    """Return Student's t that 95 % lie within on both sides."""
+    from scipy.special import (
+        stdtrit,  # only here: scipy is an extra, and scipy.stats takes five times as long to import
+    )
+
+    return float(stdtrit(degrees, 0.975))

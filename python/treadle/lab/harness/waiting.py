@@ -1,4 +1,4 @@
-"""Waiting for applications of a mini cluster to end, and not for ever."""
+"""How long experiments wait for a mini cluster to start, and for its applications to end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from treadle.lab.minicluster import ClusterError, MiniCluster
 
-__all__ = ["STALLED_S", "wait_ended"]
+_SIDECAR_START_S: Final = 300
+
+START_TIMEOUT_S: Final = _SIDECAR_START_S + 60
+"""Of a whole cluster: kernels may have to be compiled first."""
+
+PATIENCE: Final = {
+    "yarn.scheduler.treadle.lease-ms": "6000",
+    "yarn.scheduler.treadle.sidecar.start-timeout-ms": str(_SIDECAR_START_S * 1000),
+}
+"""Settings of an RM that Treadle schedules: a dozen and more JVMs start beside its engine."""
 
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 POLL_S: Final = 0.5

@@ -14,7 +14,7 @@ from treadle.lab.reproduce.graphene.bounds import BatchBounds, bounds_of
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.lab.reproduce.graphene.offline import Progress
 from treadle.lab.reproduce.graphene.online import TICK_MS, Plans, Result, run_scheme, scenario_of
-from treadle.lab.reproduce.graphene.parts import Part
+from treadle.lab.reproduce.graphene.paper import Part
 from treadle.lab.reproduce.graphene.schemes import (
     BFS,
     BFS_CORES,

@@ -11,11 +11,11 @@ import numpy as np
 from treadle.compiled.array_types import F64
 from treadle.dag.dag import Dag
 from treadle.dag.generate import RESOURCES
+from treadle.lab.harness.simulated import run_to_the_end
 from treadle.lab.reproduce.graphene.jobs import Mix
 from treadle.lab.reproduce.graphene.offline import Progress
 from treadle.lab.reproduce.graphene.schemes import Scheme
 from treadle.planner.online import PlanSource
-from treadle.simulator.cluster.state import AppState
 from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run, Simulation
@@ -130,18 +130,8 @@ def run_scheme(
         made = PlanSource(machines, settings.plans.schedules, REMEMBERED)
         source = plans.setdefault((machines.count, settings.plans.schedules), made)
     simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
-
-    def report(finished: int, jobs: int, _now_ms: int) -> None:
-        if progress is not None:
-            progress(f"{title}{scheme.title}", finished, jobs)
-
-    run = simulation.run(report)
+    run, times = run_to_the_end(simulation, f"{title}{scheme.title}", progress)
     apps = run.built.state.apps
-    if not bool((apps["state"] == AppState.FINISHED).all()):
-        raise AssertionError(f"{scheme.title} left jobs undone")
-    if run.warnings:
-        raise AssertionError(f"{scheme.title} is not followed as it is written: {'; '.join(run.warnings)}")
-    times = (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64)
     span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
     replans = simulation.plans.replans if simulation.plans is not None else 0
     return Result(times, span, jain_by_window(run) if len(queues) > 1 else {}, replans, run.wall_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 MEDIAN_SHORTER_PERCENT: Final = 25.0
@@ -19,3 +20,22 @@ LOST: Final = (
     "wrong estimates",
 )
 """What else the paper measured: no figure of these is left, and none here is the paper's."""
+
+
+class Part(StrEnum):
+    """A part of the evaluation; each can be run by itself."""
+
+    ONLINE = "online"
+    """Poisson arrivals under all schemes."""
+    BATCH = "batch"
+    """The same jobs at once: throughput."""
+    QUEUES = "queues"
+    """Two queues: fairness."""
+    WRONG = "wrong"
+    """Wrong estimates."""
+    ALONE = "alone"
+    """Single DAGs by wrong plans."""
+    RANGE = "range"
+    """Poisson arrivals over the range of the generator's parameters."""
+    OFFLINE = "offline"
+    """Makespans of single DAGs."""

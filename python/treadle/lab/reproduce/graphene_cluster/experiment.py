@@ -22,9 +22,8 @@ from treadle.admin.jars import tez_jar
 from treadle.dag.dag import Dag
 from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
-from treadle.lab.harness.patience import PATIENCE, START_TIMEOUT_S
 from treadle.lab.harness.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
-from treadle.lab.harness.waiting import wait_ended
+from treadle.lab.harness.waiting import PATIENCE, START_TIMEOUT_S, wait_ended
 from treadle.lab.minicluster import ClusterSettings, MiniCluster
 from treadle.lab.minicluster.layout import LOOPBACK, free_ports
 from treadle.lab.minicluster.site import CS, Entries, write_configuration, write_site

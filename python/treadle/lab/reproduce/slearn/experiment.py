@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from treadle.compiled.array_types import F64
+from treadle.lab.harness.simulated import Progress, run_to_the_end
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.model import Model
 from treadle.lab.reproduce.slearn.paper import NODES
 from treadle.lab.reproduce.slearn.schemes import SCHEMES, Scheme, slearn
 from treadle.lab.reproduce.slearn.trace import Source, Trace
-from treadle.simulator.cluster.state import AppState
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
@@ -25,9 +24,6 @@ RATIOS: Final = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 
 BARRIERS: Final = {"heartbeat_ms": 0, "tez_min_fraction": 1.0, "tez_max_fraction": 1.0, "tez_reuse": False}
 """A stage asks for containers when the one before it has ended, for each task one of its own."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with (what runs, jobs done, all jobs) now and then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,18 +90,8 @@ def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progr
     told = trace.told[scheme.told] if scheme.told else None
     settings = scheme.settings(trace.seed)
     simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, told=told)
-
-    def report(finished: int, jobs: int, _now_ms: int) -> None:
-        if progress is not None:
-            progress(scheme.title, finished, jobs)
-
-    run = simulation.run(report)
-    apps = run.built.state.apps
-    if not bool((apps["state"] == AppState.FINISHED).all()):
-        raise AssertionError(f"{scheme.title} left jobs undone")
-    if run.warnings:
-        raise AssertionError(f"{scheme.title} is not followed as it is written: {'; '.join(run.warnings)}")
-    return (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64), run.wall_s
+    run, completion_ms = run_to_the_end(simulation, scheme.title, progress)
+    return completion_ms, run.wall_s
 
 
 def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> tuple[F64, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Final
@@ -24,7 +25,7 @@ from treadle.history.estimators.estimators import (
     scaled_by_history,
 )
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History, learned
-from treadle.lab.reproduce.slearn.dags import google_slearn_dags
+from treadle.lab.reproduce.slearn.dags import DagTrace, google_slearn_dags
 from treadle.lab.reproduce.slearn.paper import ERROR_P50, ERROR_P90
 from treadle.lab.reproduce.slearn.workload import Unseen, google_slearn
 from treadle.simulator.feed import Told
@@ -133,18 +134,8 @@ class Source:
     def _read(self, seed: int) -> tuple[Sequence[JobRecord], Workload, Groups]:
         """Return history, jobs and the records of their stages."""
         chosen = self._choices
-        if chosen.dags:
-            return google_slearn_dags(
-                self._path,
-                seed,
-                self._jobs,
-                nodes=self._nodes,
-                cut=chosen.cut,
-                seen_share=chosen.seen_share,
-                unseen=chosen.unseen,
-                shuffled=chosen.shuffled,
-            )
-        drawn = google_slearn(
+        draw = partial(google_slearn_dags, shuffled=chosen.shuffled) if chosen.dags else google_slearn
+        drawn = draw(
             self._path,
             seed,
             self._jobs,
@@ -153,6 +144,8 @@ class Source:
             seen_share=chosen.seen_share,
             unseen=chosen.unseen,
         )
+        if isinstance(drawn, DagTrace):
+            return drawn
         return drawn.history, drawn.workload, tuple((record,) for record in drawn.records)
 
     def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from treadle.dag.dag import Dag, Stage
+from treadle.lab.harness.simulated import run_to_the_end
 from treadle.lab.reproduce.slearn.schemes import Scheme
 from treadle.lab.reproduce.slearn_cluster.experiment import MASTER_MB, TASK_MB, Arrival, Ended, Round, Settings
-from treadle.simulator.cluster.state import AppState
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, arranged
@@ -30,13 +30,7 @@ def run_simulated(scheme: str, jobs: list[Arrival], seed: int, settings: Setting
     workload = arranged(_job(str(number), arrival) for number, arrival in enumerate(jobs))
     policy = _policy(scheme, settings.threshold_ms).settings(seed)
     simulation = Simulation(_scenario(settings), workload, policy, seed, check=False)
-    run = simulation.run()
-    apps = run.built.state.apps
-    if not bool((apps["state"] == AppState.FINISHED).all()):
-        raise AssertionError(f"{scheme} left jobs undone")
-    if run.warnings:
-        raise AssertionError(f"{scheme} is not followed as it is written: {'; '.join(run.warnings)}")
-    took_ms = (apps["finish_ms"] - apps["arrival_ms"]).tolist()
+    _, took_ms = run_to_the_end(simulation, scheme)
     ended = tuple(
         Ended(
             jobs[int(job.id)].job.name,
@@ -48,7 +42,7 @@ def run_simulated(scheme: str, jobs: list[Arrival], seed: int, settings: Setting
             round(took),
             False,
         )
-        for job, took in zip(workload.jobs, took_ms, strict=True)
+        for job, took in zip(workload.jobs, took_ms.tolist(), strict=True)
     )
     return Round(seed, scheme, ended, {})
 

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from treadle.fairness.rule import Rule
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness.tree import Group, Leaf, Rule, Tree
 
 __all__ = ["NodeShare", "next_leaf", "update_shares"]
 
