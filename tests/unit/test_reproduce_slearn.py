@@ -99,7 +99,7 @@ def test_an_interval_is_that_of_student() -> None:
     low, high = interval_of([0.0, 2.0] * 20)[1:]
     assert (high - low) / 2 == pytest.approx(2.0227 * np.std([0.0, 2.0] * 20, ddof=1) / 40**0.5, rel=1e-4)
     mean, low, high = interval_of([1.0, 2.0, 3.0])
-    assert (mean, low, high) == pytest.approx((2.0, 2.0 - 4.303 / 3**0.5, 2.0 + 4.303 / 3**0.5), rel=1e-4)
+    assert (mean, low, high) == pytest.approx((2.0, 2.0 - 4.302653 / 3**0.5, 2.0 + 4.302653 / 3**0.5), rel=1e-4)
 
 
 def test_a_ratio_is_that_of_the_means() -> None:
@@ -109,7 +109,7 @@ def test_a_ratio_is_that_of_the_means() -> None:
     assert (ratio, low, high) == pytest.approx((1.0, 1.0, 1.0))
     ratio, low, high = ratio_of([1.0, 3.0, 1.0, 3.0], [4.0, 4.0, 4.0, 4.0])
     assert ratio == 0.5
-    assert low == pytest.approx(0.5 - 3.182 * (4 / 3) ** 0.5 / 2 / 4)
+    assert low == pytest.approx(0.5 - 3.182446 * (4 / 3) ** 0.5 / 2 / 4)
     assert np.isnan(ratio_of([1.0], [0.0]).mean)
 
 
