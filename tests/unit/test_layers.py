@@ -64,7 +64,6 @@ ALLOWED = {
 }
 ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
 """What each part of the package may import besides itself."""
-ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
 
 IGNORED = {
     ".git",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from typer.testing import CliRunner
 
 from treadle.cli.reproduce.slearn import app
 from treadle.errors import UserError
-from treadle.lab.harness import statistics
 from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_of
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.experiment import Outcome, compare
@@ -88,7 +88,7 @@ def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome)
 
 def test_without_scipy_the_extra_is_named_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
     check_intervals("--seeds", 2)
-    monkeypatch.setattr(statistics.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     check_intervals("--seeds", 1)
     with pytest.raises(UserError, match=r"--seeds: intervals need scipy; pip install 'treadle\[reproduce\]'"):
         CliRunner().invoke(app, ["--model", "--seeds", "2"], catch_exceptions=False)
