@@ -19,6 +19,8 @@ class Proposals:
     application: npt.NDArray[np.int32]
     key: npt.NDArray[np.int32]
     node: npt.NDArray[np.int32]
+    transaction: npt.NDArray[np.int32] | None = None
+    """Rows of one number, next to each other, are to be committed together or not at all; None: each for itself."""
 
     def __len__(self) -> int:
         return len(self.application)

@@ -217,6 +217,36 @@ def test_more_indices_than_there_may_be_are_said_until_a_frame_is_taken() -> Non
     assert caller.status(caller.send(3, SNAPSHOT))["error"] is None
 
 
+def test_a_frame_of_another_version_is_refused_with_both_versions_named() -> None:
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    frame = bytearray(FrameEncoder().encode(FrameHeader(0, 5, 2, 1002, 0, 3, 2), []))
+    frame[4] = 1
+    answer = caller.raw(bytes(frame))
+    assert answer.resend
+    assert len(answer.proposals) == 0
+    said = "version: 1, this engine speaks 2: use the jar and the wheel of one release"
+    assert caller.status(answer)["error"] == f"frame ? refused: {said}"
+    assert len(caller.engines[0].applied) == 1, "nothing of it is read"
+    assert caller.status(caller.send(3, SNAPSHOT))["error"] is None
+
+
+def test_an_answer_names_the_frame_that_was_decided_on() -> None:
+    caller = Caller()
+    assert caller.send(7, SNAPSHOT).base == 7
+    assert caller.send(9).base == 0
+
+
+def test_what_a_status_says_of_applications_is_bounded() -> None:
+    said = tuple((at, "for pilots") for at in range(40))
+    text = json.loads(Status("fifo", holds=said, diagnostics=said).changed())
+    assert text["holds"] == text["diagnostics"] == [[at, "for pilots"] for at in range(16)]
+    long = tuple((at, "\U0001f418" * 1000) for at in range(40))
+    longest = Status("x", warnings=("\U0001f418" * 400,) * 8, holds=long, diagnostics=long).changed()
+    assert len(longest) <= Status.BYTES_MAX
+    assert json.loads(longest)["warnings"][7] == "\U0001f418" * 400
+
+
 def test_an_engine_that_always_fails_ends_the_session() -> None:
     caller = Caller()
     for sequence in range(1, FAILURES_MAX):
@@ -239,6 +269,8 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
         "learned": "",
         "waits_for": "",
         "keys_for": [],
+        "holds": [],
+        "diagnostics": [],
         "warnings": [],
     }
     assert caller.send(2).status == ""
@@ -365,6 +397,8 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
         "learned": "",
         "waits_for": "",
         "keys_for": [],
+        "holds": [],
+        "diagnostics": [],
         "warnings": [],
     }
     assert caller.send(3).status == ""

@@ -10,8 +10,10 @@ import pytest
 from treadle import events
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.model.tables import ModelError, largest
+from treadle.proposals import Proposals
+from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, WireError
+from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, VersionError, WireError
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)
@@ -36,7 +38,7 @@ def field_of(frame: bytes, decoder: FrameDecoder | None = None) -> str:
     ("at", "format_", "value", "field"),
     [
         (0, "<4s", b"TRDP", "magic"),
-        (4, "<H", 2, "version"),
+        (4, "<H", 1, "version"),
         (6, "<H", 9, "flags"),
         (16, "<q", 0, "sequence"),
         (36, "<i", -1, "limit"),
@@ -46,7 +48,7 @@ def field_of(frame: bytes, decoder: FrameDecoder | None = None) -> str:
         (42, "<H", 0, "length"),
         (44, "<I", 47, "length"),
         (HEADER, "<H", 0, "section 0.kind"),
-        (HEADER, "<H", 17, "section 0.kind"),
+        (HEADER, "<H", 23, "section 0.kind"),
         (HEADER + 2, "<H", 1, "section 0.reserved"),
         (HEADER + 4, "<I", 0xFFFFFFFF, "STRINGS.length"),
         (HEADER + 8, "<I", 10, "section 0.length"),
@@ -176,3 +178,87 @@ def test_columns_are_views_of_the_frame() -> None:
 def test_what_cannot_be_encoded_is_said(found: list[events.Event], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), *found])
+
+
+def steps(slot: int, age_ms: int = 5) -> events.ContainerSteps:
+    return events.filled(events.ContainerSteps, 1, slot=slot, event=3, age_ms=age_ms, exit_status=-105)
+
+
+def container(slot: int, number: int) -> events.ContainerRows:
+    amounts = np.array([[1024, 1]])
+    columns = {"application": 2, "priority": 20, "node": 4, "created_ms": 7, "by_treadle": 1}
+    return events.filled(events.ContainerRows, 1, container=number, event=1, capability=amounts, slot=slot, **columns)
+
+
+def test_a_narrow_step_has_what_the_last_full_row_of_its_slot_had() -> None:
+    decoder, encoder = FrameDecoder(), FrameEncoder()
+    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",)), container(40, 9)]))
+    (ended,) = decoder.decode(encoder.encode(DELTA, [steps(40)])).events
+    assert type(ended) is events.Containers
+    assert (ended.container[0], ended.application[0], ended.priority[0], ended.node[0]) == (9, 2, 20, 4)
+    assert (ended.event[0], ended.time_ms[0], ended.created_ms[0], ended.exit_status[0]) == (3, 995, 7, -105)
+    assert ended.capability.tolist() == [[1024, 1]]
+    again = encoder.encode(DELTA._replace(sequence=3), [container(40, 10), steps(40)])
+    assert [event.container[0] for event in decoder.decode(again).events if isinstance(event, events.Containers)] == [
+        10,
+        10,
+    ]
+
+
+@pytest.mark.parametrize("slot", [0, 39, 41, events.INDEX_MAX - 1])
+def test_a_step_of_a_slot_that_was_never_told_is_refused(slot: int) -> None:
+    decoder, encoder = FrameDecoder(), FrameEncoder()
+    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",)), container(40, 9)]))
+    assert field_of(encoder.encode(DELTA, [steps(slot)]), decoder) == "CONTAINER_STEPS.slot"
+    fresh = encoder.encode(SNAPSHOT, [events.Names(("",)), steps(40)])
+    assert field_of(fresh, decoder) == "CONTAINER_STEPS.slot"
+
+
+@pytest.mark.parametrize(
+    ("position", "count", "field"),
+    [(0, 1 << 23, "FATES.count"), ((1 << 31) - 2, 2, "FATES.position"), (-1, 1, "FATES.position")],
+)
+def test_a_run_of_fates_is_bounded(position: int, count: int, field: str) -> None:
+    runs = events.filled(events.FateRuns, 1, sequence=1, position=position, count=count)
+    assert field_of(FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), runs])) == field
+
+
+def test_adjacent_fates_are_one_row() -> None:
+    fates = events.filled(events.Fates, 5, sequence=[1, 1, 1, 1, 2], position=[0, 1, 2, 4, 5], fate=[0, 0, 16, 16, 16])
+    frame = FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), fates])
+    assert len(frame) == len(snapshot()) + 12 + 4 * 17
+    decoded = FrameDecoder().decode(frame).events[-1]
+    assert isinstance(decoded, events.Fates)
+    assert decoded.position.tolist() == fates.position.tolist()
+    assert decoded.sequence.tolist() == fates.sequence.tolist()
+    assert decoded.fate.tolist() == fates.fate.tolist()
+
+
+def test_another_version_is_named_with_ours() -> None:
+    frame = bytearray(snapshot())
+    pack_into("<H", frame, 4, 1)
+    with pytest.raises(VersionError, match="1, this engine speaks 2: use the jar and the wheel of one release"):
+        FrameDecoder().decode(bytes(frame))
+    answer = bytearray(encode_answer(Answer(1, 1, 0, False, Proposals.none(), "")))
+    pack_into("<H", answer, 4, 1)
+    with pytest.raises(VersionError, match="1 instead of 2"):
+        decode_answer(bytes(answer), 0)
+
+
+def answer_of(transaction: list[int] | None = None, base: int = 0, busy: bool = False) -> bytes:
+    numbers = np.zeros(2, np.int32)
+    proposals = Proposals(numbers, numbers, numbers, None if transaction is None else np.array(transaction, np.int32))
+    return encode_answer(Answer(1, 5, 0, False, proposals, "", base, busy))
+
+
+def test_what_several_engines_say_is_bounded() -> None:
+    decoded = decode_answer(answer_of([3, 3], 4), 2)
+    assert decoded.base == 4
+    assert decoded.proposals.transaction is not None
+    assert decoded.proposals.transaction.tolist() == [3, 3]
+    assert decode_answer(encode_answer(Answer(1, 5, 0, False, Proposals.none(), "", 0, True)), 0).busy
+    refused = {"base": answer_of(base=6), "transaction": answer_of([1, 0]), "rows": answer_of(busy=True)}
+    for field, frame in refused.items():
+        with pytest.raises(WireError) as caught:
+            decode_answer(frame, 2)
+        assert caught.value.field == field

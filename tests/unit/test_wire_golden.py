@@ -49,6 +49,8 @@ def expected_events(described: Any) -> list[events.Event]:
         ),
     ]
     for section in list(SECTIONS.values())[3:]:
+        if section.name in ("CONTAINER_STEPS", "FATES"):
+            continue
         # A column of type R*i64 is written as a list for each resource type.
         described_columns = sections[section.name]
         event: Any = section.event
@@ -63,7 +65,17 @@ def test_every_section_is_there(described: Any) -> None:
 def test_the_golden_frame_says_what_its_description_says(frame: bytes, described: Any) -> None:
     decoded = FrameDecoder().decode(frame)
     assert decoded.header == FrameHeader(**described["header"])
+    steps, fates = decoded.events[-3:-1]
+    assert isinstance(steps, events.Containers)
+    assert isinstance(fates, events.Fates)
     wanted = expected_events(described)
+    wanted[-1:-1] = [steps, fates]
+    assert steps.time_ms.tolist() == [decoded.header.rm_time_ms - 250, decoded.header.rm_time_ms + 5]
+    assert steps.exit_status.tolist() == [0, -105]
+    assert steps.container.tolist() == described["sections"]["CONTAINERS"]["container"][:1] * 2
+    assert fates.sequence.tolist() == [41, 41, 41, 41, 40]
+    assert fates.position.tolist() == [0, 1, 2, 3, 7]
+    assert fates.fate.tolist() == [0, 0, 0, 16, 30]
     assert [type(event) for event in decoded.events] == [type(event) for event in wanted]
     for ours, theirs in zip(decoded.events, wanted, strict=True):
         for field in fields(ours):
@@ -73,23 +85,29 @@ def test_the_golden_frame_says_what_its_description_says(frame: bytes, described
 
 def test_the_same_events_give_the_same_bytes(frame: bytes, described: Any) -> None:
     header = FrameHeader(**described["header"])
-    assert FrameEncoder().encode(header, expected_events(described)) == frame
+    told = expected_events(described)
+    steps, fates = described["sections"]["CONTAINER_STEPS"], described["sections"]["FATES"]
+    told.append(events.filled(events.ContainerSteps, 2, **steps))
+    told.append(events.filled(events.FateRuns, 3, **fates))
+    assert FrameEncoder().encode(header, told) == frame
 
 
 def test_the_golden_answer_is_read_and_written() -> None:
     encoded = (GOLDEN / "proposals.bin").read_bytes()
     described = json.loads((GOLDEN / "proposals.json").read_text("utf-8"))
-    columns = [np.array(described[name], np.int32) for name in ("application", "key", "node")]
+    columns = [np.array(described[name], np.int32) for name in ("application", "key", "node", "transaction")]
     decoded = decode_answer(encoded, 100)
-    assert (int(decoded.resend), *decoded[:3]) == tuple(
-        described[name] for name in ("flags", "epoch", "sequence", "decide_us")
-    )
+    named = ("flags", "epoch", "sequence", "decide_us", "base")
+    assert (decoded.resend + 4, *decoded[:3], decoded.base) == tuple(described[name] for name in named)
+    assert not decoded.busy
     assert decoded.status == described["status"]
     proposals = decoded.proposals
-    for ours, theirs in zip((proposals.application, proposals.key, proposals.node), columns, strict=True):
+    said = (proposals.application, proposals.key, proposals.node, proposals.transaction)
+    for ours, theirs in zip(said, columns, strict=True):
+        assert ours is not None
         assert np.array_equal(ours, theirs)
-    written = encode_answer(Answer(*decoded[:3], bool(described["flags"]), Proposals(*columns), described["status"]))
-    assert written == encoded
+    answer = Answer(*decoded[:3], True, Proposals(*columns), described["status"], described["base"])
+    assert encode_answer(answer) == encoded
 
 
 def test_an_event_that_is_not_on_the_wire_is_refused() -> None:

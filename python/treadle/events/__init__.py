@@ -12,15 +12,23 @@ from treadle.events.beside import PlanRanks, PolicySwitch, Samples, StageInputs,
 from treadle.events.codes import ApplicationState, ContainerEvent, Fate, NodeState, QueueState, Replaces
 from treadle.events.columns import F64, I32, I64, INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, U8, filled
 from treadle.events.sections import (
+    AllocationTags,
     Applications,
     ApplicationUsage,
     AttemptKeys,
     Blacklist,
+    Constraints,
+    ContainerRows,
     Containers,
+    ContainerSteps,
+    FateRuns,
     Fates,
     Localities,
     Names,
+    NodeAttributes,
     Nodes,
+    NodeSequences,
+    NodesFree,
     QueueLimits,
     Queues,
     Requests,
@@ -40,14 +48,22 @@ Event = (
     | QueueLimits
     | Users
     | Nodes
+    | NodesFree
+    | NodeAttributes
+    | NodeSequences
     | Applications
     | ApplicationUsage
     | Tags
     | Blacklist
     | Requests
     | Localities
+    | Constraints
+    | AllocationTags
     | Containers
+    | ContainerRows
+    | ContainerSteps
     | Fates
+    | FateRuns
     | AttemptKeys
     | TaskEstimates
     | TaskClaims
@@ -66,20 +82,28 @@ __all__ = [
     "KEYS_AHEAD",
     "KEYS_RESERVED",
     "U8",
+    "AllocationTags",
     "ApplicationState",
     "ApplicationUsage",
     "Applications",
     "AttemptKeys",
     "Blacklist",
+    "Constraints",
     "ContainerEvent",
+    "ContainerRows",
+    "ContainerSteps",
     "Containers",
     "Event",
     "Fate",
+    "FateRuns",
     "Fates",
     "Localities",
     "Names",
+    "NodeAttributes",
+    "NodeSequences",
     "NodeState",
     "Nodes",
+    "NodesFree",
     "PlanRanks",
     "PolicySwitch",
     "QueueLimits",

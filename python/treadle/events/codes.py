@@ -27,6 +27,7 @@ class ApplicationState(IntEnum):
     GONE = 0
     ACTIVE = 1
     WAITING = 2
+    MOVED = 3
 
 
 class Replaces(IntFlag):
@@ -77,3 +78,6 @@ class Fate(IntEnum):
     INTERNAL_ERROR = 25
     OBSERVED = 26
     NEGATIVE = 27
+    NOT_OWNER = 28
+    CHANGED = 29
+    TRANSACTION = 30

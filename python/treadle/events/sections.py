@@ -20,6 +20,7 @@ from treadle.events.codes import (
 )
 from treadle.events.columns import (
     I32,
+    I64,
     NAMES,
     U8,
     Amounts,
@@ -141,14 +142,50 @@ class Nodes:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesFree:
+    """What is free on nodes, absolute, where nothing else has changed."""
+
+    SECTION: ClassVar = Section(8, "NODES_FREE")
+
+    node: Index
+    free: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAttributes:
+    """Attributes of nodes, each absolute; ``present`` 0: the node has it no more. A node that is gone has none.
+
+    ``attribute`` is its prefix, a slash and its name; ``value`` is what the RM compares requests with.
+    """
+
+    SECTION: ClassVar = Section(9, "NODE_ATTRIBUTES")
+
+    node: Index
+    attribute_name: NameIndex
+    value_name: NameIndex
+    present: Flag
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSequences:
+    """How often others than this engine have committed on nodes since the snapshot, absolute; 0 where never sent."""
+
+    SECTION: ClassVar = Section(10, "NODE_SEQUENCES")
+
+    node: Index
+    sequence: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Applications:
     """Application attempts, absolute.
 
     What ``replaces`` names is dropped before the later sections of this frame are taken; of one that is gone everything
-    is dropped. ``partition`` is the default of its asks.
+    is dropped. One that was moved runs on under another engine; today's shim has one engine and moves none.
+    ``partition`` is the default of its asks.
     """
 
-    SECTION: ClassVar = Section(8, "APPLICATIONS")
+    SECTION: ClassVar = Section(11, "APPLICATIONS")
 
     application: Index
     cluster_timestamp: Long
@@ -176,7 +213,7 @@ class ApplicationUsage:
     `USERS`.
     """
 
-    SECTION: ClassVar = Section(9, "APPLICATION_USAGE")
+    SECTION: ClassVar = Section(12, "APPLICATION_USAGE")
 
     application: Index
     containers: Count
@@ -188,7 +225,7 @@ class ApplicationUsage:
 class Tags:
     """Tags of applications."""
 
-    SECTION: ClassVar = Section(10, "TAGS")
+    SECTION: ClassVar = Section(13, "TAGS")
 
     application: Index
     tag_name: NameIndex
@@ -198,7 +235,7 @@ class Tags:
 class Blacklist:
     """Nodes and racks that applications do not want."""
 
-    SECTION: ClassVar = Section(11, "BLACKLIST")
+    SECTION: ClassVar = Section(14, "BLACKLIST")
 
     application: Index
     name_name: NameIndex
@@ -211,7 +248,7 @@ class Requests:
     ``constrained`` 1: a SchedulingRequest, whose node only the RM can judge.
     """
 
-    SECTION: ClassVar = Section(12, "REQUESTS")
+    SECTION: ClassVar = Section(15, "REQUESTS")
 
     application: Index
     key: KeyIndex
@@ -231,7 +268,7 @@ class Localities:
     Sent when it changed, or all of them with ``replaces`` 1.
     """
 
-    SECTION: ClassVar = Section(13, "LOCALITIES")
+    SECTION: ClassVar = Section(16, "LOCALITIES")
 
     application: Index
     key: KeyIndex
@@ -241,15 +278,36 @@ class Localities:
 
 
 @dataclass(frozen=True, slots=True)
-class Containers:
-    """The life cycle of guaranteed containers, in order; in a snapshot the last step of each that is alive.
+class Constraints:
+    """Placement constraints of request keys that are ``constrained``, absolute; gone with the key.
 
-    Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
-    completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
-    containers of the node. The number of a container is unique only within its application attempt.
+    ``text`` is the conjunction of the request's own constraint and those of its application and the cluster for its
+    allocation tags, in a canonical form (see below). ``opaque`` 1: it is longer than a text may be, or not of that
+    form, and ``text`` is empty. The allocation tags that were sent of the key are dropped.
     """
 
-    SECTION: ClassVar = Section(14, "CONTAINERS")
+    SECTION: ClassVar = Section(17, "CONSTRAINTS")
+
+    application: Index
+    key: KeyIndex
+    text_name: NameIndex
+    opaque: Flag
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationTags:
+    """Tags that the containers of constrained request keys will have; gone with the key."""
+
+    SECTION: ClassVar = Section(18, "ALLOCATION_TAGS")
+
+    application: Index
+    key: KeyIndex
+    tag_name: NameIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Steps in the lives of containers, in order; -1 says that an index is gone."""
 
     container: Long
     application: Annotated[I32, index(absent="gone")]
@@ -265,18 +323,60 @@ class Containers:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerRows(Containers):
+    """The life cycle of guaranteed containers, in order; in a snapshot the last step of each that is alive.
+
+    Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
+    completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
+    containers of the node. The number of a container is unique only within its application attempt. ``slot`` is its
+    index among the containers that are alive, by which `CONTAINER_STEPS` names it; a slot is used again only after a
+    frame in which its container ended.
+    """
+
+    SECTION: ClassVar = Section(19, "CONTAINERS")
+
+    slot: Index
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSteps:
+    """Later steps of containers, after those of `CONTAINERS`, in order; what is not here is as in the last full row.
+
+    ``age_ms`` is how long before the ``rm_time_ms`` of this frame it happened. A step after which the container may be
+    back is a full row.
+    """
+
+    SECTION: ClassVar = Section(20, "CONTAINER_STEPS")
+
+    slot: Index
+    event: Annotated[U8, code(ContainerEvent)]
+    age_ms: Number
+    exit_status: Number
+
+
+@dataclass(frozen=True, slots=True)
 class Fates:
     """What became of each proposal: the frame that it answered, its position in the answer, 0 or the reason.
 
-    ``container`` is the container if it was committed, else 0.
+    ``container`` is the container if that is known, else 0; frames leave it to the row of the container.
     """
 
-    SECTION: ClassVar = Section(15, "FATES")
+    sequence: I64
+    position: I32
+    fate: U8
+    container: I64
+
+
+@dataclass(frozen=True, slots=True)
+class FateRuns:
+    """What became of proposals: of ``count`` in a row from ``position`` on in the answer to the frame ``sequence``."""
+
+    SECTION: ClassVar = Section(21, "FATES")
 
     sequence: Long
     position: Count
+    count: Count
     fate: Annotated[U8, code(Fate, shown=False)]
-    container: Long
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -287,7 +387,7 @@ class AttemptKeys:
     never told, nothing shows or records them.
     """
 
-    SECTION: ClassVar = Section(16, "KEYS")
+    SECTION: ClassVar = Section(22, "KEYS")
 
     application: Index
     number: Number

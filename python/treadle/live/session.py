@@ -15,7 +15,7 @@ from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, Status, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
-from treadle.wire.schema import TooManyError, WireError
+from treadle.wire.schema import TooManyError, VersionError, WireError
 
 _log = logging.getLogger(__name__)
 
@@ -229,7 +229,8 @@ class Session:
             self._lose(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
         micros = (self._clock_ns() - began_ns) // 1000
-        return encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, self._status.changed()))
+        base = 0 if self._lost else sequence
+        return encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, self._status.changed(), base))
 
     def _follow(self, header: FrameHeader) -> None:
         """Refuse a frame that does not continue what came before."""
@@ -249,7 +250,7 @@ class Session:
     def _lose(self, header: FrameHeader | None, error: WireError) -> None:
         # What follows until the snapshot is refused too: that is no news.
         level = logging.DEBUG if self._refusing else logging.WARNING
-        if isinstance(error, TooManyError):
+        if isinstance(error, TooManyError | VersionError):
             self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
         self._lost = self._refusing = True

@@ -11,6 +11,7 @@ from treadle.compiled.array_types import U8, Records
 from treadle.compiled.pair_map import PairMap
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
+from treadle.model.attributes import Attributes, Constraints
 from treadle.model.containers import TaskTable
 from treadle.model.hints import ToldTable
 from treadle.model.in_flight import Assumed, Rejections
@@ -37,6 +38,8 @@ class Cluster:
         self.requests = RequestTable(resources)
         self.told = ToldTable(resources)
         self.tasks = TaskTable(resources)
+        self.attributes = Attributes()
+        self.constraints = Constraints()
         self.blacklist = PairMap()
         self.assumed = Assumed()
         self.rejections = Rejections()
@@ -98,9 +101,14 @@ class Cluster:
             case events.Nodes():
                 self._check_width(event.free)
                 self.nodes.apply(event, self.names)
+                self.attributes.nodes_changed(event)
+            case events.NodesFree():
+                self._check_width(event.free)
+                self.nodes.apply_free(event)
             case events.Requests():
                 self._check_width(event.capability)
                 self.requests.apply(event, self.apps, self.told, self.names)
+                self.constraints.requests_changed(event)
             case events.Localities():
                 self.requests.apply_localities(event, self.names, self.decide)
             case events.ApplicationUsage():
@@ -149,9 +157,25 @@ class Cluster:
                 return
             case events.TaskInputs() | events.StageInputs() | events.Samples():
                 self._apply_samples(event)
+            case events.NodeAttributes() | events.NodeSequences() | events.Constraints() | events.AllocationTags():
+                self._apply_bounds(event)
             case _:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True
+
+    def _apply_bounds(
+        self, event: events.NodeAttributes | events.NodeSequences | events.Constraints | events.AllocationTags
+    ) -> None:
+        """Take what asks may be bound to, and what others did to nodes."""
+        match event:
+            case events.NodeAttributes():
+                self.attributes.apply(event, self.names)
+            case events.NodeSequences():
+                self.nodes.apply_sequences(event)
+            case events.Constraints():
+                self.constraints.apply(event, self.names)
+            case events.AllocationTags():
+                self.constraints.apply_tags(event, self.names)
 
     def _apply_samples(self, event: events.TaskInputs | events.StageInputs | events.Samples) -> None:
         """Take what is known of pilots."""
@@ -175,6 +199,7 @@ class Cluster:
             application, bits = int(event.application[at]), int(drop[at])
             if bits & Replaces.REQUESTS:
                 self.requests.drop(application, self.apps)
+                self.constraints.drop(application)
             if event.state[at] == int(ApplicationState.GONE):
                 self.told.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)

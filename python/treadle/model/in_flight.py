@@ -163,7 +163,16 @@ _APPLICATION = {
     Fate.STOPPED_ATTEMPT,
     Fate.INACTIVE_APPLICATION,
 }
-_NOBODY = {Fate.COMMITTED, Fate.OBSERVED, Fate.OVER_BATCH, Fate.LEASE_LOST, Fate.NOT_READY}
+_NOBODY = {
+    Fate.COMMITTED,
+    Fate.OBSERVED,
+    Fate.OVER_BATCH,
+    Fate.LEASE_LOST,
+    Fate.NOT_READY,
+    Fate.NOT_OWNER,
+    Fate.CHANGED,
+    Fate.TRANSACTION,
+}
 
 
 class Rejections:

@@ -54,6 +54,9 @@ class FrameWriter:
         self._ahead = stages & (rows["parents"] > 0)
         """Which rows are stages that were never asked for, and wait for others."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
+        self._node_state = built.state.nodes["state"].copy()
+        self._node_total = built.state.node_total.copy()
+        """As they were told last: where they are the same a narrow row will do."""
         self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
         self._rack_names = racks
         self._paths = np.array([self._text(path) for path in built.tree.paths], np.int32)
@@ -145,20 +148,29 @@ class FrameWriter:
         node = self._taken(state, tables.DIRTY_NODES, state.dirty_nodes, state.nodes)
         if not self._started:
             node = np.arange(len(state.nodes), dtype=np.int32)
-        if not len(node):
-            return []
-        return [
-            filled(
-                events.Nodes,
-                len(node),
-                node=node,
-                name_name=self._node_names[node],
-                rack_name=self._rack_names[state.nodes["rack"][node]],
-                state=state.nodes["state"][node],
-                total=state.node_total[node],
-                free=state.node_free[node],
-            )
-        ]
+        same = (self._node_state[node] == state.nodes["state"][node]) & self._started
+        same &= (self._node_total[node] == state.node_total[node]).all(axis=1)
+        told: list[Event] = []
+        if not bool(same.all()):
+            told.append(self._whole_nodes(state, node[~same]))
+        node = node[same]
+        if len(node):
+            told.append(filled(events.NodesFree, len(node), node=node, free=state.node_free[node]))
+        return told
+
+    def _whole_nodes(self, state: State, node: I32) -> events.Nodes:
+        self._node_state[node] = state.nodes["state"][node]
+        self._node_total[node] = state.node_total[node]
+        return filled(
+            events.Nodes,
+            len(node),
+            node=node,
+            name_name=self._node_names[node],
+            rack_name=self._rack_names[state.nodes["rack"][node]],
+            state=state.nodes["state"][node],
+            total=state.node_total[node],
+            free=state.node_free[node],
+        )
 
     @staticmethod
     def _taken(state: State, counter: int, dirty: I32, table: Any) -> I32:

@@ -10,10 +10,13 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from treadle.proposals import Proposals
-from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, WireError
+from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionError, WireError
 
 _TEXT_MAX: Final = 400
 _WARNINGS_MAX: Final = 8
+_SAID_MAX: Final = 16
+"""Applications of which a status says something; fewer if their texts are long."""
+_SAID_TEXT_MAX: Final = 200
 
 
 @dataclass
@@ -38,6 +41,10 @@ class Status:
     """For what asks that could be served are held back on purpose."""
     keys_for: tuple[str, ...] = ()
     """Types of the applications whose keys the frames should bring."""
+    holds: tuple[tuple[int, str], ...] = ()
+    """Applications whose asks are held back on purpose, by their index, and for what."""
+    diagnostics: tuple[tuple[int, str], ...] = ()
+    """What applications should know, by their index."""
     _sent: str = ""
 
     BYTES_MAX: ClassVar[int] = 65_536
@@ -56,6 +63,14 @@ class Status:
         self._sent = ""
 
     def _text(self) -> str:
+        """Return the JSON text; of holds and diagnostics as much as has room."""
+        for most in (_SAID_MAX, 4, 0):
+            text = self._json(most)
+            if len(text) <= self.BYTES_MAX:
+                break
+        return text
+
+    def _json(self, most: int) -> str:
         error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
         return json.dumps(
             {
@@ -67,15 +82,19 @@ class Status:
                 "learned": self.learned[:_TEXT_MAX],
                 "waits_for": self.waits_for[:_TEXT_MAX],
                 "keys_for": list(self.keys_for),
+                "holds": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.holds[:most]],
+                "diagnostics": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.diagnostics[:most]],
                 "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
             }
         )
 
 
-PROPOSAL_HEADER: Final = Struct("<4sHHqqqii")
+PROPOSAL_HEADER: Final = Struct("<4sHHqqqqii")
 
 PROPOSAL_ROW_BYTES: Final = 12
+"""Of a proposal without a transaction."""
 _I32: Final = np.dtype("<i4")
+_ALL_FLAGS: Final = int(ProposalFlag.RESEND | ProposalFlag.BUSY | ProposalFlag.TRANSACTIONS)
 
 
 class Answer(NamedTuple):
@@ -91,23 +110,34 @@ class Answer(NamedTuple):
     proposals: Proposals
     status: str
     """A JSON object, or empty if nothing changed."""
+    base: int = 0
+    """The sequence of the frame that was decided on; 0: none."""
+    busy: bool = False
+    """The engine still decides on an earlier frame."""
 
 
 def encode_answer(answer: Answer) -> bytes:
     """Return the proposal frame of an answer."""
     proposals = answer.proposals
     status = answer.status.encode("utf-8")
+    flags = ProposalFlag(0)
+    flags |= ProposalFlag.RESEND if answer.resend else flags
+    flags |= ProposalFlag.BUSY if answer.busy else flags
+    columns = [proposals.application, proposals.key, proposals.node]
+    if proposals.transaction is not None:
+        flags |= ProposalFlag.TRANSACTIONS
+        columns.append(proposals.transaction)
     header = PROPOSAL_HEADER.pack(
         PROPOSAL_MAGIC,
         VERSION,
-        int(ProposalFlag.RESEND) if answer.resend else 0,
+        int(flags),
         answer.epoch,
         answer.sequence,
+        answer.base,
         answer.decide_us,
         len(proposals),
         len(status),
     )
-    columns = (proposals.application, proposals.key, proposals.node)
     return b"".join([header, *(np.asarray(column, _I32).tobytes() for column in columns), status])
 
 
@@ -119,21 +149,31 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
     """
     if len(frame) < PROPOSAL_HEADER.size:
         raise WireError("header", f"{len(frame)} bytes, a header has {PROPOSAL_HEADER.size}")
-    magic, version, flags, epoch, sequence, decide_us, rows, status_bytes = PROPOSAL_HEADER.unpack_from(frame)
+    magic, version, bits, epoch, sequence, base, decide_us, rows, status_bytes = PROPOSAL_HEADER.unpack_from(frame)
     if magic != PROPOSAL_MAGIC:
         raise WireError("magic", f"{magic!r} instead of {PROPOSAL_MAGIC!r}")
     if version != VERSION:
-        raise WireError("version", f"{version} instead of {VERSION}")
-    if flags & ~int(ProposalFlag.RESEND):
-        raise WireError("flags", f"{flags:#x} has bits of no meaning")
+        raise VersionError("version", f"{version} instead of {VERSION}")
+    if bits & ~_ALL_FLAGS:
+        raise WireError("flags", f"{bits:#x} has bits of no meaning")
+    flags = ProposalFlag(bits)
+    if not 0 <= base <= max(sequence, 0):
+        raise WireError("base", f"{base} is not in 0 to {sequence}, the frame that is answered")
     if not 0 <= rows <= rows_max:
         raise WireError("rows", f"{rows} is not in 0 to {rows_max}")
-    end = PROPOSAL_HEADER.size + rows * PROPOSAL_ROW_BYTES
+    if flags & ProposalFlag.BUSY and rows:
+        raise WireError("rows", f"{rows} in an answer that says BUSY")
+    count = 4 if flags & ProposalFlag.TRANSACTIONS else 3
+    end = PROPOSAL_HEADER.size + rows * count * 4
     if status_bytes < 0 or end + status_bytes != len(frame):
         raise WireError("status_bytes", f"{status_bytes} with {rows} rows does not make {len(frame)} bytes")
-    columns = [np.frombuffer(frame, _I32, rows, PROPOSAL_HEADER.size + column * rows * 4) for column in range(3)]
+    columns = [np.frombuffer(frame, _I32, rows, PROPOSAL_HEADER.size + column * rows * 4) for column in range(count)]
+    if count == 4 and rows and (int(columns[3][0]) < 0 or bool((np.diff(columns[3].astype(np.int64)) < 0).any())):
+        raise WireError("transaction", "numbers must be 0 or more, and the rows of a transaction next to each other")
     try:
         status = frame[end:].decode("utf-8")
     except UnicodeDecodeError as error:
         raise WireError("status", "not UTF-8") from error
-    return Answer(epoch, sequence, decide_us, bool(flags), Proposals(*columns), status)
+    proposals = Proposals(*columns)
+    resend, busy = bool(flags & ProposalFlag.RESEND), bool(flags & ProposalFlag.BUSY)
+    return Answer(epoch, sequence, decide_us, resend, proposals, status, base, busy)

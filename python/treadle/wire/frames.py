@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.events.columns import NAMES
+from treadle.wire.narrow import ContainerSlots, fates_of, rows_of, runs_of
 from treadle.wire.schema import (
     FRAME_MAGIC,
     SECTIONS,
@@ -25,6 +26,7 @@ from treadle.wire.schema import (
     FrameFlag,
     SectionPlan,
     TooManyError,
+    VersionError,
     WireError,
     out_of_bounds,
     plans,
@@ -85,7 +87,8 @@ def read_frame_header(frame: bytes) -> tuple[FrameHeader, int]:
     if magic != FRAME_MAGIC:
         raise WireError("magic", f"{magic!r} instead of {FRAME_MAGIC!r}")
     if version != VERSION:
-        raise WireError("version", f"{version}, this engine speaks {VERSION}: use the jar and the wheel of one release")
+        remedy = "use the jar and the wheel of one release"
+        raise VersionError("version", f"{version}, this engine speaks {VERSION}: {remedy}")
     if flags & ~_ALL_FLAGS:
         raise WireError("flags", f"{flags:#x} has bits of no meaning")
     if length != len(frame):
@@ -125,6 +128,7 @@ class FrameEncoder:
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
         self._texts = 0
+        self._slots = 0
 
     def encode(self, header: FrameHeader, found: Iterable[events.Event]) -> bytes:
         """Return a frame with these events, at most one of a type; `Snapshot` is written as the header's flag.
@@ -134,9 +138,9 @@ class FrameEncoder:
                 different lengths.
         """
         if header.snapshot:
-            self._indices, self._texts = {}, 0
+            self._indices, self._texts, self._slots = {}, 0, 0
         by_kind: dict[int, events.Event] = {}
-        for event in found:
+        for event in map(self._on_the_wire, found):
             if isinstance(event, events.Snapshot):
                 if not header.snapshot or event.epoch != header.epoch:
                     raise ValueError("the header says nothing of the Snapshot among the events")
@@ -149,6 +153,14 @@ class FrameEncoder:
         sections = [self._section(kind, by_kind[kind], header.resources) for kind in sorted(by_kind)]
         length = FRAME_HEADER.size + sum(map(len, sections))
         return write_frame_header(header, len(sections), length) + b"".join(sections)
+
+    def _on_the_wire(self, event: events.Event) -> events.Event:
+        """Return the section that brings an event which is more than one."""
+        if type(event) is events.Containers:
+            rows = rows_of(event, self._slots)
+            self._slots += len(rows.slot)
+            return rows
+        return runs_of(event) if isinstance(event, events.Fates) else event
 
     def _section(self, kind: int, event: events.Event, resources: int) -> bytes:
         if isinstance(event, events.Names):
@@ -217,6 +229,7 @@ class FrameDecoder:
         self._texts: list[str] = []
         self._resources = 0
         """R of the current snapshot; 0 while there is none."""
+        self._slots = ContainerSlots(0)
         self._build: dict[int, Callable[[bytes, SectionPlan, int, int], events.Event]] = {
             SECTIONS["RESOURCE_TYPES"].kind: self._resource_types,
             SECTIONS["SETTINGS"].kind: self._settings,
@@ -240,6 +253,7 @@ class FrameDecoder:
         if header.snapshot:
             self._texts = []
             self._resources = header.resources
+            self._slots = ContainerSlots(header.resources)
             found.append(events.Snapshot(header.epoch))
         elif self._resources == 0:
             raise WireError("flags", "a delta, and no snapshot came before it")
@@ -251,7 +265,7 @@ class FrameDecoder:
             if kind == _STRINGS:
                 found.append(self._strings(frame, rows, offset, length))
             elif rows:
-                found.append(self._section(frame, kind, rows, offset, length))
+                found.append(self._whole(self._section(frame, kind, rows, offset, length), header.rm_time_ms))
             elif length:
                 raise WireError(f"section {position}.length", f"{length} bytes of no rows")
             offset += length
@@ -261,6 +275,16 @@ class FrameDecoder:
         if header.snapshot and not self._texts:
             raise WireError("STRINGS", "absent from a snapshot")
         return Frame(header, found)
+
+    def _whole(self, event: events.Event, rm_time_ms: int) -> events.Event:
+        """Return what a section says that does not say all itself."""
+        if isinstance(event, events.ContainerRows):
+            self._slots.keep(event)
+        elif isinstance(event, events.ContainerSteps):
+            return self._slots.whole(event, rm_time_ms)
+        elif isinstance(event, events.FateRuns):
+            return fates_of(event)
+        return event
 
     def _strings(self, frame: bytes, rows: int, offset: int, length: int) -> events.Names:
         if rows * 4 > length:

@@ -32,7 +32,11 @@ class TooManyError(WireError):
     """More of something than there may be between two snapshots. A snapshot that has too many itself is no remedy."""
 
 
-VERSION: Final = 1
+class VersionError(WireError):
+    """The other end speaks another version of the wire; no snapshot is a remedy."""
+
+
+VERSION: Final = 2
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 
@@ -49,6 +53,8 @@ class ProposalFlag(IntFlag):
     """What a proposal frame's header says of the whole answer."""
 
     RESEND = 1
+    BUSY = 2
+    TRANSACTIONS = 4
 
 
 class SectionColumn(NamedTuple):

@@ -196,7 +196,7 @@ final class Stage implements DecisionStage {
     long sequence = answer.sequence();
     for (int position = 0; position < result.size(); position++) {
       metrics.fate(result.fate(position));
-      journal.fate(sequence, position, result.fate(position), result.container(position));
+      journal.fate(sequence, position, result.fate(position));
     }
   }
 }

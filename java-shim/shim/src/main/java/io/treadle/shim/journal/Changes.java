@@ -1,8 +1,10 @@
 package io.treadle.shim.journal;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -15,6 +17,7 @@ public final class Changes {
   final Set<ApplicationId> asksLater = new HashSet<>();
   final Set<ApplicationId> blacklists = new HashSet<>();
   final Set<ApplicationId> usages = new HashSet<>();
+  final Map<NodeId, Integer> othersCommits = new HashMap<>();
   final List<ContainerStep> steps = new ArrayList<>();
   final FateColumns fates = new FateColumns();
   boolean allNodes;
@@ -26,7 +29,7 @@ public final class Changes {
 
   int size() {
     return nodes.size() + applications.size() + asks.size() + asksLater.size() + blacklists.size() + usages.size()
-        + steps.size() + fates.size();
+        + othersCommits.size() + steps.size() + fates.size();
   }
 
   /** Nodes that came, went or changed. */
@@ -37,6 +40,11 @@ public final class Changes {
   /** Whether every node may have changed. */
   public boolean allNodes() {
     return allNodes;
+  }
+
+  /** How often others than the engine have committed on nodes. */
+  public Map<NodeId, Integer> othersCommits() {
+    return othersCommits;
   }
 
   /** Applications that came, went or changed. */

@@ -8,24 +8,21 @@ public final class FateColumns {
   private long[] sequences = new long[64];
   private int[] positions = new int[64];
   private byte[] fates = new byte[64];
-  private long[] containers = new long[64];
   private int size;
 
   FateColumns() {
   }
 
-  void add(long sequence, int position, Fate fate, long container) {
+  void add(long sequence, int position, Fate fate) {
     if (size == sequences.length) {
       int more = 2 * size;
       sequences = Arrays.copyOf(sequences, more);
       positions = Arrays.copyOf(positions, more);
       fates = Arrays.copyOf(fates, more);
-      containers = Arrays.copyOf(containers, more);
     }
     sequences[size] = sequence;
     positions[size] = position;
     fates[size] = (byte) fate.code();
-    containers[size] = container;
     size++;
   }
 
@@ -47,10 +44,5 @@ public final class FateColumns {
   /** The code of a {@link Fate}. */
   public int fate(int row) {
     return fates[row];
-  }
-
-  /** {@code ContainerId.getContainerId()} of the container committed, else 0. */
-  public long container(int row) {
-    return containers[row];
   }
 }

@@ -2,7 +2,6 @@ package io.treadle.shim.journal;
 
 import io.treadle.shim.wire.Fate;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
-import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
 /**
@@ -37,6 +36,16 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.nodes.add(node);
+        marked();
+      }
+    }
+  }
+
+  /** Somebody else than the engine has committed on a node. */
+  public void committedByOthers(NodeId node) {
+    if (!snapshotNeeded) {
+      synchronized (lock) {
+        changes.othersCommits.merge(node, 1, Integer::sum);
         marked();
       }
     }
@@ -133,12 +142,11 @@ public final class Journal {
    * @param sequence the frame that the engine answered
    * @param position the proposal's place in the answer
    * @param fate committed, or why not
-   * @param container the container if it was committed, else null
    */
-  public void fate(long sequence, int position, Fate fate, ContainerId container) {
+  public void fate(long sequence, int position, Fate fate) {
     if (!snapshotNeeded) {
       synchronized (lock) {
-        changes.fates.add(sequence, position, fate, container == null ? 0 : container.getContainerId());
+        changes.fates.add(sequence, position, fate);
         marked();
       }
     }

@@ -160,6 +160,9 @@ public final class Taps {
   private void markAllocation(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> proposal,
       boolean byTreadle) {
     SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed = proposal.getAllocatedOrReservedContainer();
+    if (!byTreadle) {
+      journal.committedByOthers(placed.getSchedulerNode().getNodeID());
+    }
     RMContainer container = placed.getRmContainer();
     boolean update = placed.getSchedulerRequestKey().getContainerToUpdate() != null;
     if (placed.isAllocated() && !update && container.getContainerId() != null) {
@@ -192,6 +195,9 @@ public final class Taps {
       case NODE_LABELS_UPDATE:
         journal.nodesChanged();
         journal.queuesChanged();
+        break;
+      case NODE_ATTRIBUTES_UPDATE:
+        journal.nodesChanged();
         break;
       case APP_ADDED:
         markApplication(((AppAddedSchedulerEvent) event).getApplicationId());

@@ -56,6 +56,7 @@ final class Conversation {
     if (answer == null) {
       throw new IllegalStateException("the mirror wrote no frame");
     }
+    refuseOthers(answer);
     resends = 0;
     return answer;
   }
@@ -76,6 +77,20 @@ final class Conversation {
           + sequence + " of epoch " + epoch);
     }
     return answer;
+  }
+
+  /** What belongs to several engines on one cluster, which this release does not have. */
+  private static void refuseOthers(ProposalFrame answer) throws IOException {
+    if (answer.busy()) {
+      throw new IOException("the engine answered BUSY, which is for several engines: this shim waits for each answer");
+    }
+    if (answer.hasTransactions()) {
+      throw new IOException("the engine answered with transactions, which are for several engines: this shim commits"
+          + " each proposal for itself");
+    }
+    if (answer.size() > 0 && answer.base() != answer.sequence()) {
+      throw new IOException("the engine decided on frame " + answer.base() + " instead of frame " + answer.sequence());
+    }
   }
 
   private void resend() throws IOException {

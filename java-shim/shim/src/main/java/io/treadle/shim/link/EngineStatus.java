@@ -8,13 +8,16 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 
 /** The status text of an answer, read. */
 final class EngineStatus {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int WARNINGS = 20;
   private static final int TYPES = 20;
+  private static final int APPLICATIONS = 16;
   private static final int TEXT_CHARACTERS = 1000;
 
   private final String policy;
@@ -25,6 +28,8 @@ final class EngineStatus {
   private final String waitsFor;
   private final List<String> warnings;
   private final Set<String> keysFor;
+  private final Map<Integer, String> holds;
+  private final Map<Integer, String> diagnostics;
 
   private EngineStatus(JsonNode root, List<String> warnings, Set<String> keysFor) {
     this.policy = cut(root.path("policy").asText(""));
@@ -35,12 +40,14 @@ final class EngineStatus {
     this.waitsFor = cut(root.path("waits_for").asText(""));
     this.warnings = warnings;
     this.keysFor = keysFor;
+    this.holds = byApplication(root.path("holds"));
+    this.diagnostics = byApplication(root.path("diagnostics"));
   }
 
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
    * "configuration": int, "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
-   * "warnings": [text, ...]}}.
+   * "holds": [[application, text], ...], "diagnostics": [[application, text], ...], "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */
@@ -68,6 +75,17 @@ final class EngineStatus {
       }
     }
     return new EngineStatus(root, warnings, keysFor);
+  }
+
+  /** Reads {@code [[application, text], ...]}; whatever is not of this form is left out. */
+  private static Map<Integer, String> byApplication(JsonNode rows) {
+    Map<Integer, String> found = new TreeMap<>();
+    for (JsonNode row : rows) {
+      if (found.size() < APPLICATIONS && row.size() == 2 && row.get(0).isInt() && row.get(0).asInt() >= 0) {
+        found.put(row.get(0).asInt(), cut(row.get(1).asText()));
+      }
+    }
+    return found;
   }
 
   /** These texts go to the RM's log, and users name what some of them are about. */
@@ -103,6 +121,16 @@ final class EngineStatus {
   /** What it waits for on purpose while asks could be served, empty for nothing. */
   String waitsFor() {
     return waitsFor;
+  }
+
+  /** Applications whose asks are held back on purpose, by their index, and for what; at most 16. */
+  Map<Integer, String> holds() {
+    return holds;
+  }
+
+  /** What applications should know, by their index; at most 16. */
+  Map<Integer, String> diagnostics() {
+    return diagnostics;
   }
 
   /** What an administrator should know, at most 20. */

@@ -6,10 +6,13 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -32,16 +35,39 @@ final class ContainerSection {
   private final List<Told> toldInOrder = new ArrayList<>();
   private final Sweep sweep = new Sweep(MISSING_MS);
   private final NodeSection nodes;
+  private final Slots slots = new Slots();
+  /** Containers of which this frame has a narrow row: full rows come before those, so theirs have to wait. */
+  private final Set<ContainerId> narrowed = new HashSet<>();
+  private final Map<ContainerId, List<ContainerStep>> later = new LinkedHashMap<>();
 
   ContainerSection(NodeSection nodes) {
     this.nodes = nodes;
   }
 
+  /** A container whose last full row was sent, and that has not ended. */
+  private static final class Alive {
+    private final ContainerStep step;
+    private final int slot;
+    private final boolean byTreadle;
+
+    Alive(ContainerStep step, int slot, boolean byTreadle) {
+      this.step = step;
+      this.slot = slot;
+      this.byTreadle = byTreadle;
+    }
+
+    /** Whether a step differs from the full row in nothing but what a narrow row has. */
+    boolean tellsRestOf(ContainerStep later, boolean ours) {
+      return ours == byTreadle && later.am() == step.am() && later.createdMs() == step.createdMs()
+          && priority(later) == priority(step)
+          && (later.capability() == step.capability() || Objects.equals(later.capability(), step.capability()));
+    }
+  }
+
   /** What was told of a node's containers. */
   private static final class Told {
     private final NodeId node;
-    /** The last step of each that has not ended. */
-    private final Map<ContainerId, ContainerStep> alive = new HashMap<>();
+    private final Map<ContainerId, Alive> alive = new HashMap<>();
     /** Those that the scheduler did not have on the node when it was looked at, and when that was. */
     private Set<ContainerId> missing = Collections.emptySet();
     private long missingMs;
@@ -55,6 +81,19 @@ final class ContainerSection {
   void reset() {
     told.clear();
     toldInOrder.clear();
+    slots.reset();
+    narrowed.clear();
+    later.clear();
+  }
+
+  /** Begins a frame of changes; returns steps that had to wait for it, to be written first. */
+  List<ContainerStep> begin() {
+    slots.begin();
+    narrowed.clear();
+    List<ContainerStep> waited = new ArrayList<>();
+    later.values().forEach(waited::addAll);
+    later.clear();
+    return waited;
   }
 
   /** Forgets containers of applications that have gone. */
@@ -69,24 +108,62 @@ final class ContainerSection {
 
   /** Writes a step; {@code row} is the container's application attempt, null if that has gone. */
   void write(Draft draft, ContainerStep step, ApplicationRow row) {
-    boolean byTreadle = byTreadle(step, row != null);
-    remember(step);
-    draft.section(Section.CONTAINERS).i64(step.container().getContainerId()).i32(row == null ? -1 : row.index)
-        .i32(step.requestKey() == null ? 0 : step.requestKey().getPriority().getPriority())
-        .i32(nodes.index(step.node())).u8(step.kind().code()).i64(step.timeMs()).i64(step.createdMs())
-        .i32(step.exitStatus()).flag(byTreadle).flag(step.am()).amounts(step.capability()).end();
+    ContainerId id = step.container();
+    Told of = told.get(step.node());
+    Alive before = of == null ? null : of.alive.get(id);
+    boolean ours = isOurs(step);
+    boolean narrow = before != null && row != null && isNarrow(step) && before.tellsRestOf(step, ours);
+    if (later.containsKey(id) || !narrow && narrowed.contains(id)) {
+      later.computeIfAbsent(id, key -> new ArrayList<>()).add(step);
+      return;
+    }
+    int slot = before == null ? slots.take() : before.slot;
+    if (narrow) {
+      narrowed.add(id);
+      draft.section(Section.CONTAINER_STEPS).i32(slot).u8(step.kind().code()).i32(age(draft, step))
+          .i32(step.exitStatus()).end();
+    } else {
+      draft.section(Section.CONTAINERS).i64(id.getContainerId()).i32(row == null ? -1 : row.index).i32(priority(step))
+          .i32(nodes.index(step.node())).u8(step.kind().code()).i64(step.timeMs()).i64(step.createdMs())
+          .i32(step.exitStatus()).flag(ours).flag(step.am()).amounts(step.capability()).i32(slot).end();
+    }
+    remember(step, narrow ? before : new Alive(step, slot, ours), row != null);
   }
 
-  private void remember(ContainerStep step) {
-    if (step.kind() != ContainerStep.Kind.COMPLETED) {
-      told.computeIfAbsent(step.node(), node -> {
-        Told fresh = new Told(node);
-        toldInOrder.add(fresh);
-        return fresh;
-      }).alive.put(step.container(), step);
-    } else if (told.containsKey(step.node())) {
-      told.get(step.node()).alive.remove(step.container());
+  /** A step after which the container may come back has a full row: nothing of it may be read later than that. */
+  private static boolean isNarrow(ContainerStep step) {
+    return step.kind() == ContainerStep.Kind.LAUNCHED
+        || step.kind() == ContainerStep.Kind.COMPLETED && step.exitStatus() != ContainerExitStatus.INVALID;
+  }
+
+  private static int priority(ContainerStep step) {
+    return step.requestKey() == null ? 0 : step.requestKey().getPriority().getPriority();
+  }
+
+  private static int age(Draft draft, ContainerStep step) {
+    return (int) Math.max(Integer.MIN_VALUE, Math.min(Integer.MAX_VALUE, draft.rmTimeMs() - step.timeMs()));
+  }
+
+  private void remember(ContainerStep step, Alive now, boolean hasApplication) {
+    ApplicationId application = step.container().getApplicationAttemptId().getApplicationId();
+    Told of = told.get(step.node());
+    if (step.kind() == ContainerStep.Kind.COMPLETED) {
+      treadles.getOrDefault(application, Collections.emptySet()).remove(step.container());
+      if (of != null) {
+        of.alive.remove(step.container());
+      }
+      slots.giveBack(now.slot);
+      return;
     }
+    if (step.kind() == ContainerStep.Kind.ALLOCATED && now.byTreadle && hasApplication) {
+      treadles.computeIfAbsent(application, key -> new HashSet<>()).add(step.container());
+    }
+    if (of == null) {
+      of = new Told(step.node());
+      told.put(step.node(), of);
+      toldInOrder.add(of);
+    }
+    of.alive.put(step.container(), now);
   }
 
   /** Looks at the nodes that are due and returns the ends of containers that ended unseen, to be written. */
@@ -119,25 +196,15 @@ final class ContainerSection {
       of.missing = missing;
     } else if (nowMs - of.missingMs >= MISSING_MS) {
       missing.stream().filter(of.missing::contains)
-          .forEach(container -> ends.add(of.alive.get(container).lost(draft.rmTimeMs())));
+          .forEach(container -> ends.add(of.alive.get(container).step.lost(draft.rmTimeMs())));
       of.missing = Collections.emptySet();
     }
   }
 
-  private boolean byTreadle(ContainerStep step, boolean alive) {
+  private boolean isOurs(ContainerStep step) {
     ApplicationId application = step.container().getApplicationAttemptId().getApplicationId();
-    ContainerId id = step.container();
-    switch (step.kind()) {
-      case ALLOCATED:
-        if (step.byTreadle() && alive) {
-          treadles.computeIfAbsent(application, key -> new HashSet<>()).add(id);
-        }
-        return step.byTreadle();
-      case COMPLETED:
-        return treadles.getOrDefault(application, Collections.emptySet()).remove(id);
-      default:
-        return treadles.getOrDefault(application, Collections.emptySet()).contains(id);
-    }
+    return step.kind() == ContainerStep.Kind.ALLOCATED ? step.byTreadle()
+        : treadles.getOrDefault(application, Collections.emptySet()).contains(step.container());
   }
 
   /** Writes the containers of an application that are alive, for a snapshot. */

@@ -5,6 +5,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /** A request key of an application, as it was sent last. */
@@ -28,6 +29,8 @@ final class KeyRow {
   final Map<String, Locality> localities = new HashMap<>();
   /** Nodes on which containers were placed for it since the last frame; only kept if there are localities. */
   final Set<NodeId> placed = new HashSet<>();
+  /** The request whose constraint and allocation tags were sent; null: none were. */
+  SchedulingRequest constraintOf;
   boolean dirty;
   long seen;
 

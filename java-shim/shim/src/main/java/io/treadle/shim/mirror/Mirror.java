@@ -192,10 +192,13 @@ public final class Mirror implements Directory {
       }
     }
     nodes.update(draft, changedNodes, changes.allNodes());
+    nodes.others(draft, changes.othersCommits());
     applications.begin();
+    List<ContainerStep> waited = containers.begin();
     for (ApplicationId id : changes.applications()) {
       reviewApplication(draft, id);
     }
+    waited.forEach(step -> take(draft, step));
     for (ContainerStep step : changes.steps()) {
       take(draft, step);
     }

@@ -3,12 +3,17 @@ package io.treadle.shim.mirror;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
-import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.hadoop.yarn.api.records.NodeAttribute;
+import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
@@ -21,10 +26,14 @@ final class NodeSection {
   private static final int GONE = 0;
   private static final int USABLE = 1;
   private static final int UNUSABLE = 2;
+  /** More attributes of a node are left out. */
+  private static final int MAX_ATTRIBUTES = 100;
 
   private final Map<NodeId, Row> rows = new HashMap<>();
   private final List<Row> byIndex = new ArrayList<>();
   private final Sweep sweep;
+  /** Nodes whose attributes could not be read, since the RM changed them meanwhile. */
+  private final Set<NodeId> attributesLater = new HashSet<>();
   private int present;
 
   NodeSection(MirrorSettings settings) {
@@ -41,6 +50,11 @@ final class NodeSection {
     private int state = GONE;
     private final long[] total;
     private final long[] free;
+    /** By prefix, a slash and the name. */
+    private Map<String, String> attributes = Collections.emptyMap();
+    private int sequence;
+    /** The frame in which a narrow row of it was written last. */
+    private Draft narrowIn;
 
     Row(int index, NodeId id, int resources) {
       this.index = index;
@@ -54,6 +68,7 @@ final class NodeSection {
   void reset() {
     rows.clear();
     byIndex.clear();
+    attributesLater.clear();
     present = 0;
   }
 
@@ -62,12 +77,21 @@ final class NodeSection {
     reset();
     sweep.reset(draft.monotonicMs());
     reviewScheduler(draft);
+    byIndex.forEach(row -> reviewAttributes(draft, row));
   }
 
-  /** Writes the nodes that changed. */
-  void update(Draft draft, Collection<NodeId> changed, boolean all) {
+  /** Writes the nodes that changed, and their attributes. */
+  void update(Draft draft, Set<NodeId> changed, boolean all) {
     for (NodeId id : changed) {
       review(draft, id);
+    }
+    Set<NodeId> again = new HashSet<>(attributesLater);
+    attributesLater.clear();
+    for (Row row : all ? byIndex : rowsOf(again)) {
+      reviewAttributes(draft, row);
+    }
+    for (NodeId id : changed) {
+      reviewAttributes(draft, rows.get(id));
     }
     int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs());
     for (int i = 0; i < due; i++) {
@@ -76,6 +100,61 @@ final class NodeSection {
     if (all || present != draft.scheduler().getNumClusterNodes()) {
       reviewScheduler(draft);
     }
+  }
+
+  private List<Row> rowsOf(Set<NodeId> ids) {
+    List<Row> found = new ArrayList<>();
+    ids.forEach(id -> found.add(rows.get(id)));
+    return found;
+  }
+
+  /** Writes how often others than the engine have committed on nodes; the numbers are those since the last frame. */
+  void others(Draft draft, Map<NodeId, Integer> commits) {
+    for (Map.Entry<NodeId, Integer> entry : commits.entrySet()) {
+      Row row = rows.get(entry.getKey());
+      if (row != null && row.state != GONE) {
+        row.sequence += entry.getValue();
+        draft.section(Section.NODE_SEQUENCES).i32(row.index).i32(row.sequence & Integer.MAX_VALUE).end();
+      }
+    }
+  }
+
+  /** The scheduler's set of attributes is a view of a map that other threads change. */
+  private void reviewAttributes(Draft draft, Row row) {
+    FiCaSchedulerNode node = row == null || row.state == GONE ? null : draft.scheduler().getNode(row.id);
+    if (node == null) {
+      return;
+    }
+    Map<String, String> now = new TreeMap<>();
+    try {
+      Set<NodeAttribute> attributes = node.getNodeAttributes();
+      if (attributes != null) {
+        for (NodeAttribute attribute : attributes) {
+          if (now.size() < MAX_ATTRIBUTES) {
+            NodeAttributeKey key = attribute.getAttributeKey();
+            now.put(key.getAttributePrefix() + "/" + key.getAttributeName(), "" + attribute.getAttributeValue());
+          }
+        }
+      }
+    } catch (RuntimeException e) {
+      attributesLater.add(row.id);
+      return;
+    }
+    if (!now.equals(row.attributes)) {
+      row.attributes.keySet().stream().filter(name -> !now.containsKey(name))
+          .forEach(name -> writeAttribute(draft, row, name, "", false));
+      now.forEach((name, value) -> {
+        if (!value.equals(row.attributes.get(name))) {
+          writeAttribute(draft, row, name, value, true);
+        }
+      });
+      row.attributes = now;
+    }
+  }
+
+  private static void writeAttribute(Draft draft, Row row, String name, String value, boolean present) {
+    draft.section(Section.NODE_ATTRIBUTES).i32(row.index).name(draft.name(name)).name(draft.name(value)).flag(present)
+        .end();
   }
 
   private void reviewScheduler(Draft draft) {
@@ -91,6 +170,7 @@ final class NodeSection {
       if (row != null && row.state != GONE) {
         present--;
         row.state = GONE;
+        row.attributes = Collections.emptyMap();
         write(draft, row);
       }
       return;
@@ -100,14 +180,28 @@ final class NodeSection {
       rows.put(id, row);
       byIndex.add(row);
     }
-    if (row.state == GONE) {
+    boolean fresh = row.state == GONE;
+    if (fresh) {
       present++;
     }
-    if (take(draft, row, node)) {
+    boolean other = take(draft, row, node);
+    boolean free = draft.copy(node.getUnallocatedResource(), row.free, 0);
+    if (other) {
       write(draft, row);
+    } else if (free) {
+      writeFree(draft, row);
+    }
+    if (fresh) {
+      reviewAttributes(draft, row);
     }
   }
 
+  private static void writeFree(Draft draft, Row row) {
+    row.narrowIn = draft;
+    draft.section(Section.NODES_FREE).i32(row.index).amounts(row.free).end();
+  }
+
+  /** Takes what has changed but for what is free; returns whether anything has. */
   private static boolean take(Draft draft, Row row, FiCaSchedulerNode node) {
     NodeCondition condition = NodeCondition.of(node, draft.monotonicMs(), draft.settings().staleAfterMs());
     int state = condition == NodeCondition.USABLE ? USABLE : UNUSABLE;
@@ -119,14 +213,16 @@ final class NodeSection {
       row.nodeName = node.getNodeName();
       row.rackName = node.getRackName();
     }
-    changed |= draft.copy(node.getTotalResource(), row.total, 0);
-    changed |= draft.copy(node.getUnallocatedResource(), row.free, 0);
-    return changed;
+    return changed | draft.copy(node.getTotalResource(), row.total, 0);
   }
 
   private static void write(Draft draft, Row row) {
     draft.section(Section.NODES).i32(row.index).name(draft.name(row.nodeName)).name(draft.name(row.rackName))
         .name(draft.name(row.partition)).u8(row.state).amounts(row.total).amounts(row.free).end();
+    if (row.narrowIn == draft) {
+      // narrow rows are read after all others: the last one counts
+      writeFree(draft, row);
+    }
   }
 
   /** How many indices were given out. */

@@ -149,6 +149,9 @@ final class RequestSection {
     if (changed) {
       setCount(draft, row, request, count);
     }
+    if (count > 0 && request.constrained) {
+      ConstraintSection.review(draft, row, request, allocator.getSchedulingRequest());
+    }
     if (count > 0) {
       reviewLocalities(draft, row, request, allocator.getResourceRequests());
     }
@@ -198,6 +201,7 @@ final class RequestSection {
     request.count = count;
     if (count == 0) {
       request.localities.clear();
+      request.constraintOf = null;
     }
     draft.section(Section.REQUESTS).i32(row.index).i32(request.index).i32(request.key.getPriority().getPriority())
         .i64(request.key.getAllocationRequestId()).i32(count).flag(request.relax).flag(request.constrained)

@@ -32,7 +32,13 @@ public enum Fate {
   STALE_STATE,
   INTERNAL_ERROR,
   OBSERVED,
-  NEGATIVE;
+  NEGATIVE,
+  /** Of several engines: the application is another's. Not given by this release. */
+  NOT_OWNER,
+  /** Of several engines: others have committed on the node since the base frame. Not given by this release. */
+  CHANGED,
+  /** Of several engines: another row of the transaction cannot be committed. Not given by this release. */
+  TRANSACTION;
 
   /** The code on the wire. */
   public int code() {

@@ -16,7 +16,9 @@ public final class FrameWriter {
   public static final int LEAST_MAX_BYTES = 4096;
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
-  private static final int VERSION = 1;
+  /** Version of frames and of proposal frames; the sidecar must have the same. */
+  public static final int VERSION = 2;
+
   private static final int FLAG_SNAPSHOT = 1;
   private static final int FLAG_MORE = 2;
   private static final int FLAG_OBSERVE = 4;

@@ -14,11 +14,12 @@ import java.nio.charset.StandardCharsets;
  */
 public final class ProposalFrame {
   /** Bytes before the columns. */
-  public static final int HEADER_BYTES = 40;
+  public static final int HEADER_BYTES = 48;
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
-  private static final int VERSION = 1;
   private static final int FLAG_RESEND = 1;
+  private static final int FLAG_BUSY = 2;
+  private static final int FLAG_TRANSACTIONS = 4;
   private static final int COLUMNS = 3;
 
   private final ByteBuffer bytes;
@@ -48,27 +49,48 @@ public final class ProposalFrame {
       throw new MalformedReplyException("an answer that does not begin with TRDP");
     }
     int version = buffer.getShort(4) & 0xffff;
-    if (version != VERSION) {
-      throw new MalformedReplyException("an answer of version " + version + ", not " + VERSION);
+    if (version != FrameWriter.VERSION) {
+      throw new MalformedReplyException("the sidecar speaks version " + version + " of the wire, the shim version "
+          + FrameWriter.VERSION + ": give both the same release of Treadle");
     }
     int flags = buffer.getShort(6) & 0xffff;
-    if ((flags & ~FLAG_RESEND) != 0) {
+    if ((flags & ~(FLAG_RESEND | FLAG_BUSY | FLAG_TRANSACTIONS)) != 0) {
       throw new MalformedReplyException("unknown flags in an answer: " + flags);
     }
-    int rows = buffer.getInt(32);
-    int statusBytes = buffer.getInt(36);
+    int rows = buffer.getInt(40);
+    int statusBytes = buffer.getInt(44);
+    int columns = (flags & FLAG_TRANSACTIONS) != 0 ? COLUMNS + 1 : COLUMNS;
+    long base = buffer.getLong(24);
+    if (base < 0 || base > Math.max(0, buffer.getLong(16))) {
+      throw new MalformedReplyException("an answer decided on frame " + base + " to frame " + buffer.getLong(16));
+    }
     if (rows < 0 || rows > maxRows) {
       throw new MalformedReplyException("an answer with " + rows + " proposals, allowed are 0 to " + maxRows);
     }
-    if (statusBytes < 0 || HEADER_BYTES + 4L * COLUMNS * rows + statusBytes != bytes.length) {
+    if ((flags & FLAG_BUSY) != 0 && rows > 0) {
+      throw new MalformedReplyException("a busy engine's answer with " + rows + " proposals");
+    }
+    if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + statusBytes != bytes.length) {
       throw new MalformedReplyException("an answer of " + bytes.length + " bytes for " + rows
           + " proposals and a status"
           + " of " + statusBytes + " bytes");
     }
-    if (buffer.getLong(24) < 0) {
-      throw new MalformedReplyException("an answer that took " + buffer.getLong(24) + " microseconds");
+    if (buffer.getLong(32) < 0) {
+      throw new MalformedReplyException("an answer that took " + buffer.getLong(32) + " microseconds");
     }
+    checkTransactions(buffer, columns, rows);
     return new ProposalFrame(buffer, rows, text(bytes, bytes.length - statusBytes, statusBytes));
+  }
+
+  private static void checkTransactions(ByteBuffer buffer, int columns, int rows) throws MalformedReplyException {
+    int last = 0;
+    for (int row = 0; columns > COLUMNS && row < rows; row++) {
+      int transaction = buffer.getInt(HEADER_BYTES + 4 * (COLUMNS * rows + row));
+      if (transaction < last) {
+        throw new MalformedReplyException("an answer with transaction " + transaction + " after " + last);
+      }
+      last = transaction;
+    }
   }
 
   private static String text(byte[] bytes, int from, int length) throws MalformedReplyException {
@@ -95,7 +117,30 @@ public final class ProposalFrame {
 
   /** Time spent in the engine, microseconds, at least 0. */
   public long decideMicros() {
+    return bytes.getLong(32);
+  }
+
+  /** The sequence number of the frame that was decided on, at most {@link #sequence()}; 0 for none. */
+  public long base() {
     return bytes.getLong(24);
+  }
+
+  /** Whether the engine still decides on an earlier frame; then there are no proposals. */
+  public boolean busy() {
+    return (bytes.getShort(6) & FLAG_BUSY) != 0;
+  }
+
+  /** Whether each proposal has a {@link #transaction}. */
+  public boolean hasTransactions() {
+    return (bytes.getShort(6) & FLAG_TRANSACTIONS) != 0;
+  }
+
+  /** The transaction of a proposal in [0, size()), which never falls; if there are transactions. */
+  public int transaction(int position) {
+    if (!hasTransactions()) {
+      throw new IllegalStateException("an answer without transactions");
+    }
+    return column(COLUMNS, position);
   }
 
   /** Whether the engine lost track and asks for a snapshot. */

@@ -1,5 +1,6 @@
 package io.treadle.shim.cluster;
 
+import io.treadle.shim.wire.FrameWriter;
 import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.nio.ByteBuffer;
@@ -13,8 +14,8 @@ public final class Answers {
   public static ProposalFrame of(int[]... proposals) {
     ByteBuffer bytes = ByteBuffer.allocate(ProposalFrame.HEADER_BYTES + 12 * proposals.length)
         .order(ByteOrder.LITTLE_ENDIAN);
-    bytes.put(new byte[] {'T', 'R', 'D', 'P'}).putShort((short) 1).putShort((short) 0);
-    bytes.putLong(1).putLong(1).putLong(0).putInt(proposals.length).putInt(0);
+    bytes.put(new byte[] {'T', 'R', 'D', 'P'}).putShort((short) FrameWriter.VERSION).putShort((short) 0);
+    bytes.putLong(1).putLong(1).putLong(1).putLong(0).putInt(proposals.length).putInt(0);
     for (int column = 0; column < 3; column++) {
       for (int[] proposal : proposals) {
         bytes.putInt(proposal[column]);

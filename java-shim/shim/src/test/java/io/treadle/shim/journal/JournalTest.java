@@ -47,7 +47,7 @@ class JournalTest {
       journal.queuesChanged();
       journal.nodesChanged();
     }
-    journal.fate(4, 5, Fate.BLACKLISTED, null);
+    journal.fate(4, 5, Fate.BLACKLISTED);
     Changes changes = journal.drain();
     assertEquals(1, changes.nodes().size());
     assertEquals(changes.asks(), changes.asksLater());
@@ -70,7 +70,7 @@ class JournalTest {
     journal.usageChanged(app(100));
     assertTrue(journal.isSnapshotNeeded());
     for (int i = 0; i < 1000; i++) {
-      journal.fate(1, i, Fate.COMMITTED, null);
+      journal.fate(1, i, Fate.COMMITTED);
     }
     Changes changes = journal.drain();
     assertTrue(changes.snapshot());

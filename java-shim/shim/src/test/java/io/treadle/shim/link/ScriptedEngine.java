@@ -111,9 +111,9 @@ public final class ScriptedEngine implements Engine {
   public static byte[] answer(long epoch, long sequence, int flags, String status, int... proposals) {
     int rows = proposals.length / 3;
     byte[] text = status.getBytes(StandardCharsets.UTF_8);
-    ByteBuffer bytes = ByteBuffer.allocate(40 + 12 * rows + text.length).order(ByteOrder.LITTLE_ENDIAN);
-    bytes.put((byte) 'T').put((byte) 'R').put((byte) 'D').put((byte) 'P').putShort((short) 1).putShort((short) flags);
-    bytes.putLong(epoch).putLong(sequence).putLong(1).putInt(rows).putInt(text.length);
+    ByteBuffer bytes = ByteBuffer.allocate(48 + 12 * rows + text.length).order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put((byte) 'T').put((byte) 'R').put((byte) 'D').put((byte) 'P').putShort((short) 2).putShort((short) flags);
+    bytes.putLong(epoch).putLong(sequence).putLong(rows == 0 ? 0 : sequence).putLong(1).putInt(rows).putInt(text.length);
     for (int column = 0; column < 3; column++) {
       for (int row = 0; row < rows; row++) {
         bytes.putInt(proposals[3 * row + column]);

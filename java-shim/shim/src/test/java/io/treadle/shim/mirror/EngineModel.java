@@ -37,6 +37,13 @@ final class EngineModel {
   final List<String> resourceTypes = new ArrayList<>();
   final List<String> containers = new ArrayList<>();
   final List<String> fates = new ArrayList<>();
+  final Map<Long, Map<String, String>> attributes = new TreeMap<>();
+  final Map<Long, Long> sequences = new TreeMap<>();
+  /** By application and key. */
+  final Map<String, String> constraints = new TreeMap<>();
+  final Map<String, TreeSet<String>> allocationTags = new TreeMap<>();
+  /** By slot: number, application, and the rest of its line. */
+  private final Map<Long, Object[]> slots = new HashMap<>();
   int snapshots;
   long sequence;
 
@@ -58,11 +65,17 @@ final class EngineModel {
       applications.clear();
       limits.clear();
       users.clear();
+      attributes.clear();
+      sequences.clear();
+      constraints.clear();
+      allocationTags.clear();
+      slots.clear();
       snapshots++;
     }
     texts.addAll(frame.texts());
     applyCluster(frame);
     applyNodes(frame.table(Section.NODES));
+    applyNodeRest(frame);
     applyApplications(frame);
     applyContainers(frame);
   }
@@ -122,11 +135,45 @@ final class EngineModel {
       nodeNames.put(node, name(table, i, "name"));
       if (table.at(i, "state") == 0) {
         nodes.remove(node);
+        attributes.remove(node);
       } else {
         nodes.put(node, name(table, i, "name") + " " + name(table, i, "rack") + " " + name(table, i, "partition")
             + " state=" + table.at(i, "state") + " total=" + amounts(table, i, "total") + " free="
             + amounts(table, i, "free"));
       }
+    }
+  }
+
+  private void applyNodeRest(FrameReader frame) {
+    FrameReader.Table free = frame.table(Section.NODES_FREE);
+    for (int i = 0; i < free.rows(); i++) {
+      String before = nodes.get(free.at(i, "node"));
+      nodes.put(free.at(i, "node"), before.substring(0, before.indexOf(" free=")) + " free=" + amounts(free, i, "free"));
+    }
+    FrameReader.Table rows = frame.table(Section.NODE_ATTRIBUTES);
+    for (int i = 0; i < rows.rows(); i++) {
+      Map<String, String> of = attributes.computeIfAbsent(rows.at(i, "node"), key -> new TreeMap<>());
+      if (rows.at(i, "present") == 1) {
+        of.put(name(rows, i, "attribute"), name(rows, i, "value"));
+      } else {
+        of.remove(name(rows, i, "attribute"));
+      }
+    }
+    FrameReader.Table others = frame.table(Section.NODE_SEQUENCES);
+    for (int i = 0; i < others.rows(); i++) {
+      sequences.put(others.at(i, "node"), others.at(i, "sequence"));
+    }
+  }
+
+  private void applyConstraints(FrameReader.Table rows, FrameReader.Table tags) {
+    for (int i = 0; i < rows.rows(); i++) {
+      String key = rows.at(i, "application") + " " + rows.at(i, "key");
+      constraints.put(key, rows.at(i, "opaque") == 1 ? "opaque" : name(rows, i, "text"));
+      allocationTags.remove(key);
+    }
+    for (int i = 0; i < tags.rows(); i++) {
+      allocationTags.computeIfAbsent(tags.at(i, "application") + " " + tags.at(i, "key"), key -> new TreeSet<>())
+          .add(name(tags, i, "tag"));
     }
   }
 
@@ -150,6 +197,7 @@ final class EngineModel {
       applications.get(blacklists.at(i, "application")).blacklist.add(name(blacklists, i, "name"));
     }
     applyRequests(frame.table(Section.REQUESTS), frame.table(Section.LOCALITIES));
+    applyConstraints(frame.table(Section.CONSTRAINTS), frame.table(Section.ALLOCATION_TAGS));
   }
 
   private void applyApplication(FrameReader.Table table, int i) {
@@ -204,20 +252,31 @@ final class EngineModel {
   private void applyContainers(FrameReader frame) {
     FrameReader.Table table = frame.table(Section.CONTAINERS);
     for (int i = 0; i < table.rows(); i++) {
-      long id = table.at(i, "container");
-      containers.add(id + " event=" + table.at(i, "event") + " exit=" + table.at(i, "exit_status") + " treadle="
-          + table.at(i, "by_treadle") + " am=" + table.at(i, "am"));
-      Application app = applications.get(table.at(i, "application"));
-      if (app != null && table.at(i, "event") == 3) {
-        app.containers.remove(id);
-      } else if (app != null) {
-        app.containers.put(id, nodeNames.get(table.at(i, "node")) + " " + amounts(table, i, "capability"));
-      }
+      Object[] row = {table.at(i, "container"), table.at(i, "application"),
+          " treadle=" + table.at(i, "by_treadle") + " am=" + table.at(i, "am"),
+          nodeNames.get(table.at(i, "node")) + " " + amounts(table, i, "capability")};
+      slots.put(table.at(i, "slot"), row);
+      step(row, table.at(i, "event"), table.at(i, "exit_status"));
+    }
+    FrameReader.Table steps = frame.table(Section.CONTAINER_STEPS);
+    for (int i = 0; i < steps.rows(); i++) {
+      step(slots.get(steps.at(i, "slot")), steps.at(i, "event"), steps.at(i, "exit_status"));
     }
     FrameReader.Table rows = frame.table(Section.FATES);
     for (int i = 0; i < rows.rows(); i++) {
-      fates.add(rows.at(i, "sequence") + " " + rows.at(i, "position") + " " + rows.at(i, "fate") + " "
-          + rows.at(i, "container"));
+      for (int k = 0; k < rows.at(i, "count"); k++) {
+        fates.add(rows.at(i, "sequence") + " " + (rows.at(i, "position") + k) + " " + rows.at(i, "fate"));
+      }
+    }
+  }
+
+  private void step(Object[] row, long event, long exitStatus) {
+    containers.add(row[0] + " event=" + event + " exit=" + exitStatus + row[2]);
+    Application app = applications.get(row[1]);
+    if (app != null && event == 3) {
+      app.containers.remove(row[0]);
+    } else if (app != null) {
+      app.containers.put((Long) row[0], (String) row[3]);
     }
   }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.FrameReader;
+import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -161,7 +162,7 @@ class MirrorTest {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       cluster.tickAndCheck();
       for (int i = 0; i <= 1 << 16; i++) {
-        cluster.scheduler.journal.fate(1, i, Fate.NODE_FULL, null);
+        cluster.scheduler.journal.fate(1, i, Fate.NODE_FULL);
       }
       assertTrue(cluster.scheduler.journal.isSnapshotNeeded());
       cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
@@ -209,13 +210,16 @@ class MirrorTest {
   void fatesCrossInOrder() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
-      MockAM am = MockRM.launchAndRegisterAM(submit(cluster, "a", "alice"), cluster.rm, node);
+      MockRM.launchAndRegisterAM(submit(cluster, "a", "alice"), cluster.rm, node);
       cluster.tick();
-      ContainerId container = ContainerId.newContainerId(am.getApplicationAttemptId(), 9);
-      cluster.scheduler.journal.fate(1, 0, Fate.COMMITTED, container);
-      cluster.scheduler.journal.fate(1, 1, Fate.USER_LIMIT, null);
-      cluster.tick();
-      assertEquals(Arrays.asList("1 0 0 9", "1 1 18 0"), cluster.model.fates);
+      cluster.scheduler.journal.fate(1, 0, Fate.COMMITTED);
+      cluster.scheduler.journal.fate(1, 1, Fate.COMMITTED);
+      cluster.scheduler.journal.fate(1, 2, Fate.USER_LIMIT);
+      cluster.scheduler.journal.fate(1, 4, Fate.USER_LIMIT);
+      cluster.scheduler.journal.fate(2, 5, Fate.USER_LIMIT);
+      List<byte[]> frames = cluster.tick();
+      assertEquals(Arrays.asList("1 0 0", "1 1 0", "1 2 18", "1 4 18", "2 5 18"), cluster.model.fates);
+      assertEquals(4, new FrameReader(frames.get(0)).table(Section.FATES).rows());
     }
   }
 }

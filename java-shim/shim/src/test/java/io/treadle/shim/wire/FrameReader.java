@@ -59,7 +59,7 @@ public final class FrameReader {
   public FrameReader(byte[] frame) {
     buffer = ByteBuffer.wrap(frame).order(ByteOrder.LITTLE_ENDIAN);
     check(frame.length >= 48 && new String(frame, 0, 4, StandardCharsets.US_ASCII).equals("TRDF"), "magic");
-    check(buffer.getShort(4) == 1, "version");
+    check(buffer.getShort(4) == FrameWriter.VERSION, "version");
     check(buffer.getInt(44) == frame.length, "length");
     resources = buffer.getShort(40) & 0xffff;
     buffer.position(48);

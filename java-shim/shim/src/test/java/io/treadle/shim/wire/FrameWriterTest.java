@@ -31,7 +31,7 @@ class FrameWriterTest {
     }
     for (int i = 0; i < 1000; i++) {
       writer.section(Section.TAGS).i32(i).name(i % 7).end();
-      writer.section(Section.FATES).i64(i).i32(i).u8(i % 28).i64(-i).end();
+      writer.section(Section.FATES).i64(-i).i32(i).i32(1).u8(i % 28).end();
     }
     List<byte[]> frames = writer.frames(SNAPSHOT, 5);
     assertTrue(frames.size() > 3, "" + frames.size());
@@ -49,7 +49,7 @@ class FrameWriterTest {
         assertEquals(tags++, frame.table(Section.TAGS).at(row, "application"));
       }
       for (int row = 0; row < frame.table(Section.FATES).rows(); row++) {
-        fates.add(frame.table(Section.FATES).at(row, "container"));
+        fates.add(frame.table(Section.FATES).at(row, "sequence"));
       }
     }
     assertEquals(300, texts.size());

@@ -2,6 +2,7 @@ package io.treadle.shim.wire;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -68,13 +69,16 @@ class GoldenFilesTest {
     assertEquals(json.get("epoch").asLong(), frame.epoch());
     assertEquals(json.get("sequence").asLong(), frame.sequence());
     assertEquals(json.get("decide_us").asLong(), frame.decideMicros());
-    assertEquals(json.get("flags").asInt() == 1, frame.resend());
+    assertEquals(5, json.get("flags").asInt());
+    assertTrue(frame.resend() && frame.hasTransactions() && !frame.busy());
+    assertEquals(json.get("base").asLong(), frame.base());
     assertEquals(json.get("status").asText(), frame.status());
     assertEquals(json.get("application").size(), frame.size());
     for (int i = 0; i < frame.size(); i++) {
       assertEquals(json.get("application").get(i).asInt(), frame.application(i));
       assertEquals(json.get("key").get(i).asInt(), frame.requestKey(i));
       assertEquals(json.get("node").get(i).asInt(), frame.node(i));
+      assertEquals(json.get("transaction").get(i).asInt(), frame.transaction(i));
     }
   }
 

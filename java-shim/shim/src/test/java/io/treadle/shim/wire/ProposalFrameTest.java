@@ -15,9 +15,9 @@ class ProposalFrameTest {
 
   /** A right answer of so many proposals with the status "{}". */
   static byte[] answer(int rows) {
-    ByteBuffer buffer = ByteBuffer.allocate(40 + 12 * rows + 2).order(ByteOrder.LITTLE_ENDIAN);
-    buffer.put("TRDP".getBytes(StandardCharsets.US_ASCII)).putShort((short) 1).putShort((short) 0);
-    buffer.putLong(5).putLong(6).putLong(7).putInt(rows).putInt(2);
+    ByteBuffer buffer = ByteBuffer.allocate(48 + 12 * rows + 2).order(ByteOrder.LITTLE_ENDIAN);
+    buffer.put("TRDP".getBytes(StandardCharsets.US_ASCII)).putShort((short) 2).putShort((short) 0);
+    buffer.putLong(5).putLong(6).putLong(6).putLong(7).putInt(rows).putInt(2);
     for (int i = 0; i < 3 * rows; i++) {
       buffer.putInt(i);
     }
@@ -38,14 +38,19 @@ class ProposalFrameTest {
 
   @Test
   void everyWrongFieldIsNamed() {
-    refused("shorter than its header", new byte[39]);
+    refused("shorter than its header", new byte[47]);
     refused("does not begin with TRDP", changed(0, 'X'));
-    refused("version", changed(4, 2));
-    refused("flags", changed(6, 4));
+    refused("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release",
+        changed(4, 1));
+    refused("flags", changed(6, 8));
+    refused("a busy engine's answer with 4 proposals", changed(6, 2));
+    refused("decided on frame 7 to frame 6", changed(24, 7));
+    refused("decided on frame -", changed(31, 0x80));
+    refused("proposals and a status", changed(6, 4));
     refused("proposals, allowed are 0 to 64", answer(LIMIT + 1));
-    refused("status", changed(36, 3));
-    refused("microseconds", changed(31, 0x80));
-    refused("not UTF-8", changed(40 + 12 * 4, 0xff));
+    refused("status", changed(44, 3));
+    refused("microseconds", changed(39, 0x80));
+    refused("not UTF-8", changed(48 + 12 * 4, 0xff));
   }
 
   private static byte[] changed(int position, int value) {
@@ -61,13 +66,35 @@ class ProposalFrameTest {
   }
 
   @Test
+  void transactionsLieNextToEachOther() throws Exception {
+    ProposalFrame frame = ProposalFrame.parse(withTransactions(0, 0, 3), LIMIT);
+    assertTrue(frame.hasTransactions());
+    assertEquals(3, frame.transaction(2));
+    assertEquals(6, frame.base());
+    refused("transaction 1 after 2", withTransactions(0, 2, 1));
+    refused("transaction -1 after 0", withTransactions(-1, 0, 0));
+    ProposalFrame without = ProposalFrame.parse(answer(1), LIMIT);
+    assertThrows(IllegalStateException.class, () -> without.transaction(0));
+  }
+
+  private static byte[] withTransactions(int... numbers) {
+    ByteBuffer buffer = ByteBuffer.allocate(48 + 16 * numbers.length).order(ByteOrder.LITTLE_ENDIAN);
+    buffer.put(answer(numbers.length), 0, 48 + 12 * numbers.length);
+    for (int number : numbers) {
+      buffer.putInt(number);
+    }
+    buffer.putShort(6, (short) 4).putInt(44, 0);
+    return buffer.array();
+  }
+
+  @Test
   void negativeAndOverflowingCountsAreRefused() {
     for (int rows : new int[] {-1, Integer.MIN_VALUE, Integer.MAX_VALUE, 0x15555556}) {
       byte[] bytes = answer(4);
-      ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).putInt(32, rows);
+      ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).putInt(40, rows);
       assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(bytes, Integer.MAX_VALUE));
       byte[] status = answer(4);
-      ByteBuffer.wrap(status).order(ByteOrder.LITTLE_ENDIAN).putInt(36, rows);
+      ByteBuffer.wrap(status).order(ByteOrder.LITTLE_ENDIAN).putInt(44, rows);
       assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(status, LIMIT));
     }
     assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(null, LIMIT));

@@ -126,6 +126,34 @@ class LinkInRmTest {
     Await.until("it says why", () -> TestRms.text(rm, "LastError").equals("gone"));
   }
 
+  /** Nothing of another version is read: whoever updates only the jar or only the wheel is told so. */
+  @Test
+  void aSidecarOfAnotherVersionIsRefusedAndTheStockSchedulerCarriesOn() throws Exception {
+    refusedWhile("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release of Treadle",
+        frame -> {
+          byte[] answer = ScriptedEngine.proposeAll(frame);
+          answer[4] = 1;
+          return answer;
+        });
+  }
+
+  @Test
+  void whatIsForSeveralEnginesIsRefused() throws Exception {
+    refusedWhile("the engine answered BUSY", frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 2, ""));
+    ScriptedEngine.script(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 4, ""));
+    Await.until("it says why", () -> TestRms.text(rm, "LastError").contains("answered with transactions"));
+    assertEquals(0, number("LeaseFlips"));
+  }
+
+  private void refusedWhile(String why, ScriptedEngine.Script script) throws Exception {
+    start(script);
+    Await.until("it says why", () -> TestRms.text(rm, "LastError").contains(why));
+    TestRms.launch(rm, TestRms.submit(rm, 1024), node);
+    TestRms.await(rm, "PlacedNatively", 1);
+    assertEquals(0, number("LeaseFlips"));
+    assertEquals(0, number("Committed"));
+  }
+
   @Test
   void theGateOpensByItselfWhenTheEngineHangs() throws Exception {
     conf.set(ShimConfig.LEASE_MS, "1000");

@@ -1,0 +1,188 @@
+package io.treadle.shim.mirror;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.wire.FrameReader;
+import io.treadle.shim.wire.Section;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
+import org.apache.hadoop.yarn.api.records.NodeAttribute;
+import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
+import org.apache.hadoop.yarn.api.records.NodeAttributeType;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceSizing;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraints.PlacementTargets;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
+import org.junit.jupiter.api.Test;
+
+/** Attributes of nodes, and what constrained requests are bound to. */
+class ConstraintsTest {
+  private static final String TAG = "hbase";
+
+  private static Cluster cluster() throws Exception {
+    YarnConfiguration conf = Cluster.conf();
+    conf.set(YarnConfiguration.RM_PLACEMENT_CONSTRAINTS_HANDLER,
+        YarnConfiguration.SCHEDULER_RM_PLACEMENT_CONSTRAINTS_HANDLER);
+    return new Cluster(conf, Cluster.settings(1 << 20));
+  }
+
+  private static void attributes(Cluster cluster, String node, String... namesAndValues) throws Exception {
+    Set<NodeAttribute> set = new HashSet<>();
+    for (int i = 0; i < namesAndValues.length; i += 2) {
+      set.add(NodeAttribute.newInstance(namesAndValues[i], NodeAttributeType.STRING, namesAndValues[i + 1]));
+    }
+    cluster.rm.getRMContext().getNodeAttributesManager()
+        .replaceNodeAttributes(null, Collections.singletonMap(node, set));
+    cluster.rm.drainEvents();
+  }
+
+  private static MockAM launch(Cluster cluster, MockNM node) throws Exception {
+    return MockRM.launchAndRegisterAM(MockRMAppSubmitter.submit(cluster.rm,
+        MockRMAppSubmissionData.Builder.createWithMemory(1024, cluster.rm).withQueue("a").withUser("alice")
+            .withUnmanagedAM(false).build()), cluster.rm, node);
+  }
+
+  private static void ask(MockAM am, int priority, PlacementConstraint constraint, String... tags) throws Exception {
+    am.allocate(new ArrayList<>(), Collections.singletonList(SchedulingRequest.newInstance(priority,
+        Priority.newInstance(priority), ExecutionTypeRequest.newInstance(), new TreeSet<>(Arrays.asList(tags)),
+        ResourceSizing.newInstance(1, Resource.newInstance(64 * 1024, 1)), constraint)), new ArrayList<>());
+  }
+
+  @Test
+  void attributesAreToldAsTheyComeAndGo() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      attributes(cluster, "n1", "gpu", "A100", "os", "8");
+      cluster.tickAndCheck();
+      assertEquals("{rm.yarn.io/gpu=A100, rm.yarn.io/os=8}", cluster.model.attributes.get(0L).toString());
+      attributes(cluster, "n1", "gpu", "H100");
+      cluster.tickAndCheck();
+      assertEquals("{rm.yarn.io/gpu=H100}", cluster.model.attributes.get(0L).toString());
+      assertEquals(1, cluster.model.snapshots);
+      cluster.mirror.snapshotNeeded();
+      cluster.tickAndCheck();
+      assertEquals("{rm.yarn.io/gpu=H100}", cluster.model.attributes.get(0L).toString());
+      node.unRegisterNode();
+      cluster.tickAndCheck();
+      assertNull(cluster.model.attributes.get(0L));
+      cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tickAndCheck();
+      attributes(cluster, "n1", "gpu", "H100", "os", "9");
+      cluster.tickAndCheck();
+      assertEquals("{rm.yarn.io/gpu=H100, rm.yarn.io/os=9}", cluster.model.attributes.get(0L).toString());
+    }
+  }
+
+  @Test
+  void aConstraintIsToldOnceInItsCanonicalForm() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockAM am = launch(cluster, node);
+      cluster.tick();
+      ask(am, 5, PlacementConstraints.targetNodeAttribute(PlacementConstraints.NODE, NodeAttributeOpCode.EQ,
+          PlacementTargets.nodeAttribute("gpu", "A100")).build(), "b", "a");
+      ask(am, 6, PlacementConstraints.and(
+          PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("y", "x")),
+          PlacementConstraints.cardinality(PlacementConstraints.RACK, 0, 3, TAG)).build(), TAG);
+      cluster.tickAndCheck();
+      String own = "{\"scope\":\"node\",\"min\":-1,\"max\":-1,\"op\":\"EQ\",\"targets\":[{\"type\":\"NODE_ATTRIBUTE\","
+          + "\"key\":\"gpu\",\"values\":[\"A100\"]}]}";
+      assertEquals(new TreeSet<>(Arrays.asList("{\"and\":[" + own + "]}", "{\"and\":[{\"and\":[{\"scope\":\"node\","
+          + "\"min\":0,\"max\":0,\"op\":\"NO_OP\",\"targets\":[{\"type\":\"ALLOCATION_TAG\",\"key\":\"self\",\"values\":[\"x\","
+          + "\"y\"]}]},{\"scope\":\"rack\",\"min\":0,\"max\":3,\"op\":\"NO_OP\",\"targets\":[{\"type\":\"ALLOCATION_TAG\","
+          + "\"key\":\"self\",\"values\":[\"hbase\"]}]}]}]}")), new TreeSet<>(cluster.model.constraints.values()));
+      assertTrue(cluster.model.allocationTags.containsValue(new TreeSet<>(Arrays.asList("a", "b"))));
+      Map<String, String> before = new TreeMap<>(cluster.model.constraints);
+      assertEquals(48, cluster.tick().get(0).length, "nothing is told twice");
+      cluster.mirror.snapshotNeeded();
+      cluster.tickAndCheck();
+      assertEquals(new TreeSet<>(before.values()), new TreeSet<>(cluster.model.constraints.values()));
+    }
+  }
+
+  @Test
+  void aConstraintThatIsTooLongIsOpaque() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockAM am = launch(cluster, node);
+      String[] many = new String[100];
+      for (int i = 0; i < many.length; i++) {
+        many[i] = "tag" + i;
+      }
+      ask(am, 5, PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag(many))
+          .build(), TAG);
+      cluster.tickAndCheck();
+      assertEquals("[opaque]", cluster.model.constraints.values().toString());
+    }
+  }
+
+  /** What no commit of the engine's changes. */
+  @Test
+  void commitsOfOthersRaiseANodesNumber() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tickAndCheck();
+      launch(cluster, node);
+      cluster.tickAndCheck();
+      assertTrue(cluster.model.sequences.isEmpty(), "the taps of this test say that Treadle placed it");
+      cluster.scheduler.journal.committedByOthers(node.getNodeId());
+      cluster.scheduler.journal.committedByOthers(node.getNodeId());
+      cluster.tickAndCheck();
+      cluster.scheduler.journal.committedByOthers(node.getNodeId());
+      cluster.tickAndCheck();
+      assertEquals("{0=3}", cluster.model.sequences.toString());
+    }
+  }
+
+  /** A container's start and end cost 13 bytes each, and a node on which only that changed 20. */
+  @Test
+  void laterStepsRepeatNothing() throws Exception {
+    try (Cluster cluster = cluster()) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      MockAM am = launch(cluster, node);
+      am.allocate(am.createReq(new String[] {"n1"}, 1024, 5, 4, -1), new ArrayList<ContainerId>());
+      node.nodeHeartbeat(true);
+      cluster.rm.drainEvents();
+      am.doHeartbeat();
+      cluster.tickAndCheck();
+      node.nodeHeartbeat(am.getApplicationAttemptId(), 2, ContainerState.RUNNING);
+      cluster.rm.drainEvents();
+      List<byte[]> frames = cluster.tick();
+      cluster.check();
+      FrameReader told = new FrameReader(frames.get(0));
+      assertEquals(0, told.table(Section.CONTAINERS).rows());
+      assertEquals(1, told.table(Section.CONTAINER_STEPS).rows());
+      node.nodeHeartbeat(am.getApplicationAttemptId(), 2, ContainerState.COMPLETE);
+      frames = cluster.tick();
+      cluster.check();
+      told = new FrameReader(frames.get(0));
+      assertEquals(0, told.table(Section.CONTAINERS).rows());
+      assertEquals(1, told.table(Section.CONTAINER_STEPS).rows());
+      assertEquals(0, told.table(Section.NODES).rows());
+      assertEquals(1, told.table(Section.NODES_FREE).rows());
+      assertTrue(cluster.model.containers.get(cluster.model.containers.size() - 1).contains("event=3 exit=0"),
+          cluster.model.containers.toString());
+    }
+  }
+}

@@ -1,0 +1,51 @@
+"""What the simulated RM tells: all of a node at first and when it changes, then only what is free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from treadle import events
+from treadle.events import NodeState
+from treadle.simulator.build import build
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import State
+from treadle.simulator.feed import FrameWriter
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import read_scenario
+
+SCENARIO = Path(__file__).resolve().parents[2] / "baseline" / "scenarios" / "instant.yaml"
+
+
+def mark(state: State, *nodes: int) -> None:
+    for node in nodes:
+        state.nodes["dirty"][node] = 1
+        state.dirty_nodes[state.clock[tables.DIRTY_NODES]] = node
+        state.clock[tables.DIRTY_NODES] += 1
+
+
+def test_a_node_on_which_only_what_is_free_changed_has_a_narrow_row() -> None:
+    scenario = read_scenario(SCENARIO)
+    built = build(scenario, jobs_of(scenario, SCENARIO.parent, scenario.seed), scenario.seed)
+    writer = FrameWriter(built, {}, False, None, None)
+    state = built.state
+
+    def told() -> dict[str, list[int]]:
+        frame = writer.frame(state, None)
+        return {
+            type(event).__name__: event.node.tolist()
+            for event in frame
+            if isinstance(event, events.Nodes | events.NodesFree)
+        }
+
+    assert told() == {"Nodes": list(range(len(state.nodes)))}
+    state.node_free[1] -= 1
+    mark(state, 1)
+    assert told() == {"NodesFree": [1]}
+    state.node_free[1] -= 1
+    state.nodes["state"][0] = int(NodeState.UNUSABLE)
+    mark(state, 1, 0)
+    assert told() == {"Nodes": [0], "NodesFree": [1]}
+    state.node_total[1] += 1
+    mark(state, 0, 1)
+    assert told() == {"Nodes": [1], "NodesFree": [0]}
+    assert told() == {}
