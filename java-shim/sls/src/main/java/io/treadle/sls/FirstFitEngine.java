@@ -20,9 +20,9 @@ import java.util.Set;
  * <p>It knows no locality, no shares and no user limits; asks that are bound to nodes or constrained it leaves alone.
  */
 public final class FirstFitEngine implements Engine {
-  private static final int PROPOSAL_HEADER_BYTES = 40;
+  private static final int PROPOSAL_HEADER_BYTES = 48;
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
-  private static final short VERSION = 1;
+  private static final short VERSION = FrameReader.VERSION;
   private static final short FLAG_RESEND = 1;
 
   private final FirstFitModel model = new FirstFitModel();
@@ -131,7 +131,7 @@ public final class FirstFitEngine implements Engine {
   private byte[] answer(FrameReader frame, boolean resend, long micros) {
     ByteBuffer out = ByteBuffer.allocate(PROPOSAL_HEADER_BYTES + 12 * proposals.size()).order(ByteOrder.LITTLE_ENDIAN);
     out.putInt(MAGIC).putShort(VERSION).putShort(resend ? FLAG_RESEND : 0);
-    out.putLong(frame.epoch()).putLong(frame.sequence()).putLong(micros);
+    out.putLong(frame.epoch()).putLong(frame.sequence()).putLong(resend ? 0 : frame.sequence()).putLong(micros);
     out.putInt(proposals.size()).putInt(0);
     for (int column = 0; column < 3; column++) {
       for (int[] proposal : proposals) {

@@ -18,10 +18,13 @@ final class FrameReader {
   static final int QUEUE_LIMITS = 5;
   static final int USERS = 6;
   static final int NODES = 7;
-  static final int APPLICATIONS = 8;
-  static final int BLACKLIST = 11;
-  static final int REQUESTS = 12;
-  static final int FATES = 15;
+  static final int NODES_FREE = 8;
+  static final int APPLICATIONS = 11;
+  static final int BLACKLIST = 14;
+  static final int REQUESTS = 15;
+
+  /** Of the wire; the shim's is the same. */
+  static final short VERSION = 2;
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
   private static final int HEADER_BYTES = 48;
@@ -40,7 +43,10 @@ final class FrameReader {
       if (bytes.getInt() != MAGIC) {
         throw new IOException("not a frame: the magic number is missing");
       }
-      bytes.getShort();
+      int version = bytes.getShort();
+      if (version != VERSION) {
+        throw new IOException("a frame of version " + version + ", not " + VERSION);
+      }
       flags = bytes.getShort();
       epoch = bytes.getLong();
       sequence = bytes.getLong();

@@ -95,7 +95,9 @@ class FirstFitEngineTest {
     request(0, 20, 1);
     assertEquals(1, decide(true).size());
     assertEquals(1, decide(false).size(), "rejected: nothing has changed");
-    node(0, 0);
+    writer.section(Section.NODES_FREE).i32(0).amounts(new long[] {0, 0}).end();
+    request(0, 20, 1);
+    assertEquals(0, decide(false).size(), "nothing is free");
     request(0, 20, 0);
     assertEquals(0, decide(false).size(), "committed: the frame says what is left");
   }
