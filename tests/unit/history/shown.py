@@ -12,6 +12,7 @@ from tests.unit.history.views import Stage, stages_of
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
+from treadle.events.columns import array_fields
 from treadle.history.stages.tracker import StageTracker
 
 CLUSTER = 1_700_000_000_000
@@ -144,11 +145,9 @@ def recorded(path: Path) -> list[tuple[int, list[events.Event]]]:
         made: list[events.Event] = []
         for name, fields in told:
             kind = getattr(events, name)
-            hints = {field.name: str(field.type) for field in dataclasses.fields(kind)}
-            types = {"I32": np.int32, "I64": np.int64, "U8": np.uint8}
+            arrays = {field.name: field.dtype for field in array_fields(kind)}
             values = {
-                field: np.array(value, types[hints[field]]) if hints[field] in types else value
-                for field, value in fields.items()
+                field: np.array(value, arrays[field]) if field in arrays else value for field, value in fields.items()
             }
             made.append(kind(**values))
         frames.append((time_ms, made))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.waiting import eventually
 from tests.unit.history.conftest import NOW_MS
 
 from treadle.errors import UserError
@@ -181,12 +182,10 @@ def test_a_reader_does_not_see_the_store_s_password(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_reader_gives_way_on_the_processor() -> None:
-    (source,) = find_sources([JSON])
     with HistoryReader() as reader:
-        reader.read(source)
-        assert reader._process is not None
-        assert psutil.Process(reader._process.pid).nice() == LEAST
-        assert os.sched_getscheduler(reader._process.pid) == os.SCHED_BATCH
+        process = reader._start()
+        eventually(lambda: os.sched_getscheduler(process.pid) == os.SCHED_BATCH)
+        assert psutil.Process(process.pid).nice() == LEAST
 
 
 def test_histories_of_one_owner_cannot_take_the_time_of_the_others() -> None:
