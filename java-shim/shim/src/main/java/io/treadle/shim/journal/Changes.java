@@ -20,6 +20,7 @@ public final class Changes {
   final Map<NodeId, Integer> othersCommits = new HashMap<>();
   final List<ContainerStep> steps = new ArrayList<>();
   final FateColumns fates = new FateColumns();
+  final Set<String> attributes = new HashSet<>();
   boolean allNodes;
   boolean queues;
   boolean snapshot;
@@ -29,12 +30,17 @@ public final class Changes {
 
   int size() {
     return nodes.size() + applications.size() + asks.size() + asksLater.size() + blacklists.size() + usages.size()
-        + othersCommits.size() + steps.size() + fates.size();
+        + othersCommits.size() + attributes.size() + steps.size() + fates.size();
   }
 
   /** Nodes that came, went or changed. */
   public Set<NodeId> nodes() {
     return nodes;
+  }
+
+  /** Hosts whose nodes have other attributes than before. */
+  public Set<String> attributes() {
+    return attributes;
   }
 
   /** Whether every node may have changed. */

@@ -1,6 +1,7 @@
 package io.treadle.shim.journal;
 
 import io.treadle.shim.wire.Fate;
+import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
@@ -46,6 +47,16 @@ public final class Journal {
     if (!snapshotNeeded) {
       synchronized (lock) {
         changes.othersCommits.merge(node, 1, Integer::sum);
+        marked();
+      }
+    }
+  }
+
+  /** The nodes on some hosts have other attributes. */
+  public void attributesChanged(Set<String> hosts) {
+    if (!snapshotNeeded) {
+      synchronized (lock) {
+        changes.attributes.addAll(hosts);
         marked();
       }
     }

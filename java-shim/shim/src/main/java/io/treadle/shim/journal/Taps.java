@@ -26,6 +26,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptA
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeAddedSchedulerEvent;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeAttributesUpdateSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.NodeResourceUpdateSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
@@ -197,7 +198,8 @@ public final class Taps {
         journal.queuesChanged();
         break;
       case NODE_ATTRIBUTES_UPDATE:
-        journal.nodesChanged();
+        journal.attributesChanged(
+            ((NodeAttributesUpdateSchedulerEvent) event).getUpdatedNodeToAttributes().keySet());
         break;
       case APP_ADDED:
         markApplication(((AppAddedSchedulerEvent) event).getApplicationId());

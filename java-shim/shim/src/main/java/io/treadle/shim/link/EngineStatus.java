@@ -81,7 +81,7 @@ final class EngineStatus {
   private static Map<Integer, String> byApplication(JsonNode rows) {
     Map<Integer, String> found = new TreeMap<>();
     for (JsonNode row : rows) {
-      if (found.size() < APPLICATIONS && row.size() == 2 && row.get(0).isInt() && row.get(0).asInt() >= 0) {
+      if (found.size() < APPLICATIONS && row.isArray() && row.size() == 2 && row.get(0).isInt() && row.get(0).asInt() >= 0) {
         found.put(row.get(0).asInt(), cut(row.get(1).asText()));
       }
     }

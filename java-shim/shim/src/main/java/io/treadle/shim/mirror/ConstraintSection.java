@@ -1,11 +1,14 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.wire.Section;
+import java.lang.reflect.Field;
 import java.util.Collections;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.records.impl.pb.SchedulingRequestPBImpl;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
+import org.apache.hadoop.yarn.proto.YarnProtos.SchedulingRequestProto;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManager;
 
 /**
@@ -17,7 +20,38 @@ final class ConstraintSection {
   /** More allocation tags of a request are left out, and its constraint is then opaque. */
   static final int MAX_TAGS = 32;
 
+  /** A longer tag is left out, and the constraint is then opaque. */
+  static final int MAX_TAG_CHARS = 128;
+
+  private static final Field PROTO = proto();
+
   private ConstraintSection() {
+  }
+
+  private static Field proto() {
+    try {
+      Field field = SchedulingRequestPBImpl.class.getDeclaredField("proto");
+      field.setAccessible(true);
+      return field;
+    } catch (ReflectiveOperationException | RuntimeException e) {
+      return null;
+    }
+  }
+
+  /**
+   * A request to read. The scheduler's own is filled when it is first read, and the scheduler's threads may read it at
+   * this moment; only what it is made from does not change.
+   *
+   * @return null if there is nothing that it was made from
+   */
+  private static SchedulingRequest copy(SchedulingRequest asked) {
+    try {
+      Object proto = PROTO == null || !(asked instanceof SchedulingRequestPBImpl) ? null : PROTO.get(asked);
+      return proto == null || proto == SchedulingRequestProto.getDefaultInstance() ? null
+          : new SchedulingRequestPBImpl((SchedulingRequestProto) proto);
+    } catch (IllegalAccessException e) {
+      return null;
+    }
   }
 
   static void review(Draft draft, ApplicationRow row, KeyRow request, SchedulingRequest asked) {
@@ -28,8 +62,10 @@ final class ConstraintSection {
     String text = null;
     Set<String> tags = Collections.emptySet();
     try {
-      tags = asked.getAllocationTags() == null ? tags : new TreeSet<>(asked.getAllocationTags());
-      text = tags.size() > MAX_TAGS ? null : ConstraintText.of(constraint(draft, row, asked, tags));
+      SchedulingRequest copy = copy(asked);
+      tags = copy == null || copy.getAllocationTags() == null ? tags : new TreeSet<>(copy.getAllocationTags());
+      boolean bounded = tags.size() <= MAX_TAGS && tags.stream().allMatch(tag -> tag.length() <= MAX_TAG_CHARS);
+      text = copy == null || !bounded ? null : ConstraintText.of(constraint(draft, row, copy, tags));
     } catch (RuntimeException | StackOverflowError e) {
       // a request that the RM cannot judge either: it says so to the application
       text = null;
@@ -38,7 +74,7 @@ final class ConstraintSection {
         .end();
     int left = MAX_TAGS;
     for (String tag : tags) {
-      if (left-- > 0) {
+      if (tag.length() <= MAX_TAG_CHARS && left-- > 0) {
         draft.section(Section.ALLOCATION_TAGS).i32(row.index).i32(request.index).name(draft.name(tag)).end();
       }
     }

@@ -3,6 +3,7 @@ package io.treadle.shim.mirror;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.AbstractConstraint;
@@ -66,7 +67,8 @@ final class ConstraintText {
   }
 
   private ObjectNode single(SingleConstraint single) {
-    ArrayNode targets = JSON.arrayNode();
+    // a set in an order of its own
+    TreeMap<String, ObjectNode> targets = new TreeMap<>();
     for (TargetExpression target : single.getTargetExpressions()) {
       ObjectNode made = JSON.objectNode();
       made.put("type", target.getTargetType().name());
@@ -77,14 +79,14 @@ final class ConstraintText {
       }
       parts += values.size();
       made.set("values", values);
-      targets.add(made);
+      targets.put(made.toString(), made);
     }
     ObjectNode made = JSON.objectNode();
     made.put("scope", single.getScope());
     made.put("min", single.getMinCardinality());
     made.put("max", single.getMaxCardinality());
     made.put("op", String.valueOf(single.getNodeAttributeOpCode()));
-    made.set("targets", targets);
+    made.set("targets", JSON.arrayNode().addAll(targets.values()));
     return parts > MAX_PARTS ? null : made;
   }
 }

@@ -49,16 +49,20 @@ final class ContainerSection {
     private final ContainerStep step;
     private final int slot;
     private final boolean byTreadle;
+    private final int application;
+    private final int node;
 
-    Alive(ContainerStep step, int slot, boolean byTreadle) {
+    Alive(ContainerStep step, int slot, boolean byTreadle, int application, int node) {
       this.step = step;
       this.slot = slot;
       this.byTreadle = byTreadle;
+      this.application = application;
+      this.node = node;
     }
 
     /** Whether a step differs from the full row in nothing but what a narrow row has. */
-    boolean tellsRestOf(ContainerStep later, boolean ours) {
-      return ours == byTreadle && later.am() == step.am() && later.createdMs() == step.createdMs()
+    boolean tellsRestOf(ContainerStep later, boolean ours, int application, int node) {
+      return ours == byTreadle && application == this.application && node == this.node && later.am() == step.am() && later.createdMs() == step.createdMs()
           && priority(later) == priority(step)
           && (later.capability() == step.capability() || Objects.equals(later.capability(), step.capability()));
     }
@@ -112,7 +116,10 @@ final class ContainerSection {
     Told of = told.get(step.node());
     Alive before = of == null ? null : of.alive.get(id);
     boolean ours = isOurs(step);
-    boolean narrow = before != null && row != null && isNarrow(step) && before.tellsRestOf(step, ours);
+    int application = row == null ? -1 : row.index;
+    int node = nodes.index(step.node());
+    boolean narrow = before != null && row != null && isNarrow(draft, step)
+        && before.tellsRestOf(step, ours, application, node);
     if (later.containsKey(id) || !narrow && narrowed.contains(id)) {
       later.computeIfAbsent(id, key -> new ArrayList<>()).add(step);
       return;
@@ -120,18 +127,22 @@ final class ContainerSection {
     int slot = before == null ? slots.take() : before.slot;
     if (narrow) {
       narrowed.add(id);
-      draft.section(Section.CONTAINER_STEPS).i32(slot).u8(step.kind().code()).i32(age(draft, step))
+      draft.section(Section.CONTAINER_STEPS).i32(slot).u8(step.kind().code()).i32((int) age(draft, step))
           .i32(step.exitStatus()).end();
     } else {
-      draft.section(Section.CONTAINERS).i64(id.getContainerId()).i32(row == null ? -1 : row.index).i32(priority(step))
-          .i32(nodes.index(step.node())).u8(step.kind().code()).i64(step.timeMs()).i64(step.createdMs())
+      draft.section(Section.CONTAINERS).i64(id.getContainerId()).i32(application).i32(priority(step))
+          .i32(node).u8(step.kind().code()).i64(step.timeMs()).i64(step.createdMs())
           .i32(step.exitStatus()).flag(ours).flag(step.am()).amounts(step.capability()).i32(slot).end();
     }
-    remember(step, narrow ? before : new Alive(step, slot, ours), row != null);
+    remember(step, narrow ? before : new Alive(step, slot, ours, application, node), row != null);
   }
 
   /** A step after which the container may come back has a full row: nothing of it may be read later than that. */
-  private static boolean isNarrow(ContainerStep step) {
+  private static boolean isNarrow(Draft draft, ContainerStep step) {
+    return age(draft, step) == (int) age(draft, step) && isLast(step);
+  }
+
+  private static boolean isLast(ContainerStep step) {
     return step.kind() == ContainerStep.Kind.LAUNCHED
         || step.kind() == ContainerStep.Kind.COMPLETED && step.exitStatus() != ContainerExitStatus.INVALID;
   }
@@ -140,8 +151,8 @@ final class ContainerSection {
     return step.requestKey() == null ? 0 : step.requestKey().getPriority().getPriority();
   }
 
-  private static int age(Draft draft, ContainerStep step) {
-    return (int) Math.max(Integer.MIN_VALUE, Math.min(Integer.MAX_VALUE, draft.rmTimeMs() - step.timeMs()));
+  private static long age(Draft draft, ContainerStep step) {
+    return draft.rmTimeMs() - step.timeMs();
   }
 
   private void remember(ContainerStep step, Alive now, boolean hasApplication) {

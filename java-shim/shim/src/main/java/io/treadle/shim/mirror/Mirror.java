@@ -191,7 +191,7 @@ public final class Mirror implements Directory {
         changedNodes.add(step.node());
       }
     }
-    nodes.update(draft, changedNodes, changes.allNodes());
+    nodes.update(draft, changedNodes, changes.attributes(), changes.allNodes());
     nodes.others(draft, changes.othersCommits());
     applications.begin();
     List<ContainerStep> waited = containers.begin();

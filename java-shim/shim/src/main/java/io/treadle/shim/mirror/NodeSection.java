@@ -80,19 +80,17 @@ final class NodeSection {
     byIndex.forEach(row -> reviewAttributes(draft, row));
   }
 
-  /** Writes the nodes that changed, and their attributes. */
-  void update(Draft draft, Set<NodeId> changed, boolean all) {
+  /** Writes the nodes that changed, and the attributes of those on some hosts. */
+  void update(Draft draft, Set<NodeId> changed, Set<String> hosts, boolean all) {
     for (NodeId id : changed) {
       review(draft, id);
     }
     Set<NodeId> again = new HashSet<>(attributesLater);
     attributesLater.clear();
-    for (Row row : all ? byIndex : rowsOf(again)) {
-      reviewAttributes(draft, row);
+    if (!hosts.isEmpty()) {
+      byIndex.stream().filter(row -> hosts.contains(row.id.getHost())).forEach(row -> again.add(row.id));
     }
-    for (NodeId id : changed) {
-      reviewAttributes(draft, rows.get(id));
-    }
+    again.forEach(id -> reviewAttributes(draft, rows.get(id)));
     int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs());
     for (int i = 0; i < due; i++) {
       review(draft, byIndex.get(all ? i : sweep.next(byIndex.size())).id);
@@ -100,12 +98,6 @@ final class NodeSection {
     if (all || present != draft.scheduler().getNumClusterNodes()) {
       reviewScheduler(draft);
     }
-  }
-
-  private List<Row> rowsOf(Set<NodeId> ids) {
-    List<Row> found = new ArrayList<>();
-    ids.forEach(id -> found.add(rows.get(id)));
-    return found;
   }
 
   /** Writes how often others than the engine have committed on nodes; the numbers are those since the last frame. */
@@ -166,10 +158,13 @@ final class NodeSection {
   private void review(Draft draft, NodeId id) {
     FiCaSchedulerNode node = draft.scheduler().getNode(id);
     Row row = rows.get(id);
+    Row gone = row;
     if (node == null) {
       if (row != null && row.state != GONE) {
         present--;
         row.state = GONE;
+        // said, too, where they were written earlier in this frame: nodes are read before attributes
+        row.attributes.keySet().forEach(name -> writeAttribute(draft, gone, name, "", false));
         row.attributes = Collections.emptyMap();
         write(draft, row);
       }

@@ -17,6 +17,7 @@ public final class ProposalFrame {
   public static final int HEADER_BYTES = 48;
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
+  private static final int VERSION_AT = 4;
   private static final int FLAG_RESEND = 1;
   private static final int FLAG_BUSY = 2;
   private static final int FLAG_TRANSACTIONS = 4;
@@ -40,18 +41,10 @@ public final class ProposalFrame {
    * @throws MalformedReplyException if the bytes are not exactly one proposal frame, or hold more than {@code maxRows}
    */
   public static ProposalFrame parse(byte[] bytes, int maxRows) throws MalformedReplyException {
-    if (bytes == null || bytes.length < HEADER_BYTES) {
-      throw new MalformedReplyException(
-          "an answer of " + (bytes == null ? 0 : bytes.length) + " bytes, shorter than its header");
-    }
-    ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-    if (buffer.getInt(0) != MAGIC) {
-      throw new MalformedReplyException("an answer that does not begin with TRDP");
-    }
-    int version = buffer.getShort(4) & 0xffff;
-    if (version != FrameWriter.VERSION) {
-      throw new MalformedReplyException("the sidecar speaks version " + version + " of the wire, the shim version "
-          + FrameWriter.VERSION + ": give both the same release of Treadle");
+    ByteBuffer buffer = ByteBuffer.wrap(bytes == null ? new byte[0] : bytes).order(ByteOrder.LITTLE_ENDIAN);
+    checkVersion(buffer);
+    if (buffer.capacity() < HEADER_BYTES) {
+      throw new MalformedReplyException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
     }
     int flags = buffer.getShort(6) & 0xffff;
     if ((flags & ~(FLAG_RESEND | FLAG_BUSY | FLAG_TRANSACTIONS)) != 0) {
@@ -80,6 +73,21 @@ public final class ProposalFrame {
     }
     checkTransactions(buffer, columns, rows);
     return new ProposalFrame(buffer, rows, text(bytes, bytes.length - statusBytes, statusBytes));
+  }
+
+  /** Before anything else: headers of other versions may be shorter. */
+  private static void checkVersion(ByteBuffer buffer) throws MalformedReplyException {
+    if (buffer.capacity() < VERSION_AT + Short.BYTES) {
+      throw new MalformedReplyException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
+    }
+    if (buffer.getInt(0) != MAGIC) {
+      throw new MalformedReplyException("an answer that does not begin with TRDP");
+    }
+    int version = buffer.getShort(VERSION_AT) & 0xffff;
+    if (version != FrameWriter.VERSION) {
+      throw new MalformedReplyException("the sidecar speaks version " + version + " of the wire, the shim version "
+          + FrameWriter.VERSION + ": give both the same release of Treadle");
+    }
   }
 
   private static void checkTransactions(ByteBuffer buffer, int columns, int rows) throws MalformedReplyException {

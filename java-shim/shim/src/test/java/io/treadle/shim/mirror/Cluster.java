@@ -14,6 +14,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 
 /** A ResourceManager with taps, a mirror, and what an engine would know. Reviews are off: the taps have to suffice. */
 final class Cluster implements AutoCloseable {
+  /** The RM's containers have times of its own clock. */
+  private final long startedMs = System.currentTimeMillis();
   /** Makes labels and gives them to nodes. */
   interface Labelling {
     void apply(RMNodeLabelsManager labels) throws IOException;
@@ -72,7 +74,7 @@ final class Cluster implements AutoCloseable {
   List<byte[]> tick() {
     rm.drainEvents();
     nowMs += 150;
-    List<byte[]> frames = mirror.frames(1_700_000_000_000L + nowMs, nowMs, options());
+    List<byte[]> frames = mirror.frames(startedMs + nowMs, nowMs, options());
     model.apply(frames);
     return frames;
   }

@@ -158,6 +158,9 @@ final class EngineModel {
       } else {
         of.remove(name(rows, i, "attribute"));
       }
+      if (of.isEmpty()) {
+        attributes.remove(rows.at(i, "node"));
+      }
     }
     FrameReader.Table others = frame.table(Section.NODE_SEQUENCES);
     for (int i = 0; i < others.rows(); i++) {

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
@@ -38,7 +39,11 @@ class ProposalFrameTest {
 
   @Test
   void everyWrongFieldIsNamed() {
-    refused("shorter than its header", new byte[47]);
+    refused("shorter than its header", new byte[5]);
+    refused("shorter than its header", Arrays.copyOf(answer(4), 47));
+    byte[] old = Arrays.copyOf(answer(4), 40);
+    old[4] = 1;
+    refused("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release", old);
     refused("does not begin with TRDP", changed(0, 'X'));
     refused("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release",
         changed(4, 1));
