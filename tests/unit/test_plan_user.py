@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Final
 
 import psutil
 import pytest
+from tests.support.other_user import AS_NOBODY, NOBODY, Starter, can_change_user
 from tests.support.waiting import eventually
 from tests.unit.test_plan_listener import KEY, ONE
 from tests.unit.test_plan_process import SETTINGS, ask
@@ -29,8 +25,6 @@ from treadle.config.settings import Plans, Profiles, Settings
 from treadle.live import plan_link
 from treadle.live.plan_link import PlanLink
 
-NOBODY: Final = 65_534
-
 # Without kernels: they are compiled for each user, which takes its time.
 CODE: Final = (
     "from treadle.planner import graphene; from treadle.live import plan_child\n"
@@ -38,53 +32,11 @@ CODE: Final = (
 )
 CHILD: Final = (sys.executable, "-P", "-c", CODE)
 
-AS_NOBODY: Final = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs")
-
-
-class Starter:
-    """Starts a process for each connection to a socket, as systemd does."""
-
-    def __init__(self, path: Path, command: tuple[str, ...]) -> None:
-        self._command = command
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(path))
-        self._socket.listen()
-        self.started: list[subprocess.Popen[bytes]] = []
-        Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connected, _ = self._socket.accept()
-            except OSError:
-                return
-            with connected:
-                self.started.append(
-                    subprocess.Popen(self._command, stdin=connected.fileno(), stdout=connected.fileno())
-                )
-
-    def close(self) -> None:
-        """Start no more, and end what was started."""
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        for process in self.started:
-            process.kill()
-            process.wait()
-
 
 def settings(path: Path) -> Settings:
     listener = SETTINGS.listener.model_copy(update={"socket": str(path)})
     profiles = Profiles(store="postgresql+psycopg://treadle:password@db/treadle")
     return replace(SETTINGS, plans=Plans(), listener=listener, profiles=profiles)
-
-
-def can_change_user() -> bool:
-    """Can this process start another one of this Python as nobody?"""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        return False
-    return (
-        subprocess.run([*AS_NOBODY, sys.executable, "-P", "-c", "import treadle"], capture_output=True).returncode == 0
-    )
 
 
 @pytest.fixture

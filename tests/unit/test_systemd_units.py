@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from treadle.cli.main import run
+from treadle.history.importers import process
+from treadle.history.importers.limits import LIMITS
 from treadle.live import plan_child
 from treadle.niceness import LISTENER
 
 UNITS = Path(__file__).resolve().parents[2] / "conf" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
 COMMAND = "/opt/treadle/bin/treadle"
-LISTENING = "/opt/treadle/bin/python -P -m "
+MODULE = "/opt/treadle/bin/python -P -m "
 CONFINED = {
     "NoNewPrivileges": "yes",
     "CapabilityBoundingSet": "",
@@ -29,7 +31,12 @@ CONFINED = {
     "SystemCallFilter": "@system-service",
     "LimitCORE": "0",
 }
-USERS = {"treadle-sidecar": "treadle", "treadle-import": "treadle", "treadle-plans@": "treadle-plans"}
+USERS = {
+    "treadle-sidecar": "treadle",
+    "treadle-import": "treadle",
+    "treadle-plans@": "treadle-plans",
+    "treadle-histories@": "treadle-histories",
+}
 EXPOSURE_MAX = 20
 """`systemd-analyze security` in tenths; a unit without any of its settings has 96."""
 
@@ -69,6 +76,20 @@ def test_the_plan_listener_sees_nothing_of_the_sidecars_but_its_socket() -> None
     assert socket["Accept"] == "yes"
 
 
+def test_who_reads_histories_sees_neither_the_store_nor_the_network() -> None:
+    importing, reader, socket = (
+        settings(UNITS / f"treadle-{name}") for name in ("import.service", "histories@.service", "histories.socket")
+    )
+    store = Path(importing["ExecStart"].split("--store ")[1].split()[0])
+    hidden = [path.lstrip("-") for path in reader["InaccessiblePaths"].split()]
+    assert {str(store.parent), "/run/treadle", "/etc/treadle"} <= set(hidden)
+    assert (reader["PrivateNetwork"], reader["RestrictAddressFamilies"]) == ("yes", "AF_UNIX")
+    assert importing["ExecStart"].split("--reader ")[1].split()[0] == socket["ListenStream"]
+    assert importing["Requires"] == "treadle-histories.socket"
+    assert (socket["SocketUser"], socket["SocketMode"], socket["SocketGroup"]) == ("root", "0660", importing["Group"])
+    assert (socket["Accept"], reader["StandardInput"], reader["StandardOutput"]) == ("yes", "socket", "socket")
+
+
 def test_the_plan_listener_gives_way() -> None:
     listener = settings(UNITS / "treadle-plans@.service")
     assert (listener["Nice"], listener["CPUSchedulingPolicy"]) == (str(LISTENER), "batch")
@@ -78,8 +99,12 @@ def test_the_plan_listener_gives_way() -> None:
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixture[str]) -> None:
     started = settings(unit)["ExecStart"]
-    if started.startswith(LISTENING):
-        assert started.removeprefix(LISTENING) == plan_child.__name__
+    if started.startswith(MODULE):
+        module, *limits = started.removeprefix(MODULE).split()
+        assert (module, limits) in [
+            (plan_child.__name__, []),
+            (process.__name__, [str(LIMITS.memory_mb), str(LIMITS.cpu_s)]),
+        ]
         return
     command, *arguments = started.split()
     assert command == COMMAND
@@ -89,14 +114,20 @@ def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixtu
     assert [word for word in arguments if word.startswith("--") and word not in shown] == []
 
 
+def _runnable(unit: Path) -> str:
+    return re.sub(r"/opt/treadle/bin/\w+", sys.executable, unit.read_text())
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_systemd_takes_a_service_and_finds_it_little_exposed(unit: Path, tmp_path: Path) -> None:
     here = tmp_path / unit.name
-    here.write_text(re.sub(r"/opt/treadle/bin/\w+", sys.executable, unit.read_text()))
-    for kind in ("timer", "socket"):
-        for other in UNITS.glob(f"{unit.stem.rstrip('@')}.{kind}"):
-            shutil.copy(other, tmp_path)
+    here.write_text(_runnable(unit))
+    for other in (*UNITS.glob("*.socket"), *UNITS.glob(f"{unit.stem}.timer")):
+        shutil.copy(other, tmp_path)
+        for started in UNITS.glob(f"{other.stem}*.service"):
+            if started.name != unit.name:
+                (tmp_path / started.name).write_text(_runnable(started))
     for file in tmp_path.iterdir():
         verified = subprocess.run(["systemd-analyze", "verify", "--man=no", file], capture_output=True, text=True)
         assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -149,6 +150,13 @@ def import_(
             help="Believe what histories say of whose jobs they are, whosever the files: where no user writes.",
         ),
     ] = False,
+    reader: Annotated[
+        Path | None,
+        typer.Option(
+            help="A socket where processes of another user are started that read files: treadle-histories.socket of "
+            "systemd. Without it a process of your own reads them."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Take in histories of MapReduce (.jhist), Spark (event logs) and Tez, and what `export` wrote.
@@ -160,6 +168,7 @@ def import_(
         raise UserError("name files or folders to import, or a --history-server")
     from rich.console import Console
 
+    from treadle.config.trusted_socket import connect as connect_to
     from treadle.history.importers import importing as imports
     from treadle.history.importers.history_server import HistoryServer
     from treadle.history.importers.reader import HistoryReader
@@ -180,9 +189,11 @@ def import_(
 
     now_ms = int(time.time() * 1000)
     server = None if history_server is None else HistoryServer(history_server)
-    with _opened(store, retention) as opened, HistoryReader() as reader, _progress(console) as track:
+    connect = None if reader is None else partial(connect_to, reader, "--reader", "treadle-histories.socket")
+    reading = HistoryReader(connect=connect)
+    with _opened(store, retention) as opened, reading, _progress(console) as track:
         importing = imports.Import(
-            opened, now_ms, tell, reader=reader, server=server, trust_names=trust_names, bytes_max=bytes_max
+            opened, now_ms, tell, reader=reading, server=server, trust_names=trust_names, bytes_max=bytes_max
         )
         importing.take(track(list(find_sources(paths or []))))
         if server is not None:

@@ -16,16 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, Protocol, cast
 
-from treadle.config.trust import reason_against
-from treadle.errors import UserError
+from treadle.config.trusted_socket import connect
 
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
 
 ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
 """glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
 made a process that kept 2 GiB. Whoever sets this variable otherwise is heard."""
-
-CONNECT_S: Final = 10.0
 
 
 class PlanProcess(Protocol):
@@ -78,23 +75,7 @@ class Reached:
             UserError: nobody is there, or others could have put the socket there.
         """
         self._path = path
-        self._connected = socket.socket(socket.AF_UNIX)
-        try:
-            reason = reason_against(path.parent)
-            if reason:
-                raise UserError(f"listener.socket: {reason}")
-            self._connected.settimeout(CONNECT_S)
-            self._connected.connect(str(path))
-            self._connected.settimeout(None)
-        except OSError as error:
-            self._connected.close()
-            raise UserError(
-                f"listener.socket: {path}: {error.strerror or error}; start what listens there "
-                f"(systemctl start treadle-plans.socket), for the group of user {os.geteuid()}"
-            ) from error
-        except UserError:
-            self._connected.close()
-            raise
+        self._connected = connect(path, "listener.socket", "treadle-plans.socket")
         self.told: BinaryIO = self._connected.makefile("wb")
         self.said: BinaryIO = self._connected.makefile("rb")
 

@@ -22,6 +22,7 @@ from treadle.history.importers.files import BYTES_MAX, RATIO_MAX, UNPACKED_BYTES
 from treadle.history.importers.importing import Import
 from treadle.history.importers.limits import LIMITS, Limits
 from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, Source
+from treadle.history.importers.peers import Started
 from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
@@ -163,10 +164,17 @@ def test_a_reader_that_hangs_is_ended() -> None:
     assert reader._process is None
 
 
+def started(reader: HistoryReader) -> subprocess.Popen[bytes]:
+    """Return the process that a reader has started."""
+    process = reader._start()
+    assert isinstance(process, Started)
+    return process.popen
+
+
 def test_a_reader_that_is_killed_is_replaced() -> None:
     (source,) = find_sources([JSON])
     with HistoryReader() as reader:
-        process = reader._start()
+        process = started(reader)
         process.kill()
         process.wait()
         with pytest.raises(BrokenHistoryError, match="ended by SIGKILL"):
@@ -177,13 +185,13 @@ def test_a_reader_that_is_killed_is_replaced() -> None:
 def test_a_reader_does_not_see_the_store_s_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREADLE_PROFILES", "postgresql://ann:secret@db/x")
     with HistoryReader() as reader:
-        process = reader._start()
+        process = started(reader)
         assert b"secret" not in Path(f"/proc/{process.pid}/environ").read_bytes()
 
 
 def test_a_reader_gives_way_on_the_processor() -> None:
     with HistoryReader() as reader:
-        process = reader._start()
+        process = started(reader)
         eventually(lambda: os.sched_getscheduler(process.pid) == os.SCHED_BATCH)
         assert psutil.Process(process.pid).nice() == LEAST
 

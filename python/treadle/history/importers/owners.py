@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
+from treadle.history.importers.outcome import Source
 from treadle.history.importers.sources import Found
+from treadle.history.importers.spark import PART_PREFIX
 from treadle.history.run import JobRun, storable
+
+
+def see_owners(source: Source, found: Found) -> None:
+    """Add whose a source's files are as this process sees it.
+
+    The process that read them, which a hostile file may have taken over, is not believed alone.
+    """
+    for path in _files(source.path):
+        seen = path.lstat()
+        found.owners.setdefault(seen.st_uid, path.name)
+        if seen.st_mode & stat.S_IWOTH:
+            found.open_to_all = path.name
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    yield from sorted(entry for entry in path.iterdir() if entry.name.startswith(PART_PREFIX))
 
 
 def doubt(found: Found, run: JobRun) -> str:

@@ -5,35 +5,36 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
-import subprocess
-import sys
-import tempfile
+import socket
 import time
-from contextlib import suppress
-from pathlib import Path
-from typing import IO, Any, Final, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from treadle.errors import UserError
 from treadle.history.documents import profile_from_json
 from treadle.history.importers.limits import LIMITS, Limits
 from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError, mapping
+from treadle.history.importers.owners import see_owners
+from treadle.history.importers.peers import Reached, ReaderProcess, Started
 from treadle.history.importers.process import HEADER
 from treadle.history.importers.sources import BROKEN, EXPORT, REFUSED, Found
 from treadle.history.run_documents import run_from_json
-
-_PACKAGE: Final = Path(__file__).resolve().parents[3]
-_SECRETS: Final = "TREADLE_"
-"""What begins so in the environment, such as the store's URL, is nothing for a process that reads hostile files."""
 
 
 class HistoryReader:
     """Reads one history after another, none of which can crash, hold up or fill the process that asks."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits = LIMITS, connect: Callable[[], socket.socket] | None = None) -> None:
+        """Read histories.
+
+        Args:
+            limits: how much of everything that may take
+            connect: connects to where a process of another user is started that reads; it raises `UserError`. If left
+                out, a process of this user is started.
+        """
         self._limits = limits
-        self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes] | None = None
+        self._connect = connect
+        self._process: ReaderProcess | None = None
         self._cpu_s: dict[int, float] = {}
         """What reading has taken so far, by the files' owner."""
 
@@ -44,12 +45,14 @@ class HistoryReader:
             BrokenHistoryError: it cannot be read; the text says why.
             RefusedError: it is not read, because of what it is or of what was read before.
             UnfinishedError: its job has not ended well.
-            UserError: a library that this needs is missing.
+            UserError: a library that this needs is missing, or nobody is there to read.
         """
         if source.kind == REFUSED:
             raise RefusedError(source.why)
         if source.kind == BROKEN:
             raise BrokenHistoryError(source.why)
+        if source.kind == EXPORT and self._connect is not None:
+            raise RefusedError("an export of profiles is read by a process of your own; import it without --reader")
         self._check_budget(source.owner)
         process = self._process or self._start()
         request = {"kind": source.kind, "name": source.name, "path": os.fsdecode(source.path)}
@@ -57,7 +60,7 @@ class HistoryReader:
         spent_s = 0.0
         try:
             limit = self._limits.export_bytes if source.kind == EXPORT else self._limits.answer_bytes
-            found, end = self._exchange(process, json.dumps(request).encode() + b"\n", limit)
+            found, end = self._exchange(process, source, json.dumps(request).encode() + b"\n", limit)
             spent_s = float(end.get("cpu_s", 0.0))
         except BrokenHistoryError:
             spent_s = min(time.monotonic() - began_s, self._limits.cpu_s)
@@ -74,15 +77,7 @@ class HistoryReader:
         """End the process."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                with suppress(OSError):  # a request that nobody took is still in the buffer
-                    if stream is not None:
-                        stream.close()
-        if self._errors is not None:
-            self._errors.close()
-            self._errors = None
+            process.end()
 
     def __enter__(self) -> Self:
         return self
@@ -102,37 +97,20 @@ class HistoryReader:
                 "import the rest by itself"
             )
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
-        environment["PYTHONPATH"] = str(_PACKAGE)
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._process = subprocess.Popen(
-            # -P: nothing is imported from the folder in which the command was given
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "treadle.history.importers.process",
-                str(self._limits.memory_mb),
-                str(self._limits.cpu_s),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-            bufsize=0,
-        )
+    def _start(self) -> ReaderProcess:
+        self._process = Started(self._limits) if self._connect is None else Reached(self._connect())
         return self._process
 
-    def _exchange(self, process: subprocess.Popen[bytes], request: bytes, limit: int) -> tuple[Found, dict[str, Any]]:
-        assert process.stdin is not None
+    def _exchange(
+        self, process: ReaderProcess, source: Source, request: bytes, limit: int
+    ) -> tuple[Found, dict[str, Any]]:
         found = Found()
         left = limit
         deadline_s = time.monotonic() + self._limits.wall_s
         try:
-            process.stdin.write(request)
-        except BrokenPipeError:
-            raise BrokenHistoryError(self._obituary(process)) from None
+            process.ask(request)
+        except (BrokenPipeError, ConnectionResetError):
+            raise BrokenHistoryError(process.obituary()) from None
         while True:
             (length,) = HEADER.unpack(self._receive(process, HEADER.size, deadline_s))
             left -= length
@@ -144,43 +122,35 @@ class HistoryReader:
                     end = mapping(part["end"])
                     found.owners = {int(owner): str(name) for owner, name in end.get("owners", ())}
                     found.open_to_all = str(end.get("open_to_all", ""))
+                    see_owners(source, found)
                     return found, part
-                _take(found, part)
+                _take(found, part, source.kind)
             except (ValueError, TypeError, RecursionError) as error:
                 raise BrokenHistoryError(f"what was read of it makes no sense: {error}") from error
 
-    def _receive(self, process: subprocess.Popen[bytes], count: int, deadline_s: float) -> bytes:
-        assert process.stdout is not None
+    def _receive(self, process: ReaderProcess, count: int, deadline_s: float) -> bytes:
         content = bytearray()
         with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
+            selector.register(process, selectors.EVENT_READ)
             while len(content) < count:
                 if not selector.select(max(0.0, deadline_s - time.monotonic())):
                     raise BrokenHistoryError(f"reading it took longer than {self._limits.wall_s:.0f} s")
-                part = os.read(process.stdout.fileno(), min(count - len(content), 1 << 20))
+                try:
+                    part = os.read(process.fileno(), min(count - len(content), 1 << 20))
+                except ConnectionResetError:
+                    part = b""
                 if not part:
-                    raise BrokenHistoryError(self._obituary(process))
+                    raise BrokenHistoryError(process.obituary())
                 content += part
         return bytes(content)
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
-        """Return why the process is dead."""
-        status = process.wait()
-        if status == -signal.SIGXCPU:
-            return f"reading it takes more than {self._limits.cpu_s} s of CPU time"
-        if status < 0:
-            return f"the process that read it was ended by {signal.Signals(-status).name}"
-        last = b""
-        if self._errors is not None:
-            self._errors.seek(0)
-            last = self._errors.read()[-1000:].strip().rpartition(b"\n")[2]
-        return f"the process that read it ended with status {status}: {last.decode('utf-8', 'replace')[:500]}"
 
-
-def _take(found: Found, part: dict[str, Any]) -> None:
+def _take(found: Found, part: dict[str, Any], kind: str) -> None:
     if "run" in part:
         found.runs.append(run_from_json(part["run"]))
     elif "profile" in part:
+        if kind != EXPORT:
+            raise ValueError("a profile in what is no export")
         found.profiles.append(profile_from_json(part["profile"]))
     else:
         found.left_out.append(str(part["left_out"]))

@@ -31,6 +31,8 @@ from treadle.history.run import JobRun, Measured, SparkStage, StageRun, recurren
 from treadle.history.sketch import DurationSketch
 
 FOLDER_PREFIX: Final = "eventlog_v2_"
+PART_PREFIX: Final = "events_"
+"""Names of a rolled log's folder, and of what is read in it."""
 CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
 """Names that Spark gives to logs by how they are compressed (``spark.eventLog.compression.codec``)."""
 
@@ -40,7 +42,7 @@ _PART_BYTES: Final = 1 << 10
 WINDOW_BYTES_MAX: Final = 128 << 20
 """How far back a frame may refer, which is the memory that it takes; more than any level of Spark's sets."""
 
-_PART = re.compile(r"events_(?P<number>\d+)_.+?(?P<compact>\.compact)?")
+_PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?")
 
 
 def event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
