@@ -69,7 +69,7 @@ fast-test: build
 .PHONY: test
 test: ## every check that a change must pass
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--durations=15'
-	@$(BIN)/pytest --durations=15 -m 'cluster and not slow'
+	@$(BIN)/pytest -n 2 --dist loadgroup --durations=15 -m 'cluster and not slow'
 
 .PHONY: test-all
 test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import socket
@@ -53,6 +54,8 @@ def _empty(folder: Path) -> None:
 LOOPBACK = "127.0.0.1"
 # Below the range from which the kernel takes ports for outgoing connections: none is lost between choice and use.
 FIRST, LAST = 20000, 32000
+SLICE = 200
+"""Ports that a process tries first, other ones than its neighbours: what two choose at a time is not bound at once."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -61,11 +64,13 @@ def free_ports(count: int) -> list[int]:
     Raises:
         ClusterError: there are not that many.
     """
-    candidates = list(range(FIRST, LAST))
-    random.shuffle(candidates)
+    start = FIRST + os.getpid() % ((LAST - FIRST) // SLICE) * SLICE
+    own, others = list(range(start, start + SLICE)), [*range(FIRST, start), *range(start + SLICE, LAST)]
+    random.shuffle(own)
+    random.shuffle(others)
     chosen: list[int] = []
     with ExitStack() as held:
-        for port in candidates:
+        for port in own + others:
             if len(chosen) == count:
                 break
             probe = held.enter_context(socket.socket())
