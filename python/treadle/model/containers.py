@@ -6,7 +6,7 @@ containers of one priority are taken for alike. AM containers are not tasks. All
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
+from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
 from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
@@ -169,68 +170,92 @@ def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> boo
     return bool(exit_status == KILLED_BY_AM or (exit_status == RELEASED and apps[app].sampling != UNKNOWN))
 
 
+@tables
+class TaskArrays(NamedTuple):
+    """All that steps in the lives of containers change."""
+
+    apps: Records
+    groups: Records
+    amounts: I64
+    index: Records
+    free: I32
+    next_unused: I64
+    tasks: Records
+    task_index: Records
+    free_tasks: I32
+    next_task: I64
+
+
+@tables
+class Lives(NamedTuple):
+    """Steps in the lives of containers: columns of `treadle.events.Containers`."""
+
+    container: I64
+    application: I32
+    priority: I32
+    event: U8
+    time_ms: I64
+    created_ms: I64
+    exit_status: I32
+    am: U8
+    capability: I64
+
+
+@inner
+def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int) -> None:
+    """Take a step that ends no container."""
+    app, priority = lives.application[i], lives.priority[i]
+    task = find(to.task_index, key)
+    if task >= 0 and lives.event[i] == RESIZED:
+        resize_task(to.groups, to.amounts, to.tasks, lives.capability, i, task)
+    if task < 0:
+        group = group_of(to.apps, to.groups, to.amounts, to.index, to.free, to.next_unused, app, priority)
+        task = take_from(to.free_tasks, to.next_task)
+        put(to.task_index, key, task)
+        to.tasks[task].key = key
+        begin_task(to.groups, to.amounts, to.tasks, lives.capability, i, task, group, lives.created_ms[i])
+        note_pilot(to.apps, to.tasks, app, task, priority)
+
+
+@inner
+def end(to: TaskArrays, lives: Lives, i: int, key: int, mapreduce: int) -> None:
+    """Take the end of a container."""
+    app, priority, status = lives.application[i], lives.priority[i], lives.exit_status[i]
+    group = group_of(to.apps, to.groups, to.amounts, to.index, to.free, to.next_unused, app, priority)
+    task = remove(to.task_index, key)
+    well = ended_well(to.apps, app, status, mapreduce)
+    duration_ms = max(lives.time_ms[i] - lives.created_ms[i], 0)
+    if task >= 0:
+        if to.tasks[task].pilot:
+            to.apps[app].pilots_running -= 1
+            if well:
+                to.apps[app].pilots_ended += 1
+                to.apps[app].pilots_ms += duration_ms
+                to.apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
+                note_input(to.apps, app, duration_ms, to.tasks[task].input_bytes)
+        end_task(to.groups, to.amounts, to.tasks, task)
+        give_back(to.free_tasks, task)
+    # what was preempted or killed is no failure, after which a map is asked for again
+    failed = not well and status != PREEMPTED and status != KILLED_BY_AM
+    if task >= 0 and failed and priority in (MAP, OPPORTUNISTIC_MAP):
+        to.apps[app].ended_badly += 1
+    if well:
+        to.groups[group].ended += 1
+        to.groups[group].ended_ms += duration_ms
+
+
 @kernel
-def apply_containers(
-    apps: Records,
-    groups: Records,
-    amounts: I64,
-    index: Records,
-    free: I32,
-    next_unused: I64,
-    tasks: Records,
-    task_index: Records,
-    free_tasks: I32,
-    next_task: I64,
-    container: I64,
-    application: I32,
-    priority: I32,
-    event: U8,
-    time_ms: I64,
-    created_ms: I64,
-    exit_status: I32,
-    am: U8,
-    capability: I64,
-    mapreduce: int,
-) -> None:
+def apply_containers(to: TaskArrays, lives: Lives, mapreduce: int) -> None:
     """Take steps in the lives of containers, in order; ``mapreduce`` is the name of that type of applications."""
-    for i in range(len(container)):
-        app = application[i]
-        if app < 0 or am[i] or apps[app].state == GONE:
+    for i in range(len(lives.container)):
+        app = lives.application[i]
+        if app < 0 or lives.am[i] or to.apps[app].state == GONE:
             continue
-        key = task_key(app, container[i])
-        if event[i] != COMPLETED:
-            task = find(task_index, key)
-            if task >= 0 and event[i] == RESIZED:
-                resize_task(groups, amounts, tasks, capability, i, task)
-            if task < 0:
-                group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
-                task = take_from(free_tasks, next_task)
-                put(task_index, key, task)
-                tasks[task].key = key
-                begin_task(groups, amounts, tasks, capability, i, task, group, created_ms[i])
-                note_pilot(apps, tasks, app, task, priority[i])
-            continue
-        group = group_of(apps, groups, amounts, index, free, next_unused, app, priority[i])
-        task = remove(task_index, key)
-        well = ended_well(apps, app, exit_status[i], mapreduce)
-        duration_ms = max(time_ms[i] - created_ms[i], 0)
-        if task >= 0:
-            if tasks[task].pilot:
-                apps[app].pilots_running -= 1
-                if well:
-                    apps[app].pilots_ended += 1
-                    apps[app].pilots_ms += duration_ms
-                    apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
-                    note_input(apps, app, duration_ms, tasks[task].input_bytes)
-            end_task(groups, amounts, tasks, task)
-            give_back(free_tasks, task)
-        # what was preempted or killed is no failure, after which a map is asked for again
-        failed = not well and exit_status[i] != PREEMPTED and exit_status[i] != KILLED_BY_AM
-        if task >= 0 and failed and priority[i] in (MAP, OPPORTUNISTIC_MAP):
-            apps[app].ended_badly += 1
-        if well:
-            groups[group].ended += 1
-            groups[group].ended_ms += duration_ms
+        key = task_key(app, lives.container[i])
+        if lives.event[i] != COMPLETED:
+            begin_or_resize(to, lives, i, key)
+        else:
+            end(to, lives, i, key, mapreduce)
 
 
 @kernel
@@ -325,29 +350,22 @@ class TaskTable(Table):
         self.tasks.reserve(int(self._next_task[0]) + more)
         self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
         self.task_index.reserve(more)
-        apply_containers(
-            apps.at,
-            self.at,
-            self.amounts,
-            self.index.pairs,
-            self.free,
-            self.next_unused,
-            self.tasks.at,
-            self.task_index.pairs,
-            self._free_tasks,
-            self._next_task,
-            own(event.container),
-            own(event.application),
-            own(event.priority),
-            own(event.event),
-            own(event.time_ms),
-            own(event.created_ms),
-            own(event.exit_status),
-            own(event.am),
-            own(event.capability),
-            mapreduce,
-        )
+        apply_containers(self._arrays(apps), _lives(event), mapreduce)
         self.size = int(self.next_unused[0])
+
+    def _arrays(self, apps: ApplicationTable) -> TaskArrays:
+        return TaskArrays(
+            apps=apps.at,
+            groups=self.at,
+            amounts=self.amounts,
+            index=self.index.pairs,
+            free=self.free,
+            next_unused=self.next_unused,
+            tasks=self.tasks.at,
+            task_index=self.task_index.pairs,
+            free_tasks=self._free_tasks,
+            next_task=self._next_task,
+        )
 
     def apply_inputs(self, event: events.TaskInputs) -> None:
         """Take how much the tasks in containers read; containers that do not run mean nothing.
@@ -376,3 +394,17 @@ class TaskTable(Table):
             self.task_index.pairs,
             self._free_tasks,
         )
+
+
+def _lives(event: events.Containers) -> Lives:
+    return Lives(
+        container=own(event.container),
+        application=own(event.application),
+        priority=own(event.priority),
+        event=own(event.event),
+        time_ms=own(event.time_ms),
+        created_ms=own(event.created_ms),
+        exit_status=own(event.exit_status),
+        am=own(event.am),
+        capability=own(event.capability),
+    )
