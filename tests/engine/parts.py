@@ -13,6 +13,8 @@ from treadle.config.parts import PARTS, QUESTIONS
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
+from treadle.policy.slearn.keeper import PilotKeeper
+from treadle.policy.slearn.table import PilotTable
 
 
 def any_parts() -> st.SearchStrategy[dict[str, str]]:
@@ -32,6 +34,21 @@ def settings_with(**parts: Any) -> Settings:
 def engine_with(**parts: Any) -> Engine:
     """Return an engine with these kinds of parts and no holds."""
     return Engine(settings_with(**parts))
+
+
+def pilot_table(engine: Engine) -> PilotTable:
+    """Return what the gate `pilots` of an engine keeps."""
+    keeper = engine._policy._keeper
+    assert isinstance(keeper, PilotKeeper)
+    assert engine._cluster is not None
+    keeper.table.fit(engine._cluster)
+    return keeper.table
+
+
+def job_row(engine: Engine, app: int) -> np.void:
+    """Return what the gate `pilots` of an engine keeps of an application."""
+    record: np.void = pilot_table(engine).jobs.at[app]
+    return record
 
 
 def estimates(*keys: tuple[int, int, int, int]) -> events.TaskEstimates:

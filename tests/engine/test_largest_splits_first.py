@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.parts import settings_with
+from tests.engine.parts import pilot_table, settings_with
 
 from treadle import events
 from treadle.dag.dag import Dag, Stage
@@ -88,13 +88,12 @@ class _Watched(Engine):
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Any:
         made = super().decide(now_ms, limit, sequence=sequence, assume=assume)
-        cluster = self._cluster
         if not hasattr(self, "said"):
             self.said = {}
-        if cluster is not None:
-            apps = cluster.apps.at
-            for app in np.flatnonzero(apps["pilot_mean_ms"] > 0.0).tolist():
-                self.said[app] = float(apps["pilot_mean_ms"][app]), float(apps["pilot_error"][app])
+        if self._cluster is not None:
+            jobs = pilot_table(self).jobs.at
+            for app in np.flatnonzero(jobs["pilot_mean_ms"] > 0.0).tolist():
+                self.said[app] = float(jobs["pilot_mean_ms"][app]), float(jobs["pilot_error"][app])
         return made
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.engine.fake_rm import FakeRM, flat
-from tests.engine.parts import containers, engine_with, estimates
+from tests.engine.parts import containers, engine_with, estimates, job_row
 
 from treadle.config.parts import PARTS
 from treadle.events import ContainerEvent, Event
@@ -152,8 +152,7 @@ def test_pilots_that_fail_in_peace_are_told_by_the_asks_that_follow() -> None:
     bench.now_ms += 60_000
     bench.end(4)
     assert bench.begun() == [(app, MAP)] * 8
-    assert bench.engine._cluster is not None
-    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == 60_000, "what failed had taken two seconds"
+    assert job_row(bench.engine, app)["pilot_mean_ms"] == 60_000, "what failed had taken two seconds"
 
 
 def test_pilots_that_turn_out_to_have_failed_when_the_gate_is_open_say_nothing() -> None:
@@ -164,8 +163,7 @@ def test_pilots_that_turn_out_to_have_failed_when_the_gate_is_open_say_nothing()
     assert bench.begun() == [(app, MAP)] * 8
     bench.ask(app, 2, 4, FAILED_MAP)
     bench.begun()
-    assert bench.engine._cluster is not None
-    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == -1
+    assert job_row(bench.engine, app)["pilot_mean_ms"] == -1
 
 
 @pytest.mark.parametrize("status", [FAILED, LOST, PREEMPTED, KILLED_BY_AM])
@@ -194,8 +192,7 @@ def test_what_was_preempted_or_killed_hides_no_failure(status: int) -> None:
     bench.now_ms += 60_000
     bench.end(4)
     bench.begun()
-    assert bench.engine._cluster is not None
-    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == 60_000
+    assert job_row(bench.engine, app)["pilot_mean_ms"] == 60_000
 
 
 def test_a_pilot_that_hangs_is_replaced_and_in_the_end_nothing_is_held() -> None:
@@ -312,8 +309,7 @@ def test_containers_that_tez_gives_back_have_done_their_task() -> None:
     bench.now_ms += 9000
     bench.end(4, RELEASED)
     assert bench.begun() == [(app, 5)] * 36
-    assert bench.engine._cluster is not None
-    assert bench.engine._cluster.apps.at["pilot_mean_ms"][app] == 9000
+    assert job_row(bench.engine, app)["pilot_mean_ms"] == 9000
 
 
 def test_what_was_told_well_enough_needs_no_pilots() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.parts import containers, engine_with
+from tests.engine.parts import containers, engine_with, job_row, pilot_table
 from tests.engine.test_pilots import FIXED, MAP, STARTED, Bench
 
 from treadle.events import Samples
-from treadle.model.applications import Sampling
 from treadle.model.tables import ModelError
+from treadle.policy.slearn.table import Sampling
 
 
 class Sidecar:
@@ -41,10 +41,7 @@ class Sidecar:
             bench.tell(*self.kept.values())
 
     def application(self, app: int) -> np.void:
-        cluster = self.bench.engine._cluster
-        assert cluster is not None
-        record: np.void = cluster.apps.at[app]
-        return record
+        return job_row(self.bench.engine, app)
 
 
 def row(samples: Samples, at: int) -> Samples:
@@ -103,9 +100,10 @@ def test_those_that_began_first_are_taken_for_the_pilots_that_run() -> None:
     sidecar.restart()
     sidecar.begun()
     tasks = sidecar.bench.engine._cluster.tasks.tasks.at  # type: ignore[union-attr]
-    pilots = tasks[tasks["pilot"] == 1]
+    is_pilot = pilot_table(sidecar.bench.engine).pilot[: len(tasks)] == 1
+    pilots = tasks[is_pilot]
     assert len(pilots) == 4, "that the fourth ended was not told before the restart"
-    others = tasks[(tasks["pilot"] == 0) & (tasks["created_ms"] > 0)]
+    others = tasks[~is_pilot & (tasks["created_ms"] > 0)]
     assert len(others) == 17
     assert pilots["created_ms"].max() <= others["created_ms"].min()
 

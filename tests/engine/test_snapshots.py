@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engine.fake_rm import FakeRM, flat
-from tests.engine.parts import any_parts, estimates, ranks, settings_with
+from tests.engine.parts import any_parts, estimates, job_row, ranks, settings_with
 from tests.engine.test_engine_properties import NARROW, REJECTIONS, clusters
 from tests.engine.twins import Shifts, Twins
 
 from treadle.config.settings import Hold
 from treadle.events import ApplicationState, Fate, NodeState, TaskClaims
-from treadle.model.applications import Sampling
+from treadle.policy.slearn.table import Sampling
 
 COMMON = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
 ELSEWHERE = Shifts(application=3, node=2, queue=5, key=7, name=11)
@@ -147,9 +147,13 @@ def test_pilots_and_what_they_said_live_on_though_nobody_tells() -> None:
     assert twins.tick() == []
     twins.end(0)
     assert len(twins.tick(snapshot=Shifts())) == 36, "the last pilot has ended"
-    records = [told.engine._cluster.apps.at[app + told.shifts.application] for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
-    assert records[0]["sampling"] == records[1]["sampling"] == Sampling.OPEN
-    for name in ("pilot_mean_ms", "pilot_error", "width", "pilots_ended", "container_ms", "service_ms"):
+    both = (twins.plain, twins.other)
+    jobs = [job_row(told.engine, app + told.shifts.application) for told in both]
+    assert jobs[0]["sampling"] == jobs[1]["sampling"] == Sampling.OPEN
+    for name in ("pilot_mean_ms", "pilot_error", "width", "pilots_ended"):
+        assert jobs[0][name] == jobs[1][name], name
+    records = [told.engine._cluster.apps.at[app + told.shifts.application] for told in both]  # type: ignore[union-attr]
+    for name in ("container_ms", "service_ms"):
         assert records[0][name] == records[1][name], name
 
 
@@ -158,8 +162,7 @@ def test_tasks_that_begin_before_a_snapshot_is_drawn_are_pilots_as_long_as_some_
     app = sampled(twins, 40)
     assert len(twins.tick()) == 4
     assert twins.tick(snapshot=ELSEWHERE) == [], "four run that the engine is told of now for the first time"
-    record = twins.other.engine._cluster.apps.at[app + ELSEWHERE.application]  # type: ignore[union-attr]
-    assert record["pilots_running"] == 4
+    assert job_row(twins.other.engine, app + ELSEWHERE.application)["pilots_running"] == 4
 
 
 def test_the_adaptive_ratio_goes_on_where_it_was() -> None:

@@ -19,7 +19,7 @@ from treadle.history.store import open_store
 from treadle.lab.demo.words import read_counts
 from treadle.lab.harness.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
 from treadle.lab.reproduce.slearn_cluster.experiment import skewed_sizes, write_words
-from treadle.model.applications import Sampling
+from treadle.policy.slearn.table import Sampling
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -19,6 +19,7 @@ from treadle.policy.fits.rules import RULES as FITS
 from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.orders.rules import follows_use
 from treadle.policy.shares.rules import RULES as SHARES
+from treadle.policy.slearn.carry import LEARNED as OF_PILOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs" / "engine.md").read_text("utf-8")
@@ -61,10 +62,11 @@ def test_what_parts_keep_is_found_again_after_a_snapshot() -> None:
     section = DOCS[DOCS.index("## What outlives a snapshot") : DOCS.index("## A tick")]
     kept = {kept for own in OWN for kept in own.traits.keeps}
     assert len(kept) > 10
+    learned = {*LEARNED, *OF_PILOTS}
     for each in kept:
         for name in each.what.split(", "):
-            assert name in section or name in LEARNED, name
-            assert each.found_by != "application" or name in LEARNED, f"{name} is lost by a snapshot"
+            assert name in section or name in learned, name
+            assert each.found_by != "application" or name in learned, f"{name} is lost by a snapshot"
 
 
 def test_the_parts_that_do_as_the_resource_manager_says_are_the_default_ones() -> None:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from treadle.model.applications import APPLICATION
+from treadle.model.containers import GROUP, TASK
+from treadle.policy.slearn.table import JOB
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
@@ -122,6 +126,36 @@ def test_imports_point_one_way(part: str) -> None:
         if target not in ALLOWED[part] | {part, "__init__"}
     ]
     assert wrong == []
+
+
+def modules_imported(file: Path) -> set[str]:
+    """Return the modules of the package that a file imports, and what it imports from them."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def test_what_a_policy_keeps_beside_the_model_is_known_to_its_own_room_alone() -> None:
+    """Other parts read the columns that its gate fills for a decide; the catalogue names the parts."""
+    own = PACKAGE / "policy" / "slearn"
+    wrong = [
+        str(file.relative_to(ROOT))
+        for part in ("model", "policy", "engine")
+        for file in files_of(part)
+        if own not in file.parents
+        and file != PACKAGE / "policy" / "catalogue.py"
+        and any(name.startswith("treadle.policy.slearn") for name in modules_imported(file))
+    ]
+    assert wrong == []
+
+
+def test_the_model_has_no_column_of_a_policy_s_table() -> None:
+    mirrored = {name for table in (APPLICATION, GROUP, TASK) for name in table.names or ()}
+    assert mirrored.isdisjoint({*(JOB.names or ()), "pilot"})
 
 
 def test_nothing_imports_the_command_line() -> None:

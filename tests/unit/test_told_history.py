@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.engine.fake_rm import RESOURCES, FakeRM, flat
-from tests.engine.parts import containers, settings_with
+from tests.engine.parts import containers, job_row, settings_with
 from tests.support.recorders import work_off
 from tests.support.told import Remembering, Told, told_from_bytes
 from tests.unit.history.test_split_meta import content
@@ -446,8 +446,8 @@ def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(
         ended = (*one[:4], one[3] + 10 * size)  # ten milliseconds a byte
         live.now_ms = max(live.now_ms, ended[4])
         live.tick(containers(ContainerEvent.COMPLETED, ended))
-    cluster = live.session._engine._cluster  # type: ignore[attr-defined]
-    assert cluster.apps.at["pilot_mean_ms"][app] == pytest.approx(10 * sum(sizes) / 40), "and not 22.75 s, their mean"
+    found = job_row(live.session._engine, app)  # type: ignore[arg-type]
+    assert found["pilot_mean_ms"] == pytest.approx(10 * sum(sizes) / 40), "and not 22.75 s, their mean"
 
 
 def test_splits_that_cannot_be_read_cost_nothing(store: str, tmp_path: Path) -> None:

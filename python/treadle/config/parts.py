@@ -85,6 +85,10 @@ class Traits:
     """Of an order: it ranks asks, not only applications."""
     chooses_nodes: bool = False
     """Of a gate or a fit: it says which nodes asks may use."""
+    keeper: type[Any] | None = None
+    """Of a gate: what cares for the table that it keeps beside the model (`treadle.policy.parts.Keeper`)."""
+    uses_keeper: bool = False
+    """Of a gate or an estimate: it goes by the table that the policy's gate keeps."""
     estimates: tuple[str, ...] = ()
     """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
     keeps: tuple[Kept, ...] = ()

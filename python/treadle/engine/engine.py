@@ -24,7 +24,6 @@ from treadle.events import (
 )
 from treadle.model.carry import carry
 from treadle.model.cluster import Cluster
-from treadle.model.samples import SampleLog
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.policy import Policy
@@ -72,7 +71,6 @@ class Engine:
         self._epoch = 0
         self._before: tuple[int, Cluster] | None = None
         """Epoch and model before a snapshot, until all of that has come."""
-        self._samples = SampleLog()
         self._decides = 0
 
     def apply(self, events: Sequence[Event]) -> None:
@@ -95,14 +93,14 @@ class Engine:
                 if self._before is None and self._cluster is not None:
                     self._before = self._epoch, self._cluster
                 self._epoch = event.epoch
-                self._names, self._cluster, self._samples = [], None, SampleLog()
+                self._names, self._cluster = [], None
             case Names() if self._cluster is None and self._names is not None:
                 self._names.append(event)
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
-            case Samples() if not self._running.policy.holds_back():
-                pass  # nobody would let through what they say is held back
+            case Samples() if not self._policy.observes:
+                pass  # nobody keeps them, and nobody would let through what they say is held back
             case PolicySwitch():
                 self._stop_at = event.call
             case _:
@@ -110,7 +108,19 @@ class Engine:
                     raise ModelError(f"{type(event).__name__} before a snapshot's resource types")
                 if self._before is not None and isinstance(event, BESIDE_FRAMES):
                     self._carry(self._cluster)
-                self._cluster.apply(event)
+                self._take(event, self._cluster)
+
+    def _take(self, event: Event, cluster: Cluster) -> None:
+        """Let the model take an event, and the policy what of it is its own."""
+        if isinstance(event, Samples):
+            self._policy.apply(event, cluster)
+            cluster.changed = True
+            return
+        observed = self._policy.observes and self._before is None
+        cluster.tasks.notes_steps = observed
+        cluster.apply(event)
+        if observed:
+            self._policy.observe(event, cluster)
 
     def _carry(self, cluster: Cluster) -> None:
         """Take what was learned over into the model of a snapshot that is complete."""
@@ -119,8 +129,8 @@ class Engine:
         (epoch, before), self._before = self._before, None
         carried = carry(before, cluster)
         if epoch == self._epoch:
-            cluster.ended = carried.ended
-        self._policy.follow(cluster, carried.nodes)
+            cluster.ended = before.apps.at[carried.gone]
+        self._policy.follow(before, cluster, carried)
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Proposals:
         """Return at most ``limit`` proposals, fewer if the settings say so.
@@ -245,4 +255,4 @@ class Engine:
 
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
-        return None if self._cluster is None else self._samples.changed(self._cluster.apps)
+        return None if self._cluster is None or self._before is not None else self._policy.samples(self._cluster)

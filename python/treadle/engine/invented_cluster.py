@@ -128,6 +128,7 @@ def small_events() -> list[list[Any]]:
             rows(events.Localities, texts, places),
             rows(events.Fates, texts, fates),
             rows(events.Containers, texts, [life | {"capability": [1024, 1]} for life in lives]),
+            rows(events.TaskInputs, texts, [{"application": 0, "container": 0, "bytes": 1e6}]),
             rows(events.TaskEstimates, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
             rows(events.TaskClaims, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
             rows(events.PlanRanks, texts, [told | {"score": 0.5}]),

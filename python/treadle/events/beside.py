@@ -76,7 +76,7 @@ class Samples:
     Not on the wire: the engine tells it (`treadle.engine.Engine.samples`), and whoever starts an engine anew gives it
     back after the snapshot, so that pilots need not run again. What is told replaces what the engine found out itself.
 
-    ``sampling`` is a `treadle.model.applications.Sampling`, ``stage`` the stage that is sampled (``sampled_stage``
+    ``sampling`` is a `treadle.policy.slearn.table.Sampling`, ``stage`` the stage that is sampled (``sampled_stage``
     there), ``width`` how many tasks that has, ``pilots`` how many of them are to be sampled, ``ended`` how many pilots
     have ended well, ``total_ms`` and ``squares`` the sum of their durations and of their squares, ``mean_ms`` and
     ``error`` what they said when the gate opened (-1: nothing yet), ``percent`` the sampling ratio, ``since_ms`` when

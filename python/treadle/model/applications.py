@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -25,18 +24,7 @@ APPLICATION: Final = np.dtype(
         ("container_ms", "f8"),  # time that its containers have had so far
         ("share", "f8"),  # what it used when that was last added up
         ("master_since_ms", "i8"),  # when a gate first saw its master start; 0: not yet, -1: it has asked
-        ("sampled_since_ms", "i8"),  # when its pilots began to be wanted
-        ("pilots_ms", "f8"),  # sum of the durations of pilots that ended well
-        ("pilots_squares", "f8"),  # sum of their squares
-        ("pilot_mean_ms", "f8"),  # what the pilots said of a task when the gate opened; -1: nothing
-        ("pilot_error", "f8"),  # the standard error of its logarithm
-        ("sized_ms", "f8"),  # of those pilots that ended well whose input is known: sum of durations,
-        ("sized_bytes", "f8"),  # of inputs,
-        ("sized_squares", "f8"),  # of the squares of inputs,
-        ("sized_products", "f8"),  # of durations times inputs,
-        ("sized_duration_squares", "f8"),  # of the squares of durations
-        ("input_bytes", "f8"),  # of a task, in the mean of the stage that is sampled; 0: not known
-        ("pilot_percent", "f8"),  # the sampling ratio; 0: it is not sampled
+        ("input_bytes", "f8"),  # of a task of its first stage, in the mean, as was told; 0: not known
         ("charged", "i4"),  # containers then
         ("id", "i4"),
         ("attempt", "i4"),
@@ -52,17 +40,6 @@ APPLICATION: Final = np.dtype(
         ("first_group", "i4"),  # the first of its groups of tasks
         ("first_told", "i4"),  # the first of its keys in the table of what was told of tasks
         ("blacklisted", "i4"),  # how many names it does not want
-        ("sampling", "i4"),  # a `Sampling`
-        ("sampling_level", "i4"),  # the level of a job whose pilots have not ended, by history; -1: as without
-        ("sampled_stage", "i4"),  # 0: a MapReduce job's maps; else three of Tez's priorities, up to three times this
-        ("width", "i4"),  # tasks of the stage that is sampled, the most that were known of
-        ("pilots", "i4"),  # how many tasks are to be sampled
-        ("replacements", "i4"),  # how many more, for pilots that hang
-        ("pilots_running", "i4"),
-        ("pilots_ended", "i4"),  # well
-        ("failures", "i4"),  # how many of its maps are made again that had ended as if they were done
-        ("ended_badly", "i4"),  # containers of its maps, those that are made again left out
-        ("sized", "i4"),  # of these, how many whose input is known
         ("state", "u1"),
         ("awaiting_am", "u1"),
         ("has_headroom", "u1"),
@@ -71,24 +48,7 @@ APPLICATION: Final = np.dtype(
 )
 
 
-_DEFAULTS: Final = {
-    "first_row": -1,
-    "first_group": -1,
-    "first_told": -1,
-    "queue": -1,
-    "pilot_mean_ms": -1,
-    "sampling_level": -1,
-}
-
-
-class Sampling(IntEnum):
-    """Where an application stands with a gate that samples tasks (SLearn, NSDI 2022, section 5.1)."""
-
-    UNKNOWN = 0
-    RUNS_PILOTS = 1
-    OPEN = 2
-    THIN = 3
-
+_DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_told": -1, "queue": -1}
 
 MOVED_MAX: Final = 16
 """If more applications are not in their place, all are sorted."""

@@ -17,7 +17,7 @@ from treadle.compiled.pair_map import find
 from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationState
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
-from treadle.model.containers import RUNS_PILOTS, group_of, is_of_stage
+from treadle.model.containers import group_of
 from treadle.model.hints import told_row
 
 if TYPE_CHECKING:
@@ -108,50 +108,20 @@ def old_task(old_index: Records, key: int, application: int, old_application: in
     return find(old_index, moved & 0x3FFFFFFFFFFFFFFF)
 
 
-@inner
-def oldest_new(old_index: Records, new: View, app: int, old_app: int) -> int:
-    """Return the first task of the sampled stage that has begun since and is no pilot, or -1."""
-    best, group = -1, new.apps[app].first_group
-    while group >= 0:
-        task = new.groups[group].first if is_of_stage(new.apps[app].sampled_stage, new.groups[group].priority) else -1
-        while task >= 0:
-            if not new.tasks[task].pilot and old_task(old_index, new.tasks[task].key, app, old_app) < 0:
-                earlier = best < 0 or new.tasks[task].created_ms < new.tasks[best].created_ms
-                if not earlier and new.tasks[task].created_ms == new.tasks[best].created_ms:
-                    earlier = new.tasks[task].key < new.tasks[best].key
-                if earlier:
-                    best = task
-            task = new.tasks[task].next
-        group = new.groups[group].next
-    return best
-
-
 @kernel
-def carry_pilots(old: View, new: View, apps: I32, old_index: Records) -> None:
-    """Find the pilots among the tasks that run; those that begin while some are missing are pilots too."""
+def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
+    """Take over what was told of how much tasks read that run on; ``old_index`` finds them in the old tables."""
     for old_app in range(len(apps)):
         app = apps[old_app]
-        if app < 0 or new.apps[app].sampling != RUNS_PILOTS:
-            continue
-        running, group = 0, new.apps[app].first_group
+        group = new.apps[app].first_group if app >= 0 else -1
         while group >= 0:
             task = new.groups[group].first
             while task >= 0:
                 before = old_task(old_index, new.tasks[task].key, app, old_app)
-                if before >= 0 and old.tasks[before].pilot:
-                    new.tasks[task].pilot = 1
+                if before >= 0:
                     new.tasks[task].input_bytes = old.tasks[before].input_bytes
-                    running += 1
                 task = new.tasks[task].next
             group = new.groups[group].next
-        wanted = new.apps[app].pilots + new.apps[app].replacements - new.apps[app].pilots_ended
-        while running < wanted:
-            task = oldest_new(old_index, new, app, old_app)
-            if task < 0:
-                break
-            new.tasks[task].pilot = 1
-            running += 1
-        new.apps[app].pilots_running = running
 
 
 @inner
@@ -227,13 +197,7 @@ def carry_told(
                 new.told[made].claimed_tasks = -1
 
 
-LEARNED: Final = (
-    *("cool_until", "service_ms", "container_ms", "share", "charged", "master_since_ms"),
-    *("sampling", "sampling_level", "sampled_stage", "sampled_since_ms", "width", "pilot_percent"),
-    *("pilots", "replacements", "pilots_ended", "pilots_ms", "pilots_squares", "pilot_mean_ms", "pilot_error"),
-    *("sized", "sized_ms", "sized_bytes", "sized_squares", "sized_products", "sized_duration_squares"),
-    *("input_bytes", "failures", "ended_badly"),
-)
+LEARNED: Final = ("cool_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
 """The columns of an application that no frame tells."""
 
 
@@ -243,8 +207,8 @@ class Carried:
 
     apps: I32
     nodes: I32
-    ended: Records
-    """The records of applications that are not there any more."""
+    gone: I32
+    """The old indices of applications that are not there any more."""
 
 
 def carry(old: Cluster, new: Cluster) -> Carried:
@@ -264,7 +228,9 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     tasks, told = new.tasks, new.told
     carry_groups(before, now, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
     tasks.size = int(tasks.next_unused[0])
-    carry_pilots(before, now, apps, old.tasks.task_index.pairs)
+    tasks.has_inputs |= old.tasks.has_inputs
+    if old.tasks.has_inputs:
+        carry_inputs(before, now, apps, old.tasks.task_index.pairs)
     chain: I32 = np.zeros(len(old.told.at), np.int32)
     carry_told(
         before,
@@ -283,7 +249,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     told.has_claims |= old.told.has_claims
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
     gone = (old.apps.at["state"] != int(ApplicationState.GONE)) & (apps < 0)
-    return Carried(apps, nodes, old.apps.at[gone])
+    return Carried(apps, nodes, np.flatnonzero(gone).astype(np.int32))
 
 
 def _applications(old: ApplicationTable, new: ApplicationTable) -> I32:

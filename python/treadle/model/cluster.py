@@ -18,7 +18,6 @@ from treadle.model.in_flight import Assumed, Rejections
 from treadle.model.nodes import NodeTable
 from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
-from treadle.model.samples import restore_samples
 from treadle.model.tables import ModelError, Names, View, own
 
 
@@ -155,8 +154,8 @@ class Cluster:
                 self._check_width(event.capability)
                 self.tasks.apply(event, self.apps, self.names.index_of("MAPREDUCE"))
                 return
-            case events.TaskInputs() | events.StageInputs() | events.Samples():
-                self._apply_samples(event)
+            case events.TaskInputs() | events.StageInputs():
+                self._apply_inputs(event)
             case events.NodeAttributes() | events.NodeSequences() | events.Constraints() | events.AllocationTags():
                 self._apply_bounds(event)
             case _:
@@ -177,15 +176,12 @@ class Cluster:
             case events.AllocationTags():
                 self.constraints.apply_tags(event, self.names)
 
-    def _apply_samples(self, event: events.TaskInputs | events.StageInputs | events.Samples) -> None:
-        """Take what is known of pilots."""
-        match event:
-            case events.TaskInputs():
-                self.tasks.apply_inputs(event)
-            case events.StageInputs():
-                self.apps.apply_inputs(event)
-            case events.Samples():
-                restore_samples(event, self.apps, self.requests, self.tasks)
+    def _apply_inputs(self, event: events.TaskInputs | events.StageInputs) -> None:
+        """Take how much tasks read."""
+        if isinstance(event, events.TaskInputs):
+            self.tasks.apply_inputs(event)
+        else:
+            self.apps.apply_inputs(event)
 
     def _check_width(self, amounts: events.I64) -> None:
         if amounts.ndim != 2 or amounts.shape[1] != len(self.types.names):
@@ -203,6 +199,7 @@ class Cluster:
             if event.state[at] == int(ApplicationState.GONE):
                 self.told.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)
+                self.apps.at["input_bytes"][application] = 0.0
             if bits & Replaces.BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
                     self.blacklist.remove(application, name)

@@ -17,17 +17,15 @@ from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remov
 from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
-from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 
-MAPS: Final = 0
-"""``APPLICATION.sampled_stage`` of a MapReduce job."""
-RUNS_PILOTS: Final = 1
-"""`treadle.model.applications.Sampling.RUNS_PILOTS`, as kernels take it."""
 COMPLETED: Final = 3
 RESIZED: Final = 4
 GONE: Final = 0
-UNKNOWN: Final = 0
-"""`treadle.model.applications.Sampling.UNKNOWN`, as kernels take it."""
+
+# `STEP.did`: what a step in a container's life has changed.
+NOTHING: Final = 0
+BEGAN: Final = 1
+ENDED: Final = 2
 
 # YARN's exit statuses of containers.
 SUCCESS: Final = 0
@@ -82,7 +80,6 @@ def begin_task(
     """Count a task, that has what is in row ``i`` of ``capability``, among those that run."""
     tasks[task].group = group
     tasks[task].created_ms = created_ms
-    tasks[task].pilot = 0
     tasks[task].input_bytes = 0.0
     tasks[task].before = -1
     tasks[task].next = groups[group].first
@@ -119,29 +116,6 @@ def resize_task(groups: Records, amounts: I64, tasks: Records, capability: I64, 
         amounts[group, r] += capability[i, r] - amounts[group, r] // groups[group].running
 
 
-@inner
-def note_pilot(apps: Records, tasks: Records, app: int, task: int, priority: int) -> None:
-    """Take a task that begins for a pilot, if its application still needs one."""
-    if apps[app].sampling != RUNS_PILOTS or not is_of_stage(apps[app].sampled_stage, priority):
-        return
-    wanted = apps[app].pilots + apps[app].replacements
-    if apps[app].pilots_running + apps[app].pilots_ended < wanted:
-        tasks[task].pilot = 1
-        apps[app].pilots_running += 1
-
-
-@inner
-def note_input(apps: Records, app: int, duration_ms: int, input_bytes: float) -> None:
-    """Add up durations and inputs of pilots, as far as their input is known."""
-    if input_bytes > 0.0:
-        apps[app].sized += 1
-        apps[app].sized_ms += duration_ms
-        apps[app].sized_bytes += input_bytes
-        apps[app].sized_squares += input_bytes * input_bytes
-        apps[app].sized_products += float(duration_ms) * input_bytes
-        apps[app].sized_duration_squares += float(duration_ms) * float(duration_ms)
-
-
 @kernel
 def find_task(task_index: Records, app: int, container: int) -> int:
     """Return the task in a container, -1 if it does not run."""
@@ -149,25 +123,15 @@ def find_task(task_index: Records, app: int, container: int) -> int:
 
 
 @inner
-def is_of_stage(stage: int, priority: int) -> bool:
-    """Say whether containers of a priority belong to the stage that is sampled (`APPLICATION.sampled_stage`)."""
-    if stage == MAPS:
-        return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
-    return (priority + 2) // 3 == stage
-
-
-@inner
 def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> bool:
-    """Say whether a container has done its task.
+    """Say whether a container has done its task, as far as its exit status tells.
 
     A MapReduce master kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
-    long a task takes. Others give back containers that are done. Where the gate samples them a container has one task.
+    long a task takes. Others give back containers that are done.
     """
     if exit_status == SUCCESS:
         return True
-    if apps[app].type == mapreduce:
-        return False
-    return bool(exit_status == KILLED_BY_AM or (exit_status == RELEASED and apps[app].sampling != UNKNOWN))
+    return bool(apps[app].type != mapreduce and exit_status == KILLED_BY_AM)
 
 
 @tables
@@ -202,8 +166,8 @@ class Lives(NamedTuple):
 
 
 @inner
-def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int) -> None:
-    """Take a step that ends no container."""
+def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int, steps: Records) -> None:
+    """Take a step that ends no container; note it if the container begins with it."""
     app, priority = lives.application[i], lives.priority[i]
     task = find(to.task_index, key)
     if task >= 0 and lives.event[i] == RESIZED:
@@ -214,48 +178,49 @@ def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int) -> None:
         put(to.task_index, key, task)
         to.tasks[task].key = key
         begin_task(to.groups, to.amounts, to.tasks, lives.capability, i, task, group, lives.created_ms[i])
-        note_pilot(to.apps, to.tasks, app, task, priority)
+        if len(steps) > 0:
+            steps[i].did = BEGAN
+            steps[i].group = group
+            steps[i].task = task
 
 
 @inner
-def end(to: TaskArrays, lives: Lives, i: int, key: int, mapreduce: int) -> None:
-    """Take the end of a container."""
-    app, priority, status = lives.application[i], lives.priority[i], lives.exit_status[i]
+def end(to: TaskArrays, lives: Lives, i: int, key: int, mapreduce: int, steps: Records) -> None:
+    """Take the end of a container, and note it."""
+    app, priority = lives.application[i], lives.priority[i]
     group = group_of(to.apps, to.groups, to.amounts, to.index, to.free, to.next_unused, app, priority)
     task = remove(to.task_index, key)
-    well = ended_well(to.apps, app, status, mapreduce)
     duration_ms = max(lives.time_ms[i] - lives.created_ms[i], 0)
+    if len(steps) > 0:
+        steps[i].did = ENDED
+        steps[i].group = group
+        steps[i].task = task
+        steps[i].duration_ms = duration_ms
+        steps[i].exit_status = lives.exit_status[i]
+        steps[i].input_bytes = to.tasks[task].input_bytes if task >= 0 else 0.0
     if task >= 0:
-        if to.tasks[task].pilot:
-            to.apps[app].pilots_running -= 1
-            if well:
-                to.apps[app].pilots_ended += 1
-                to.apps[app].pilots_ms += duration_ms
-                to.apps[app].pilots_squares += float(duration_ms) * float(duration_ms)
-                note_input(to.apps, app, duration_ms, to.tasks[task].input_bytes)
         end_task(to.groups, to.amounts, to.tasks, task)
         give_back(to.free_tasks, task)
-    # what was preempted or killed is no failure, after which a map is asked for again
-    failed = not well and status != PREEMPTED and status != KILLED_BY_AM
-    if task >= 0 and failed and priority in (MAP, OPPORTUNISTIC_MAP):
-        to.apps[app].ended_badly += 1
-    if well:
+    if ended_well(to.apps, app, lives.exit_status[i], mapreduce):
         to.groups[group].ended += 1
         to.groups[group].ended_ms += duration_ms
 
 
 @kernel
-def apply_containers(to: TaskArrays, lives: Lives, mapreduce: int) -> None:
-    """Take steps in the lives of containers, in order; ``mapreduce`` is the name of that type of applications."""
+def apply_containers(to: TaskArrays, lives: Lives, mapreduce: int, steps: Records) -> None:
+    """Take steps in the lives of containers, in order; ``mapreduce`` is the name of that type of applications.
+
+    ``steps`` is given what each of them did, a row a step, `NOTHING` before; it may be empty.
+    """
     for i in range(len(lives.container)):
         app = lives.application[i]
         if app < 0 or lives.am[i] or to.apps[app].state == GONE:
             continue
         key = task_key(app, lives.container[i])
         if lives.event[i] != COMPLETED:
-            begin_or_resize(to, lives, i, key)
+            begin_or_resize(to, lives, i, key, steps)
         else:
-            end(to, lives, i, key, mapreduce)
+            end(to, lives, i, key, mapreduce, steps)
 
 
 @kernel
@@ -307,10 +272,22 @@ TASK: Final = np.dtype(
         ("group", "i4"),
         ("next", "i4"),
         ("before", "i4"),
-        ("pilot", "u1"),
     ],
     align=True,
 )
+
+STEP: Final = np.dtype(
+    [
+        ("duration_ms", "i8"),  # of one that ended
+        ("input_bytes", "f8"),  # what it read; 0: not known
+        ("group", "i4"),
+        ("task", "i4"),  # its row, which others may have by the time that this is read; -1: it was not known to run
+        ("exit_status", "i4"),  # of one that ended
+        ("did", "u1"),  # `NOTHING`, `BEGAN`, `ENDED`
+    ],
+    align=True,
+)
+"""What a step in a container's life did, for who keeps something of tasks beside the model."""
 
 
 MANY: Final = 4096
@@ -329,6 +306,12 @@ class TaskTable(Table):
         self._free_tasks: I32 = np.zeros(16, np.int32)
         self.next_unused = np.zeros(1, np.int64)
         self._next_task = np.zeros(1, np.int64)
+        self.notes_steps = False
+        """Whether `steps` is written."""
+        self.steps: Records = np.zeros(0, STEP)
+        """What each step of the latest `events.Containers` did, if it is written."""
+        self.has_inputs = False
+        """Whether it was told how much any task reads."""
 
     def make_room(self, groups: int) -> None:
         """Make room for so many further groups."""
@@ -350,7 +333,8 @@ class TaskTable(Table):
         self.tasks.reserve(int(self._next_task[0]) + more)
         self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
         self.task_index.reserve(more)
-        apply_containers(self._arrays(apps), _lives(event), mapreduce)
+        self.steps = np.zeros(more if self.notes_steps else 0, STEP)
+        apply_containers(self._arrays(apps), _lives(event), mapreduce, self.steps)
         self.size = int(self.next_unused[0])
 
     def _arrays(self, apps: ApplicationTable) -> TaskArrays:
@@ -381,6 +365,7 @@ class TaskTable(Table):
             task = int(find_task(self.task_index.pairs, application, container))
             if task >= 0:
                 self.tasks.at["input_bytes"][task] = size
+                self.has_inputs = True
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget an application."""

@@ -33,6 +33,7 @@ from treadle.policy.shares.deficit import DeficitParameters, DeficitShare
 from treadle.policy.shares.hdrf import DrfShare, HdrfParameters, HdrfShare
 from treadle.policy.shares.none import NoShare
 from treadle.policy.shares.tree import TreeParameters
+from treadle.policy.slearn.carry import LEARNED
 from treadle.policy.slearn.estimates import (
     CombinedEstimate,
     CombinedParameters,
@@ -40,6 +41,7 @@ from treadle.policy.slearn.estimates import (
     PilotsEstimateParameters,
 )
 from treadle.policy.slearn.gate import PilotsGate, PilotsParameters
+from treadle.policy.slearn.keeper import PilotKeeper
 from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder, FileShare
 
 
@@ -60,11 +62,10 @@ ENDED: Final = Kept("groups.ended, groups.ended_ms", "application and priority")
 TOLD: Final = Kept("told", "ask, or reserved key")
 STARTS: Final = Kept("master_since_ms", "application")
 SAMPLES: Final = (
-    Kept("sampling, sampling_level, sampled_stage, sampled_since_ms, width, pilot_percent", "application"),
-    Kept("pilots, replacements, pilots_ended, pilots_ms, pilots_squares, pilot_mean_ms, pilot_error", "application"),
-    Kept("sized, sized_ms, sized_bytes, sized_squares, sized_products, sized_duration_squares", "application"),
-    Kept("input_bytes, failures, ended_badly", "application"),
-    Kept("tasks.pilot, tasks.input_bytes", "container"),
+    Kept(", ".join(LEARNED), "application"),
+    Kept("input_bytes", "application"),
+    Kept("Sampled.pilot, tasks.input_bytes", "container"),
+    Kept("Sampled.ended", "application and priority"),
 )
 RATIO: Final = Kept("AdaptiveRatio", "nothing: it is one for all")
 SERVICE: Final = Kept("service_ms, share", "application")
@@ -78,7 +79,13 @@ _BY_HAND: Final = Traits(keeps=(MEMORY,))
 OWN: Final = (
     Own("gate", "all", AllGate, traits=Traits(overrides=False)),
     Own("gate", "file", FileGate, FilePart, _BY_HAND),
-    Own("gate", "pilots", PilotsGate, PilotsParameters, Traits(keeps=(*SAMPLES, RATIO, STARTS))),
+    Own(
+        "gate",
+        "pilots",
+        PilotsGate,
+        PilotsParameters,
+        Traits(keeper=PilotKeeper, uses_keeper=True, keeps=(*SAMPLES, RATIO, STARTS)),
+    ),
     Own("share", "capacity", CapacityShare, traits=Traits(overrides=False, steps="capacity", walks_queues=True)),
     Own("share", "deficit", DeficitShare, DeficitParameters, Traits(steps="deficit", keeps=(DEFICITS,))),
     Own("share", "drf", DrfShare, TreeParameters, Traits(steps="hdrf", compares_shares=True)),
@@ -97,11 +104,11 @@ OWN: Final = (
     Own("fit", "packing", Packing, PackingParameters, Traits(steps="packing", keeps=(CURSOR,))),
     Own("fit", "random_fit", RandomFit),
     Own("fit", "tetris", Tetris, TetrisParameters, Traits(steps="packing", estimates=(DURATIONS,), keeps=SCORES)),
-    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(keeps=(ENDED, TOLD))),
+    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(uses_keeper=True, keeps=(ENDED, TOLD))),
     Own("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
     Own("estimate", "none", NoEstimate),
     Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
-    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(keeps=(ENDED, TOLD))),
+    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(uses_keeper=True, keeps=(ENDED, TOLD))),
     Own("estimate", "told", ToldEstimate, ToldParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(TOLD,))),
 )
 """All of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import NoParameters, Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
@@ -19,7 +19,9 @@ class NoEstimate:
     def __init__(self, parameters: NoParameters) -> None:
         pass
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Leave all durations unknown."""
 
 
@@ -40,9 +42,11 @@ class ObservedEstimate:
     def __init__(self, parameters: ObservedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Set the means."""
-        observed_durations(view, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)
+        observed_durations(view, ended, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)
 
 
 class ToldParameters(Parameters):
@@ -63,6 +67,8 @@ class ToldEstimate:
     def __init__(self, parameters: ToldParameters) -> None:
         self.default_ms = float(parameters.default_ms)
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Set what was told."""
         told_durations(view, cluster.told.size, rows_ms, groups_ms)

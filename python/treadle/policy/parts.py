@@ -15,6 +15,8 @@ from typing import Final, Protocol
 import numpy as np
 
 from treadle.compiled.array_types import F64, Records
+from treadle.events import Event, Samples
+from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.node_sets import NodeSets
@@ -22,6 +24,38 @@ from treadle.policy.share_state import Shares, no_tree
 from treadle.policy.work import Jobs
 
 NEVER: Final = 1 << 62
+
+
+class Keeper(Protocol):
+    """Cares for a table that a gate keeps beside the model (`Traits.keeper`), by the model's indices.
+
+    It is there as long as the policy's gate is of that kind, whatever parameters it gets.
+    """
+
+    def observe(self, event: Event, cluster: Cluster) -> None:
+        """Note an event that the model has just taken; of `Containers` ``cluster.tasks.steps`` has what each row did.
+
+        Not called between the start of a snapshot and `follow`.
+        """
+
+    def apply(self, event: Samples, cluster: Cluster) -> None:
+        """Take back what an engine before has told (`samples`); raises `ModelError` for what is not possible."""
+
+    def samples(self, cluster: Cluster) -> Samples | None:
+        """Return what has changed since the last call and another engine should know; None if nothing has."""
+
+    def ended(self, cluster: Cluster) -> Records:
+        """Return what has ended of each group of tasks besides what the model counts (`Scratch.ended`)."""
+
+    def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
+        """Go on after a snapshot, with the model that has taken over what the one before had learned."""
+
+
+class UsesKeeper(Protocol):
+    """A gate or an estimate that goes by the table of the policy's gate (`Traits.uses_keeper`)."""
+
+    def use(self, keeper: Keeper | None) -> None:
+        """Take what cares for the table, before anything else; None if the gate keeps none."""
 
 
 class Gate(Protocol):
@@ -37,6 +71,12 @@ class Gate(Protocol):
         """Set ``rows["may"]`` to 1 for each request row that may get containers in this decide (0 before).
 
         ``rows["quota"]`` is how many at most, `UNBOUNDED` before; ``rows["random"]`` says that nodes are to be drawn.
+        """
+
+    def mark(self, cluster: Cluster, apps: Records) -> None:
+        """Set ``part``, ``level`` and ``ahead`` of a decide's applications where they are not as without a gate.
+
+        Called before estimates are asked, and after `open`.
         """
 
     def open_for_idle(self, rows: Records) -> bool:
@@ -62,6 +102,9 @@ class PlainGate:
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Care for no level."""
+
+    def mark(self, cluster: Cluster, apps: Records) -> None:
+        """Leave all as it is."""
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let nothing more through."""

@@ -11,6 +11,8 @@ from treadle.compiled.array_types import F64, I32, I64, Records
 from treadle.config.part_files import FilePart, KeyedFilePart
 from treadle.config.parts import QUESTIONS, Part
 from treadle.config.settings import Settings
+from treadle.events import Event, Samples
+from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
@@ -22,7 +24,7 @@ from treadle.policy.loop.uncommitted import Uncommitted
 from treadle.policy.moment import Moment
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.orders.rules import RULES as ORDERS
-from treadle.policy.parts import NEVER, Fit, Gate, NodeChooser, Order, Share
+from treadle.policy.parts import NEVER, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
     ASKS,
@@ -59,8 +61,8 @@ NO_STEP: Final = -1
 class Composition:
     """Five parts; any goes with any."""
 
-    def __init__(self, settings: Settings, calls: Calls) -> None:
-        """Make the parts.
+    def __init__(self, settings: Settings, calls: Calls, keeper: Keeper | None = None) -> None:
+        """Make the parts; a gate of the kind that ``keeper`` is of goes on with what that has kept.
 
         Raises:
             PartFailure: one from a file cannot be made.
@@ -77,6 +79,7 @@ class Composition:
         self.share: Share = self._make(chosen.share)
         self.fit: Fit = self._make(chosen.fit)
         self.traits = {part: getattr(chosen, part).kind.traits for part in QUESTIONS}
+        self.keeper = self._keeper(keeper)
         made = {"gate": self._gate, "fit": self.fit}
         self._choosers: list[NodeChooser] = [
             cast(NodeChooser, made[part]) for part in made if self.traits[part].chooses_nodes
@@ -92,6 +95,17 @@ class Composition:
         self.recompute_after = min(after, default=ALL_AT_ONCE)
         """Containers placed before `fill` is to be called again."""
         self._from_files |= bool(after)
+        self.may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in QUESTIONS)
+        """Is any part from a file?"""
+
+    def _keeper(self, old: Keeper | None) -> Keeper | None:
+        """Return what cares for the gate's table, the old one if it is of that kind, and let parts use it."""
+        kind = self.traits["gate"].keeper
+        keeper: Keeper | None = None if kind is None else old if isinstance(old, kind) else kind()
+        for part, made in {"gate": self._gate, "estimate": self._estimate}.items():
+            if self.traits[part].uses_keeper:
+                cast(UsesKeeper, made).use(keeper)
+        return keeper
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
@@ -137,9 +151,14 @@ class Composition:
         if len(cluster.ended):
             charge(cluster.ended, len(cluster.ended), elapsed_ms)
         cluster.charged_ms = now_ms
+        if self.keeper is not None:
+            scratch = scratch._replace(ended=self.keeper.ended(cluster))
         if cluster.told.has_claims:
-            floor_claims(view, cluster.told.size, now_ms, float(self._estimate.default_ms), self._claims_part)
-        self._jobs = Jobs(cluster, view, self._estimate, scratch.rates[CLUSTER], now_ms)
+            default_ms = float(self._estimate.default_ms)
+            floor_claims(view, scratch.ended, cluster.told.size, now_ms, default_ms, self._claims_part)
+        if not isinstance(self._gate, FileGate):
+            self._gate.mark(cluster, scratch.apps)
+        self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
             self._estimate.ask(self._moment(cluster, now_ms, 0))
@@ -152,6 +171,7 @@ class Composition:
             self._gate.fill(self._moment(cluster, now_ms, 0), rows["may"])
         else:
             self._gate.open(cluster, view, now_ms, rows)
+            self._gate.mark(cluster, scratch.apps)
         if len(cluster.ended):
             cluster.ended = cluster.ended[:0]
         key = np.zeros(len(view.apps))
@@ -248,6 +268,7 @@ class Policy:
         self._scratch: Scratch | None = None
         self._fallback = fallback
         self._calls = Calls(watch)
+        self._keeper: Keeper | None = None
         self.holds = Holds()
         self._delayed = False
         try:
@@ -258,10 +279,14 @@ class Policy:
     def configure(self, settings: Settings) -> None:
         """Use other parts from now on; what is held stays held.
 
+        What a gate keeps stays as long as gates are of its kind, or parts run that may fail and give way to them.
+
         Raises:
             PartFailure: one of them cannot be made; those of before stay.
         """
-        self._parts = Composition(settings, self._calls)
+        self._parts = Composition(settings, self._calls, self._keeper)
+        if self._parts.keeper is not None or not self._parts.may_fail:  # else that of before may be wanted again
+            self._keeper = self._parts.keeper
         self._settings = settings
 
     def warnings(self) -> Sequence[str]:
@@ -272,8 +297,30 @@ class Policy:
         """Return for what asks are held back on purpose, in a few words; empty if none is."""
         return ", ".join([*self._parts.waits_for(), *(["a held node"] if len(self.holds) else [])])
 
-    def follow(self, cluster: Cluster, nodes: I32) -> None:
-        """Go on after a snapshot, with the model that it has made; ``nodes`` has the new index of each old node."""
+    @property
+    def observes(self) -> bool:
+        """Whether it keeps anything beside the model, so that it must be told of events."""
+        return self._keeper is not None
+
+    def observe(self, event: Event, cluster: Cluster) -> None:
+        """Note an event that the model has just taken, if it `observes`; not while a snapshot comes."""
+        if self._keeper is not None:
+            self._keeper.observe(event, cluster)
+
+    def apply(self, event: Samples, cluster: Cluster) -> None:
+        """Take back what an engine before has told; raises `ModelError` for a number that is not possible."""
+        if self._keeper is not None:
+            self._keeper.apply(event, cluster)
+
+    def samples(self, cluster: Cluster) -> Samples | None:
+        """Return what another engine should know of what this one keeps, as far as it has changed; else None."""
+        return None if self._keeper is None else self._keeper.samples(cluster)
+
+    def follow(self, old: Cluster, cluster: Cluster, carried: Carried) -> None:
+        """Go on after a snapshot, with the model that it has made, which has taken over what the old one had."""
+        nodes = carried.nodes
+        if self._keeper is not None:
+            self._keeper.follow(old, cluster, carried)
         self.holds.follow(cluster, nodes)
         if self._scratch is not None:
             counters = self._scratch.counters

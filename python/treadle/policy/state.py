@@ -109,16 +109,27 @@ ROW: Final = np.dtype(
     align=True,
 )
 
+# How the work of stages counts that were told of and are not asked for yet (``APPLICATION.ahead``).
+IN_TIME: Final = 0  # their demands are not known
+AS_OTHERS: Final = 1  # as demanding as the most demanding of what the application asks for and runs
+LEFT_OUT: Final = 2  # not yet
+
 APPLICATION: Final = np.dtype(
     [
         ("key", "f8"),  # for the leaf's order
         ("work", "f8"),  # what is left of it, if rows compete
         ("share", "f8"),  # dominant share of the cluster, as it stood when its level was served last
+        ("part", "f8"),  # what part of its tasks it may run now, by the gate; 1: all
+        ("level", "i4"),  # its level until it has a size, by the gate; -1: that of its size
         ("rank", "i4"),
         ("done", "u1"),
+        ("ahead", "u1"),  # `IN_TIME`, `AS_OTHERS` or `LEFT_OUT`, by the gate
     ],
     align=True,
 )
+
+SUMS: Final = np.dtype([("ended", "i8"), ("ended_ms", "i8")], align=True)
+"""Tasks of a group that have ended, and their durations together, besides those that the model counts."""
 LEVEL: Final = np.dtype([("used", "f8"), ("cursor", "i4"), ("end", "i4")], align=True)
 """A level of a leaf: the dominant shares of its applications added up, and which of them have not had their turn."""
 
@@ -166,6 +177,7 @@ class Scratch(NamedTuple):
     ask_keys: F64  # of each request row, if the order ranks asks; else nothing
     node_sets: U8  # set, node / 8: a bit a node that is in the set
     row_nodes: I32  # which set each request row may use, -1: any node; nothing unless a part chooses nodes
+    ended: Records  # `SUMS` by group of tasks, by the table beside the model that the gate keeps; nothing without one
 
 
 def scratch_for(
@@ -198,6 +210,7 @@ def scratch_for(
     queues["first"] = len(apps.leaf_applications)
     queues["first"][: len(apps.leaf_first)] = apps.leaf_first
     marks = np.zeros(len(apps.at), APPLICATION)
+    marks["part"], marks["level"] = 1.0, -1
     marks["rank"][: len(apps.rank)] = apps.rank
     listed = np.zeros(len(apps.leaf_applications), LISTED)
     listed["application"] = apps.leaf_applications
@@ -227,4 +240,5 @@ def scratch_for(
         ask_keys=np.zeros(len(cluster.requests.at) if ranks_asks else 0),
         node_sets=np.zeros((0, 1), np.uint8),
         row_nodes=np.zeros(0, np.int32),
+        ended=np.zeros(0, SUMS),
     )

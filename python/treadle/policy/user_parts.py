@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import F64, U8
+from treadle.compiled.array_types import F64, U8, Records
 from treadle.config.part_files import (
     METHODS,
     EstimateFilePart,
@@ -262,7 +262,9 @@ class FileEstimate(_FromFile):
             raise self._wrong(f"{np.nanmin(numbers)}")
         self._rows_ms = numbers
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Set what the part said; tasks that run are taken to be like those that their application still asks for."""
         rows_ms[: len(self._rows_ms)] = self._rows_ms
         asked, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]

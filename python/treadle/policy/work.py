@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from treadle.compiled.array_types import F64, I32
+from treadle.compiled.array_types import F64, I32, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.applications import Sampling
+from treadle.compiled.structs import tables
 from treadle.model.cluster import Cluster
-from treadle.model.containers import RUNS_PILOTS, group_key
+from treadle.model.containers import group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View
+from treadle.policy.state import CLUSTER, IN_TIME, LEFT_OUT, Scratch
 
 if TYPE_CHECKING:
-    from treadle.compiled.array_types import I64, U8, Records
+    from treadle.compiled.array_types import I64, U8
 
 
 @kernel
@@ -53,17 +54,29 @@ def told_durations(view: View, size: int, rows_ms: F64, groups_ms: F64) -> None:
                 groups_ms[group] = view.told[at].duration_ms
 
 
+@inner
+def ended_of(view: View, more: Records, group: int) -> int:
+    """Return how many tasks of a group have ended, with those of `Scratch.ended` (``more``)."""
+    return int(view.groups[group].ended + (more[group].ended if group < len(more) else 0))
+
+
+@inner
+def ended_ms_of(view: View, more: Records, group: int) -> int:
+    """Return how long the tasks of a group that have ended took together, with those of `Scratch.ended`."""
+    return int(view.groups[group].ended_ms + (more[group].ended_ms if group < len(more) else 0))
+
+
 @kernel
-def observed_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+def observed_durations(view: View, more: Records, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
     """Set the means of tasks that ended; of the application's other tasks where none of that priority has ended."""
     for group in range(groups):
         app = view.groups[group].application
         if app < 0:
             continue
-        if view.groups[group].ended > 0:
-            groups_ms[group] = view.groups[group].ended_ms / view.groups[group].ended
+        if ended_of(view, more, group) > 0:
+            groups_ms[group] = ended_ms_of(view, more, group) / ended_of(view, more, group)
         else:
-            mean = application_mean_ms(view, app)
+            mean = application_mean_ms(view, more, app)
             if mean >= 0.0:
                 groups_ms[group] = mean
     for row in range(rows):
@@ -74,7 +87,7 @@ def observed_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_
         if group >= 0:
             rows_ms[row] = groups_ms[group]
         else:
-            mean = application_mean_ms(view, app)
+            mean = application_mean_ms(view, more, app)
             if mean >= 0.0:
                 rows_ms[row] = mean
 
@@ -92,13 +105,13 @@ def group_of_row(view: View, row: int) -> int:
 
 
 @inner
-def application_mean_ms(view: View, app: int) -> float:
+def application_mean_ms(view: View, more: Records, app: int) -> float:
     """Return the mean duration of an application's tasks that have ended, -1 if none has."""
     ended, ended_ms = 0, 0
     group = view.apps[app].first_group
     while group >= 0:
-        ended += view.groups[group].ended
-        ended_ms += view.groups[group].ended_ms
+        ended += ended_of(view, more, group)
+        ended_ms += ended_ms_of(view, more, group)
         group = view.groups[group].next
     return ended_ms / ended if ended > 0 else -1.0
 
@@ -117,6 +130,18 @@ def demand_of(amounts: I64, at: int, counted: U8, totals: F64) -> float:
         if counted[r] and totals[r] > 0.0:
             demand += amounts[at, r] / totals[r]
     return demand
+
+
+@tables
+class Durations(NamedTuple):
+    """How long a task takes, NaN where that is not known."""
+
+    rows_ms: F64
+    """Of each request row."""
+    groups_ms: F64
+    """Of each group of tasks that run or have run."""
+    told_ms: F64
+    """Of each key that something was told of."""
 
 
 @inner
@@ -139,11 +164,11 @@ def told_group(view: View, told: int) -> int:
 
 
 @inner
-def told_duration_ms(view: View, told: int, group: int, rows_ms: F64, groups_ms: F64, told_ms: F64) -> float:
+def told_duration_ms(view: View, told: int, group: int, found: Durations) -> float:
     """Return how long a task of a told key takes: as of its request row, else of its tasks, else as was told."""
     if view.told[told].row >= 0:
-        return float(rows_ms[view.told[told].row])
-    return float(groups_ms[group] if group >= 0 else told_ms[told])
+        return float(found.rows_ms[view.told[told].row])
+    return float(found.groups_ms[group] if group >= 0 else found.told_ms[told])
 
 
 @inner
@@ -166,10 +191,9 @@ def demand_of_others(view: View, app: int, totals: F64) -> float:
 @inner
 def add_told(
     view: View,
+    apps: Records,
     keys: int,
-    rows_ms: F64,
-    groups_ms: F64,
-    told_ms: F64,
+    found: Durations,
     default_ms: float,
     totals: F64,
     work: F64,
@@ -177,24 +201,24 @@ def add_told(
 ) -> None:
     """Add the tasks of keys of which it was told how many have not ended; mark the groups that these cover.
 
-    The demands of what was not asked for yet are not known: it counts in time alone. Of an application that the gate
-    has looked at it is taken to demand as much as the most demanding of what is asked for, once pilots have ended.
+    The demands of what was not asked for yet are not known: it counts in time alone, unless the gate says more (the
+    column ``ahead`` of ``apps``, a decide's applications).
     """
     for told in range(keys):
         app = view.told[told].application
         if app < 0 or view.told[told].tasks < 0:
             continue
         ahead = view.told[told].priority < 0
-        if ahead and view.apps[app].sampling == RUNS_PILOTS:
+        if ahead and apps[app].ahead == LEFT_OUT:
             continue
         group = told_group(view, told)
         if group >= 0:
             view.groups[group].covered = 1
-        duration_ms = told_duration_ms(view, told, group, rows_ms, groups_ms, told_ms)
+        duration_ms = told_duration_ms(view, told, group, found)
         left_ms = view.told[told].tasks * or_default(duration_ms, default_ms)
         time_ms[app] += left_ms
         if ahead:
-            if view.apps[app].sampling > 0:
+            if apps[app].ahead != IN_TIME:
                 work[app] += left_ms * demand_of_others(view, app, totals)
         else:
             work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
@@ -219,12 +243,11 @@ def add_running(
 @kernel
 def add_work(
     view: View,
+    apps: Records,
     rows: int,
     keys: int,
     groups: int,
-    rows_ms: F64,
-    groups_ms: F64,
-    told_ms: F64,
+    found: Durations,
     default_ms: float,
     totals: F64,
     now_ms: int,
@@ -233,13 +256,14 @@ def add_work(
 ) -> None:
     """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
-    Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``rows``, ``keys`` and
-    ``groups`` are how many request rows, told keys and groups of tasks there are; ``work`` and ``time_ms`` are 0
-    before. A task that has run longer than expected counts as about to end.
+    Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``apps`` are the decide's
+    (`treadle.policy.state.APPLICATION`); ``rows``, ``keys`` and ``groups`` are how many request rows, told keys and
+    groups of tasks there are; ``work`` and ``time_ms`` are 0 before. A task that has run longer than expected counts as
+    about to end.
     """
-    add_asks(view, rows, rows_ms, default_ms, totals, work, time_ms)
-    add_told(view, keys, rows_ms, groups_ms, told_ms, default_ms, totals, work, time_ms)
-    add_running(view, groups, groups_ms, default_ms, totals, now_ms, work, time_ms)
+    add_asks(view, rows, found.rows_ms, default_ms, totals, work, time_ms)
+    add_told(view, apps, keys, found, default_ms, totals, work, time_ms)
+    add_running(view, groups, found.groups_ms, default_ms, totals, now_ms, work, time_ms)
     for app in range(len(work)):
         work[app] = max(work[app], 0.0)
         time_ms[app] = max(time_ms[app], 0.0)
@@ -248,37 +272,37 @@ def add_work(
 @kernel
 def add_whole(
     view: View,
+    more: Records,
     rows: int,
     keys: int,
     groups: int,
-    rows_ms: F64,
-    groups_ms: F64,
-    told_ms: F64,
+    found: Durations,
     default_ms: float,
     whole_ms: F64,
 ) -> None:
     """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says.
 
-    If it was told how many tasks of a key have not ended, these count for those that are asked for and run.
+    If it was told how many tasks of a key have not ended, these count for those that are asked for and run. ``more`` is
+    what has ended besides what the model counts (`Scratch.ended`).
     """
     for row in range(rows):
         app, told = view.rows[row].application, view.rows[row].told
         if app >= 0 and (told < 0 or view.told[told].tasks < 0):
-            whole_ms[app] += view.rows[row].count * or_default(rows_ms[row], default_ms)
+            whole_ms[app] += view.rows[row].count * or_default(found.rows_ms[row], default_ms)
     for told in range(keys):
         app = view.told[told].application
         if app >= 0 and view.told[told].tasks >= 0:
             group = told_group(view, told)
             if group >= 0:
                 view.groups[group].covered = 1
-            duration_ms = told_duration_ms(view, told, group, rows_ms, groups_ms, told_ms)
+            duration_ms = told_duration_ms(view, told, group, found)
             whole_ms[app] += view.told[told].tasks * or_default(duration_ms, default_ms)
     for group in range(groups):
         app = view.groups[group].application
         if app >= 0:
-            tasks = view.groups[group].ended
+            tasks = ended_of(view, more, group)
             tasks += 0 if view.groups[group].covered else view.groups[group].running
-            whole_ms[app] += tasks * or_default(groups_ms[group], default_ms)
+            whole_ms[app] += tasks * or_default(found.groups_ms[group], default_ms)
         view.groups[group].covered = 0
 
 
@@ -296,27 +320,19 @@ def add_up_nodes(view: View, totals: F64) -> int:
     return count
 
 
-class Durations(NamedTuple):
-    """How long a task takes, NaN where that is not known."""
-
-    rows_ms: F64
-    """Of each request row."""
-    groups_ms: F64
-    """Of each group of tasks that run or have run."""
-    told_ms: F64
-    """Of each key that something was told of."""
-
-
 class Estimate(Protocol):
     """How long, and how much is left?"""
 
     default_ms: float
     """How long a task is taken to run of which nothing is known."""
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
 
-        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``cluster.told`` what was told.
+        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``ended`` what ended of them
+        besides (`treadle.policy.state.Scratch.ended`), ``cluster.told`` what was told.
         ``told_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
         """
 
@@ -328,19 +344,19 @@ class Jobs:
     active.
     """
 
-    def __init__(self, cluster: Cluster, view: View, estimate: Estimate, totals: F64, now_ms: int) -> None:
+    def __init__(self, cluster: Cluster, view: View, estimate: Estimate, scratch: Scratch, now_ms: int) -> None:
         """Look at a cluster.
 
         Args:
             cluster: the model
             view: its columns
             estimate: how long tasks take
-            totals: the cluster's resources
+            scratch: the decide's state, with the cluster's resources
             now_ms: the RM's time
         """
         self.cluster = cluster
         self.now_ms = now_ms
-        self._view, self._estimate, self._totals = view, estimate, totals
+        self._view, self._estimate, self._scratch = view, estimate, scratch
         self._work: tuple[F64, F64] | None = None
 
     def durations(self) -> Durations:
@@ -348,7 +364,7 @@ class Jobs:
         rows_ms, groups_ms = np.full(len(self._view.rows), np.nan), np.full(len(self._view.groups), np.nan)
         said_ms = self._view.told["duration_ms"]
         found = Durations(rows_ms, groups_ms, np.where(said_ms < 0, np.nan, said_ms))
-        self._estimate.durations(self.cluster, self._view, *found)
+        self._estimate.durations(self.cluster, self._view, self._scratch.ended, *found)
         return found
 
     def work(self) -> F64:
@@ -374,34 +390,27 @@ class Jobs:
         """
         whole_ms = np.zeros(len(self._view.apps))
         default_ms = float(self._estimate.default_ms)
-        add_whole(self._view, *self._sizes(), *self.durations(), default_ms, whole_ms)
+        add_whole(self._view, self._scratch.ended, *self._sizes(), self.durations(), default_ms, whole_ms)
         return whole_ms
 
-    def sampling(self) -> I32:
-        """Return where each application stands with the gate, a `treadle.model.applications.Sampling`."""
-        return np.ascontiguousarray(self._view.apps["sampling"])
+    def level(self) -> I32:
+        """Return the level of each application until it has a size, as the gate says; -1: that of its size."""
+        return np.ascontiguousarray(self._scratch.apps["level"])
 
-    def sampling_level(self) -> I32:
-        """Return the level of each application whose pilots have not ended, by history; -1: as without history."""
-        return np.ascontiguousarray(self._view.apps["sampling_level"])
-
-    def pilots_part(self) -> F64:
-        """Return what part of its tasks an application may run now: of one whose pilots have not ended, its pilots."""
-        apps = self._view.apps
-        part = np.ones(len(apps))
-        sampled = apps["sampling"] == Sampling.RUNS_PILOTS
-        part[sampled] = apps["pilots"][sampled] / np.maximum(apps["width"][sampled], 1)
-        return part
+    def part(self) -> F64:
+        """Return what part of its tasks each application may run now, as the gate says."""
+        return np.ascontiguousarray(self._scratch.apps["part"])
 
     def _both(self) -> tuple[F64, F64]:
         if self._work is None:
             work, left_ms = np.zeros(len(self._view.apps)), np.zeros(len(self._view.apps))
             add_work(
                 self._view,
+                self._scratch.apps,
                 *self._sizes(),
-                *self.durations(),
+                self.durations(),
                 float(self._estimate.default_ms),
-                self._totals,
+                self._scratch.rates[CLUSTER],
                 self.now_ms,
                 work,
                 left_ms,

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import Parameters
-from treadle.model.applications import Sampling
 from treadle.model.cluster import Cluster
 from treadle.policy.parts import PlainOrder
 from treadle.policy.state import LEVELS
@@ -59,8 +58,5 @@ class MlfqOrder(PlainOrder):
         if self._size == "estimated":
             size_ms = size_ms + jobs.left_ms()
         key[:] = np.searchsorted(self.thresholds_ms, size_ms)
-        sampling = jobs.sampling()
-        key[sampling == Sampling.THIN] = 0
-        level = jobs.sampling_level()
-        runs_pilots = sampling == Sampling.RUNS_PILOTS
-        key[runs_pilots] = np.where(level < 0, self.sampling_level, level)[runs_pilots]
+        level = jobs.level()
+        key[:] = np.where(level < 0, key, level)

@@ -57,5 +57,5 @@ class SrptOrder(PlainOrder):
         pass
 
     def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set the work left when the decide begins; of a job whose pilots have not ended, that of its pilots."""
-        key[:] = jobs.work() * jobs.pilots_part()
+        """Set the work left when the decide begins; of what the gate holds back for now, nothing."""
+        key[:] = jobs.work() * jobs.part()

@@ -8,14 +8,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.compiled.structs import tables
 from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
-from treadle.model.containers import group_key, is_of_stage
+from treadle.model.containers import group_key
 from treadle.model.tables import View
+from treadle.policy.parts import Keeper
+from treadle.policy.slearn.keeper import PilotKeeper
+from treadle.policy.slearn.table import NONE, PilotTable, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import observed_durations, told_durations
 
@@ -32,36 +35,36 @@ def joined(pilots_ms: float, pilot_error: float, told_ms: float, told_error: flo
 
 
 @inner
-def is_sampled(view: View, app: int, priority: int) -> bool:
+def is_sampled(sampled: Sampled, app: int, priority: int) -> bool:
     """Say whether pilots have told how long an application's tasks of this priority take; False if it is none (-1)."""
-    if app < 0 or view.apps[app].pilot_mean_ms < 0.0:
+    if app < 0 or app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
         return False
-    return is_of_stage(view.apps[app].sampled_stage, priority)
+    return is_of_stage(sampled.jobs[app].sampled_stage, priority)
 
 
 @kernel
-def pilot_durations(view: View, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+def pilot_durations(view: View, sampled: Sampled, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
     """Set what pilots said for the asks and the tasks of the stage that they belong to."""
     for row in range(rows):
-        if is_sampled(view, view.rows[row].application, view.rows[row].priority):
-            rows_ms[row] = view.apps[view.rows[row].application].pilot_mean_ms
+        if is_sampled(sampled, view.rows[row].application, view.rows[row].priority):
+            rows_ms[row] = sampled.jobs[view.rows[row].application].pilot_mean_ms
     for group in range(groups):
-        if is_sampled(view, view.groups[group].application, view.groups[group].priority):
-            groups_ms[group] = view.apps[view.groups[group].application].pilot_mean_ms
+        if is_sampled(sampled, view.groups[group].application, view.groups[group].priority):
+            groups_ms[group] = sampled.jobs[view.groups[group].application].pilot_mean_ms
 
 
 @kernel
-def join_told(view: View, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
+def join_told(view: View, sampled: Sampled, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
     """Join what pilots said with what was told of the same keys; ``default_error`` where no deviation was told."""
     for at in range(keys):
         app, priority = view.told[at].application, view.told[at].priority
-        if priority < 0 or view.told[at].duration_ms <= 0 or not is_sampled(view, app, priority):
+        if priority < 0 or view.told[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
             continue
         told_ms = float(view.told[at].duration_ms)
         error = default_error
         if view.told[at].deviation_ms >= 0:
             error = view.told[at].deviation_ms / told_ms
-        joint_ms = joined(view.apps[app].pilot_mean_ms, view.apps[app].pilot_error, told_ms, error)
+        joint_ms = joined(sampled.jobs[app].pilot_mean_ms, sampled.jobs[app].pilot_error, told_ms, error)
         if view.told[at].row >= 0:
             rows_ms[view.told[at].row] = joint_ms
         group = find(view.group_index, group_key(app, priority))
@@ -84,11 +87,11 @@ class Trust(NamedTuple):
 
 
 @inner
-def stage_told(view: View, app: int) -> int:
+def stage_told(view: View, sampled: Sampled, app: int) -> int:
     """Return a key of the stage that is sampled whose tasks' duration was told, or -1."""
     at = view.apps[app].first_told
     while at >= 0:
-        of_stage = view.told[at].priority >= 0 and is_of_stage(view.apps[app].sampled_stage, view.told[at].priority)
+        of_stage = view.told[at].priority >= 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.told[at].priority)
         if of_stage and view.told[at].duration_ms > 0:
             return at
         at = view.told[at].next
@@ -107,14 +110,14 @@ def widest_ahead(view: View, app: int) -> int:
 
 
 @inner
-def told_size_ms(view: View, app: int, stage: int, deviations: float) -> float:
+def told_size_ms(view: View, sampled: Sampled, app: int, stage: int, deviations: float) -> float:
     """Return the size of a job by what was told, each stage so many deviations of it larger; -1 if one is not known.
 
     ``stage`` is the key of the stage that is sampled; of those after it how many tasks they have must have been told.
     """
     size_ms, at = 0.0, view.apps[app].first_told
     while at >= 0:
-        tasks = view.apps[app].width if at == stage else view.told[at].tasks if view.told[at].priority < 0 else 0
+        tasks = sampled.jobs[app].width if at == stage else view.told[at].tasks if view.told[at].priority < 0 else 0
         if tasks > 0:
             duration_ms = float(view.told[at].duration_ms)
             if duration_ms <= 0.0 or view.told[at].deviation_ms < 0:
@@ -134,9 +137,9 @@ def level_of(size_ms: float, thresholds_ms: F64) -> int:
 
 
 @inner
-def is_trusted(view: View, app: int, trust: Trust) -> bool:
+def is_trusted(view: View, sampled: Sampled, app: int, trust: Trust) -> bool:
     """Say whether an application needs no pilots, by what was told of its tasks."""
-    stage = stage_told(view, app)
+    stage = stage_told(view, sampled, app)
     if stage < 0 or view.told[stage].deviation_ms < 0:
         return False
     deviation_max_ms = trust.deviation_max * view.told[stage].duration_ms
@@ -144,8 +147,8 @@ def is_trusted(view: View, app: int, trust: Trust) -> bool:
         return True
     if trust.deviations <= 0.0:
         return False
-    low_ms = told_size_ms(view, app, stage, -trust.deviations)
-    high_ms = told_size_ms(view, app, stage, trust.deviations)
+    low_ms = told_size_ms(view, sampled, app, stage, -trust.deviations)
+    high_ms = told_size_ms(view, sampled, app, stage, trust.deviations)
     if low_ms <= 0.0 or high_ms <= 0.0:
         return False
     high = level_of(high_ms, trust.thresholds_ms)
@@ -153,27 +156,36 @@ def is_trusted(view: View, app: int, trust: Trust) -> bool:
 
 
 @inner
-def correction(view: View, app: int, default_error: float) -> float:
+def correction(view: View, sampled: Sampled, app: int, default_error: float) -> float:
     """Return by how much pilots correct what was told of their stage; 1 if either has said nothing.
 
     The ratio of both (SLearn-DAG), or with ``default_error`` of their joint estimate and what was told.
     """
-    stage = stage_told(view, app)
-    pilots_ms = view.apps[app].pilot_mean_ms
-    if stage < 0 or pilots_ms < 0.0:
+    if app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
+        return 1.0
+    stage, pilots_ms = stage_told(view, sampled, app), sampled.jobs[app].pilot_mean_ms
+    if stage < 0:
         return 1.0
     told_ms = float(view.told[stage].duration_ms)
     if default_error > 0.0:
         error = default_error
         if view.told[stage].deviation_ms >= 0:
             error = view.told[stage].deviation_ms / told_ms
-        pilots_ms = joined(pilots_ms, view.apps[app].pilot_error, told_ms, error)
+        pilots_ms = joined(pilots_ms, sampled.jobs[app].pilot_error, told_ms, error)
     return pilots_ms / told_ms
 
 
 @kernel
 def scale_told(
-    view: View, size: int, keys: int, default_error: float, factors: F64, rows_ms: F64, groups_ms: F64, told_ms: F64
+    view: View,
+    sampled: Sampled,
+    size: int,
+    keys: int,
+    default_error: float,
+    factors: F64,
+    rows_ms: F64,
+    groups_ms: F64,
+    told_ms: F64,
 ) -> None:
     """Set what was told of stages that are not sampled, times what pilots said of the sampled one over what was told.
 
@@ -181,12 +193,12 @@ def scale_told(
     application. With ``default_error`` above 0 pilots count with the weight of their certainty.
     """
     for app in range(size):
-        factors[app] = correction(view, app, default_error)
+        factors[app] = correction(view, sampled, app, default_error)
     for at in range(keys):
         app, priority = view.told[at].application, view.told[at].priority
         if app < 0 or view.told[at].duration_ms < 0:
             continue
-        if view.apps[app].pilot_mean_ms >= 0.0 and is_of_stage(view.apps[app].sampled_stage, priority):
+        if is_sampled(sampled, app, priority):
             continue
         told_ms[at] = view.told[at].duration_ms * factors[app]
         if view.told[at].row >= 0:
@@ -214,21 +226,21 @@ class Credit(NamedTuple):
 
 
 @inner
-def level_on_credit(view: View, app: int, credit: Credit) -> int:
+def level_on_credit(view: View, sampled: Sampled, app: int, credit: Credit) -> int:
     """Return the level of a job if it is so many deviations larger than was told, -1 if nothing was told."""
-    stage = stage_told(view, app)
+    stage = stage_told(view, sampled, app)
     if credit.part <= 0.0 or stage < 0:
         return -1
-    size_ms = told_size_ms(view, app, stage, credit.deviations)
+    size_ms = told_size_ms(view, sampled, app, stage, credit.deviations)
     return level_of(size_ms, credit.thresholds_ms) if size_ms > 0.0 else -1
 
 
 @inner
-def level_by_now(view: View, app: int, pilots_ms: float, credit: Credit) -> int:
+def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, credit: Credit) -> int:
     """Return the level that pilots would say if they ended now; together they have run for ``pilots_ms``."""
-    stage = stage_told(view, app)
-    mean_ms = pilots_ms / max(view.apps[app].pilots + view.apps[app].replacements, 1)
-    size_ms = told_size_ms(view, app, stage, 0.0) * mean_ms / view.told[stage].duration_ms
+    stage = stage_told(view, sampled, app)
+    mean_ms = pilots_ms / max(sampled.jobs[app].pilots + sampled.jobs[app].replacements, 1)
+    size_ms = told_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.told[stage].duration_ms
     return level_of(size_ms, credit.thresholds_ms)
 
 
@@ -240,6 +252,19 @@ def tasks_on_credit(view: View, row: int, credit: Credit) -> int:
         if view.counted[r] and credit.totals[r] > 0.0:
             share = max(share, view.capability[row, r] / credit.totals[r])
     return int(credit.part / share + 1e-9) if share > 0.0 else UNBOUNDED
+
+
+class _WithPilots:
+    """What an estimate has that goes by what pilots have said."""
+
+    _table: PilotTable | None = None
+
+    def use(self, keeper: Keeper | None) -> None:
+        """Go by the table of the policy's gate; there is none where it does not sample."""
+        self._table = keeper.table if isinstance(keeper, PilotKeeper) else None
+
+    def _sampled(self, cluster: Cluster) -> Sampled:
+        return NONE if self._table is None else self._table.fit(cluster)
 
 
 class PilotsEstimateParameters(Parameters):
@@ -262,21 +287,23 @@ class PilotsEstimateParameters(Parameters):
         return ("profiles.store",) if self.scale_history else ()
 
 
-class PilotsEstimate:
+class PilotsEstimate(_WithPilots):
     """The mean of a stage's pilots, once they have ended (gate: pilots); of what is not sampled as by `observed`."""
 
     def __init__(self, parameters: PilotsEstimateParameters) -> None:
         self.default_ms = float(parameters.default_ms)
         self._scale_history = parameters.scale_history
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Set the means."""
-        rows, groups = cluster.requests.size, cluster.tasks.size
-        observed_durations(view, rows, groups, rows_ms, groups_ms)
+        rows, groups, sampled = cluster.requests.size, cluster.tasks.size, self._sampled(cluster)
+        observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
         if self._scale_history:
             keys, factors = cluster.told.size, np.empty(cluster.apps.size)
-            scale_told(view, cluster.apps.size, keys, 0.0, factors, rows_ms, groups_ms, told_ms)
-        pilot_durations(view, rows, groups, rows_ms, groups_ms)
+            scale_told(view, sampled, cluster.apps.size, keys, 0.0, factors, rows_ms, groups_ms, told_ms)
+        pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
 
 
 class CombinedParameters(Parameters):
@@ -301,7 +328,7 @@ class CombinedParameters(Parameters):
     )
 
 
-class CombinedEstimate:
+class CombinedEstimate(_WithPilots):
     """Pilots and what `TaskEstimates` told, their logarithms averaged by inverse variance; else whichever there is."""
 
     def __init__(self, parameters: CombinedParameters) -> None:
@@ -309,13 +336,15 @@ class CombinedEstimate:
         self._told_error = parameters.told_error
         self._scale_history = parameters.scale_history
 
-    def durations(self, cluster: Cluster, view: View, rows_ms: F64, groups_ms: F64, told_ms: F64) -> None:
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+    ) -> None:
         """Set what is known."""
-        rows, groups = cluster.requests.size, cluster.tasks.size
-        observed_durations(view, rows, groups, rows_ms, groups_ms)
+        rows, groups, sampled = cluster.requests.size, cluster.tasks.size, self._sampled(cluster)
+        observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
         told_durations(view, cluster.told.size, rows_ms, groups_ms)
         if self._scale_history:
             keys, factors = cluster.told.size, np.empty(cluster.apps.size)
-            scale_told(view, cluster.apps.size, keys, self._told_error, factors, rows_ms, groups_ms, told_ms)
-        pilot_durations(view, rows, groups, rows_ms, groups_ms)
-        join_told(view, cluster.told.size, self._told_error, rows_ms, groups_ms)
+            scale_told(view, sampled, cluster.apps.size, keys, self._told_error, factors, rows_ms, groups_ms, told_ms)
+        pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
+        join_told(view, sampled, cluster.told.size, self._told_error, rows_ms, groups_ms)

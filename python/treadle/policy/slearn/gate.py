@@ -14,9 +14,11 @@ from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.gates import hold_masters, let_masters_start
-from treadle.policy.parts import NEVER
+from treadle.policy.parts import NEVER, Keeper
 from treadle.policy.slearn import pilots as kernel
 from treadle.policy.slearn.estimates import Credit, Trust
+from treadle.policy.slearn.keeper import PilotKeeper
+from treadle.policy.slearn.table import PilotTable
 from treadle.policy.work import add_up_nodes
 
 START: Final = (3.0, 2.0, 4.0)
@@ -165,9 +167,15 @@ class PilotsGate:
         self._parameters = parameters
         self.due_ms = NEVER
         self.waits_for = ""
+        self._table = PilotTable()
         fixed = parameters.ratio == "fixed"
         self.know_levels(np.zeros(0), 0)
         self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
+
+    def use(self, keeper: Keeper | None) -> None:
+        """Take the table, which outlives the gate."""
+        if isinstance(keeper, PilotKeeper):
+            self._table = keeper.table
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Take the order's levels, which say what history must settle."""
@@ -179,26 +187,32 @@ class PilotsGate:
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back what is to wait for pilots, and let everything else through."""
         chosen, size = self._parameters, cluster.apps.size
-        self._learn(view.apps, size, now_ms)
+        sampled = self._table.fit(cluster)
+        self._learn(view.apps, sampled.jobs, size, now_ms)
         if len(cluster.ended):
             cluster.ended["state"] = int(ApplicationState.GONE)
-            self._learn(cluster.ended, len(cluster.ended), now_ms)
+            self._learn(cluster.ended, self._table.gone, len(self._table.gone), now_ms)
+            self._table.gone = self._table.gone[:0]
         mapreduce = cluster.names.index_of("MAPREDUCE")
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
         new = np.empty(size, np.int32)
-        count = kernel.find_new(view, size, mapreduce, tez, chosen.thin_limit, self._trust, new)
+        count = kernel.find_new(view, sampled, size, mapreduce, tez, chosen.thin_limit, self._trust, new)
         percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
-        kernel.begin_sampling(view, new[:count], percents, now_ms)
+        kernel.begin_sampling(view, sampled, new[:count], percents, now_ms)
         credit = self._credit._replace(totals=np.zeros(len(view.counted)))
         add_up_nodes(view, credit.totals)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
-        self.due_ms = int(kernel.hold_back(view, rows, size, now_ms, mapreduce, *timeouts_ms, credit))
+        self.due_ms = int(kernel.hold_back(view, sampled, rows, size, now_ms, mapreduce, *timeouts_ms, credit))
         self.waits_for = "pilots" if _holds_back(view, rows) else ""
         if chosen.masters_starting > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
             if not self.waits_for and _holds_back(view, rows):
                 self.waits_for = "application masters that start"
+
+    def mark(self, cluster: Cluster, apps: Records) -> None:
+        """Say of jobs whose pilots have not ended, and of thin ones, what they run and at which level."""
+        self._table.mark(cluster, apps, self._credit.sampling_level)
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let only through what was held back."""
@@ -219,10 +233,10 @@ class PilotsGate:
         held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, room, nowhere)
         return late_ms if held else NEVER
 
-    def _learn(self, apps: Records, size: int, now_ms: int) -> None:
+    def _learn(self, apps: Records, jobs: Records, size: int, now_ms: int) -> None:
         """Tell the ratio of the jobs that have ended."""
         percents, normalised = np.empty(size), np.empty(size)
-        count = kernel.take_ended(apps, size, now_ms, percents, normalised)
+        count = kernel.take_ended(apps, jobs, size, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
             self._ratio.ended(percent, score)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
-from treadle.model.containers import GONE, MAPS, RUNS_PILOTS, group_key, is_of_stage
+from treadle.model.containers import GONE, group_key
 from treadle.policy.slearn.estimates import is_trusted, level_by_now, level_on_credit, tasks_on_credit, widest_ahead
+from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.yarn.priorities import FAILED_MAP, REDUCE
 
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, Records
     from treadle.model.tables import View
     from treadle.policy.slearn.estimates import Credit, Trust
+    from treadle.policy.slearn.table import Sampled
 
 NEVER: Final = 1 << 62
-UNKNOWN: Final = 0
-OPEN: Final = 2
-THIN: Final = 3
-"""`treadle.model.applications.Sampling`, as kernels take it."""
-
 ACTIVE: Final = 1
 """`treadle.events.ApplicationState.ACTIVE`."""
 
@@ -39,25 +36,25 @@ VARIATION_DEGREES: Final = 2.0
 
 
 @kernel
-def take_ended(apps: Records, size: int, now_ms: int, percents: F64, normalised: F64) -> int:
+def take_ended(apps: Records, jobs: Records, size: int, now_ms: int, percents: F64, normalised: F64) -> int:
     """List the ratios of sampled applications that are gone and their normalised completion times; return how many."""
     count = 0
     for app in range(size):
-        if apps[app].state != GONE or apps[app].sampling == UNKNOWN:
+        if apps[app].state != GONE or jobs[app].sampling == UNKNOWN:
             continue
-        if apps[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
-            percents[count] = apps[app].pilot_percent
+        if jobs[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
+            percents[count] = jobs[app].pilot_percent
             normalised[count] = max(now_ms - apps[app].submit_time_ms, 0) / apps[app].container_ms
             count += 1
-        apps[app].sampling = UNKNOWN
-        apps[app].width = apps[app].pilots = apps[app].replacements = 0
-        apps[app].pilots_running = apps[app].pilots_ended = 0
-        apps[app].pilots_ms = apps[app].pilots_squares = apps[app].pilot_percent = 0.0
-        apps[app].sized = apps[app].failures = apps[app].ended_badly = 0
-        apps[app].sized_ms = apps[app].sized_bytes = apps[app].sized_squares = 0.0
-        apps[app].sized_products = apps[app].sized_duration_squares = apps[app].input_bytes = 0.0
-        apps[app].pilot_mean_ms = -1.0
-        apps[app].sampling_level = -1
+        jobs[app].sampling = UNKNOWN
+        jobs[app].width = jobs[app].pilots = jobs[app].replacements = 0
+        jobs[app].pilots_running = jobs[app].pilots_ended = 0
+        jobs[app].pilots_ms = jobs[app].pilots_squares = jobs[app].pilot_percent = 0.0
+        jobs[app].sized = jobs[app].failures = jobs[app].ended_badly = 0
+        jobs[app].sized_ms = jobs[app].sized_bytes = jobs[app].sized_squares = 0.0
+        jobs[app].sized_products = jobs[app].sized_duration_squares = 0.0
+        jobs[app].pilot_mean_ms = -1.0
+        jobs[app].sampling_level = -1
     return count
 
 
@@ -75,29 +72,29 @@ def first_stage(view: View, app: int, mapreduce: int) -> int:
 
 
 @inner
-def begun_of(view: View, app: int) -> int:
+def begun_of(view: View, sampled: Sampled, app: int) -> int:
     """Return how many tasks of the stage run or have ended well."""
     begun, group = 0, view.apps[app].first_group
     while group >= 0:
-        if is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
-            begun += view.groups[group].running + view.groups[group].ended
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
+            begun += view.groups[group].running + view.groups[group].ended + sampled.ended[group].ended
         group = view.groups[group].next
     return begun
 
 
 @inner
-def pending_of(view: View, app: int) -> int:
+def pending_of(view: View, sampled: Sampled, app: int) -> int:
     """Return how many containers of the stage are asked for."""
     pending, row = 0, view.apps[app].first_row
     while row >= 0:
-        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
             pending += view.rows[row].count
         row = view.rows[row].next
     return pending
 
 
 @inner
-def asked_again(view: View, app: int) -> int:
+def asked_again(view: View, sampled: Sampled, app: int) -> int:
     """Return how many maps are made again that ended as if they were done: by what is asked for, runs or has run."""
     count, row = 0, view.apps[app].first_row
     while row >= 0:
@@ -106,49 +103,51 @@ def asked_again(view: View, app: int) -> int:
         row = view.rows[row].next
     group = find(view.group_index, group_key(app, FAILED_MAP))
     count += view.groups[group].running + view.groups[group].ended if group >= 0 else 0
-    return count - view.apps[app].ended_badly
+    return count - sampled.jobs[app].ended_badly
 
 
 @inner
-def take_back_failed(view: View, app: int) -> None:
+def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
     """Take back what as many pilots have said as maps are asked for again.
 
     A map that fails may end as one that is done does, with status 0: only the ask that follows tells. Which pilot it
     was is not known, so the others' mean stays; if all have failed, nothing has been said.
     """
-    failures = asked_again(view, app)
-    more = min(failures - view.apps[app].failures, view.apps[app].pilots_ended)
-    view.apps[app].failures = max(failures, view.apps[app].failures)
+    failures = asked_again(view, sampled, app)
+    more = min(failures - sampled.jobs[app].failures, sampled.jobs[app].pilots_ended)
+    sampled.jobs[app].failures = max(failures, sampled.jobs[app].failures)
     if more <= 0:
         return
-    left = (view.apps[app].pilots_ended - more) / view.apps[app].pilots_ended
-    view.apps[app].pilots_ended -= more
-    view.apps[app].pilots_ms *= left
-    view.apps[app].pilots_squares *= left
-    if view.apps[app].pilots_ended == 0:
-        view.apps[app].pilot_mean_ms = -1.0
-        view.apps[app].sized = 0
-        view.apps[app].sized_ms = view.apps[app].sized_bytes = view.apps[app].sized_squares = 0.0
-        view.apps[app].sized_products = view.apps[app].sized_duration_squares = 0.0
+    left = (sampled.jobs[app].pilots_ended - more) / sampled.jobs[app].pilots_ended
+    sampled.jobs[app].pilots_ended -= more
+    sampled.jobs[app].pilots_ms *= left
+    sampled.jobs[app].pilots_squares *= left
+    if sampled.jobs[app].pilots_ended == 0:
+        sampled.jobs[app].pilot_mean_ms = -1.0
+        sampled.jobs[app].sized = 0
+        sampled.jobs[app].sized_ms = sampled.jobs[app].sized_bytes = sampled.jobs[app].sized_squares = 0.0
+        sampled.jobs[app].sized_products = sampled.jobs[app].sized_duration_squares = 0.0
 
 
 @inner
-def may_be_sampled(view: View, app: int, mapreduce: int, tez: int) -> bool:
+def may_be_sampled(view: View, sampled: Sampled, app: int, mapreduce: int, tez: int) -> bool:
     """Say whether it is to be looked at an application, and note its stage; failed maps are taken back of any."""
     known = view.apps[app].type == mapreduce or view.apps[app].type == tez
     if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am:
         return False
-    if view.apps[app].sampling == UNKNOWN:
+    if sampled.jobs[app].sampling == UNKNOWN:
         if view.apps[app].pending == 0:
             return False
-        view.apps[app].sampled_stage = first_stage(view, app, mapreduce)
+        sampled.jobs[app].sampled_stage = first_stage(view, app, mapreduce)
     elif view.apps[app].type == mapreduce:
-        take_back_failed(view, app)
-    return bool(view.apps[app].sampling != OPEN)
+        take_back_failed(view, sampled, app)
+    return bool(sampled.jobs[app].sampling != OPEN)
 
 
 @kernel
-def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, trust: Trust, new: I32) -> int:
+def find_new(
+    view: View, sampled: Sampled, size: int, mapreduce: int, tez: int, thin_limit: int, trust: Trust, new: I32
+) -> int:
     """Note how wide jobs are and which are thin or trusted; list those that are to be sampled, return how many.
 
     ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
@@ -157,25 +156,25 @@ def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, t
     """
     count = 0
     for app in range(size):
-        if not may_be_sampled(view, app, mapreduce, tez):
+        if not may_be_sampled(view, sampled, app, mapreduce, tez):
             continue
-        phase = view.apps[app].sampling
-        pending, begun = pending_of(view, app), begun_of(view, app)
-        view.apps[app].width = max(view.apps[app].width, pending + begun - max(view.apps[app].failures, 0))
+        phase = sampled.jobs[app].sampling
+        pending, begun = pending_of(view, sampled, app), begun_of(view, sampled, app)
+        sampled.jobs[app].width = max(sampled.jobs[app].width, pending + begun - max(sampled.jobs[app].failures, 0))
         if pending == 0:
             continue
         if phase == RUNS_PILOTS:
             # A live history is looked up beside the decisions and comes a tick after the first asks.
-            if is_trusted(view, app, trust):
-                view.apps[app].sampling = OPEN
-                view.apps[app].pilot_percent = 0.0
+            if is_trusted(view, sampled, app, trust):
+                sampled.jobs[app].sampling = OPEN
+                sampled.jobs[app].pilot_percent = 0.0
             continue
-        if max(view.apps[app].width, widest_ahead(view, app)) < thin_limit:
-            view.apps[app].sampling = THIN
+        if max(sampled.jobs[app].width, widest_ahead(view, app)) < thin_limit:
+            sampled.jobs[app].sampling = THIN
         elif begun > 1 and phase == THIN:
             continue
-        elif is_trusted(view, app, trust):
-            view.apps[app].sampling = OPEN
+        elif is_trusted(view, sampled, app, trust):
+            sampled.jobs[app].sampling = OPEN
         else:
             new[count] = app
             count += 1
@@ -183,29 +182,29 @@ def find_new(view: View, size: int, mapreduce: int, tez: int, thin_limit: int, t
 
 
 @kernel
-def begin_sampling(view: View, new: I32, percents: F64, now_ms: int) -> None:
+def begin_sampling(view: View, sampled: Sampled, new: I32, percents: F64, now_ms: int) -> None:
     """Begin to sample these applications, each at its ratio; tasks that run already are their first pilots.
 
     Where more have begun than are wanted, as when a sidecar starts anew, nothing is held back.
     """
     for at in range(len(new)):
         app = new[at]
-        view.apps[app].sampling = RUNS_PILOTS
-        view.apps[app].sampled_since_ms = now_ms
-        view.apps[app].pilot_percent = percents[at]
-        view.apps[app].pilots = pilots_of(view.apps[app].width, percents[at])
+        sampled.jobs[app].sampling = RUNS_PILOTS
+        sampled.jobs[app].sampled_since_ms = now_ms
+        sampled.jobs[app].pilot_percent = percents[at]
+        sampled.jobs[app].pilots = pilots_of(sampled.jobs[app].width, percents[at])
         begun, group = 0, view.apps[app].first_group
         while group >= 0:
             task = view.groups[group].first
-            while task >= 0 and is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
-                view.tasks[task].pilot = 1
+            while task >= 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
+                sampled.pilot[task] = 1
                 begun += 1
                 task = view.tasks[task].next
             group = view.groups[group].next
-        view.apps[app].pilots_running = begun
-        if begun_of(view, app) > view.apps[app].pilots:
-            view.apps[app].sampling = OPEN
-            view.apps[app].pilot_percent = 0.0
+        sampled.jobs[app].pilots_running = begun
+        if begun_of(view, sampled, app) > sampled.jobs[app].pilots:
+            sampled.jobs[app].sampling = OPEN
+            sampled.jobs[app].pilot_percent = 0.0
 
 
 @inner
@@ -215,26 +214,26 @@ def pilots_of(width: int, percent: float) -> int:
 
 
 @inner
-def count_hung(view: View, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
+def count_hung(view: View, sampled: Sampled, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
     """Return how many pilots have run for longer than they may."""
     hung, group = 0, view.apps[app].first_group
     while group >= 0:
         task = view.groups[group].first
         while task >= 0:
-            hung += view.tasks[task].pilot and now_ms - view.tasks[task].created_ms >= pilot_timeout_ms
+            hung += sampled.pilot[task] and now_ms - view.tasks[task].created_ms >= pilot_timeout_ms
             task = view.tasks[task].next
         group = view.groups[group].next
     return hung
 
 
 @inner
-def age_of_pilots(view: View, app: int, now_ms: int) -> float:
+def age_of_pilots(view: View, sampled: Sampled, app: int, now_ms: int) -> float:
     """Return how long the pilots that run have run together."""
     age, group = 0.0, view.apps[app].first_group
     while group >= 0:
         task = view.groups[group].first
         while task >= 0:
-            if view.tasks[task].pilot:
+            if sampled.pilot[task]:
                 age += max(now_ms - view.tasks[task].created_ms, 0)
             task = view.tasks[task].next
         group = view.groups[group].next
@@ -242,48 +241,48 @@ def age_of_pilots(view: View, app: int, now_ms: int) -> float:
 
 
 @inner
-def scale_to_inputs(view: View, app: int, left: float) -> None:
+def scale_to_inputs(view: View, sampled: Sampled, app: int, left: float) -> None:
     """Replace the mean of the pilots by what their inputs say of a task with a mean input, where these are known.
 
     The ratio estimator of survey sampling: durations over inputs of the pilots, times the mean input of all tasks. Its
     standard error is that of a mean, with what durations differ from the ratio times the inputs in place of what they
     differ from their mean. Pilots are not a random sample where an application hands out its largest inputs first.
     """
-    count, total = view.apps[app].sized, view.apps[app].sized_bytes
-    if count == 0 or total <= 0.0 or view.apps[app].input_bytes <= 0.0 or view.apps[app].sized_ms <= 0.0:
+    count, total = sampled.jobs[app].sized, sampled.jobs[app].sized_bytes
+    if count == 0 or total <= 0.0 or view.apps[app].input_bytes <= 0.0 or sampled.jobs[app].sized_ms <= 0.0:
         return
-    ratio = view.apps[app].sized_ms / total
-    mean_ms = view.apps[app].sized_ms / count
-    squares = view.apps[app].sized_duration_squares - 2.0 * ratio * view.apps[app].sized_products
-    squares += ratio * ratio * view.apps[app].sized_squares
+    ratio = sampled.jobs[app].sized_ms / total
+    mean_ms = sampled.jobs[app].sized_ms / count
+    squares = sampled.jobs[app].sized_duration_squares - 2.0 * ratio * sampled.jobs[app].sized_products
+    squares += ratio * ratio * sampled.jobs[app].sized_squares
     spread = VARIATION_DEGREES * VARIATION * VARIATION + max(squares, 0.0) / (mean_ms * mean_ms)
-    view.apps[app].pilot_mean_ms = ratio * view.apps[app].input_bytes
-    view.apps[app].pilot_error = sqrt(spread / (count - 1 + VARIATION_DEGREES) * left / count)
+    sampled.jobs[app].pilot_mean_ms = ratio * view.apps[app].input_bytes
+    sampled.jobs[app].pilot_error = sqrt(spread / (count - 1 + VARIATION_DEGREES) * left / count)
 
 
 @inner
-def open_gate(view: View, app: int, more_ms: float, more: int) -> None:
+def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int) -> None:
     """Let all of an application through, and note what its pilots have said.
 
     The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
     how much tasks vary in general, as by `treadle.history.estimators.estimators.Pilots`. Pilots that have not ended
     have run for ``more_ms`` together and count as if they ended now.
     """
-    view.apps[app].sampling = OPEN
-    ended = view.apps[app].pilots_ended
+    sampled.jobs[app].sampling = OPEN
+    ended = sampled.jobs[app].pilots_ended
     count = ended + more
-    total_ms = view.apps[app].pilots_ms + more_ms
+    total_ms = sampled.jobs[app].pilots_ms + more_ms
     if count == 0 or total_ms <= 0.0:
         return
-    view.apps[app].pilot_mean_ms = total_ms / count
+    sampled.jobs[app].pilot_mean_ms = total_ms / count
     spread = VARIATION_DEGREES * VARIATION * VARIATION
-    if ended > 0 and view.apps[app].pilots_ms > 0.0:
-        mean_ms = view.apps[app].pilots_ms / ended
-        spread += max(view.apps[app].pilots_squares / (mean_ms * mean_ms) - ended, 0.0)
+    if ended > 0 and sampled.jobs[app].pilots_ms > 0.0:
+        mean_ms = sampled.jobs[app].pilots_ms / ended
+        spread += max(sampled.jobs[app].pilots_squares / (mean_ms * mean_ms) - ended, 0.0)
     variance = spread / (max(ended - 1, 0) + VARIATION_DEGREES)
-    left = max(0.0, 1.0 - count / max(view.apps[app].width, 1))
-    view.apps[app].pilot_error = sqrt(variance * left / count)
-    scale_to_inputs(view, app, left)
+    left = max(0.0, 1.0 - count / max(sampled.jobs[app].width, 1))
+    sampled.jobs[app].pilot_error = sqrt(variance * left / count)
+    scale_to_inputs(view, sampled, app, left)
 
 
 @inner
@@ -293,13 +292,13 @@ def is_made_again(priority: int, mapreduce: bool) -> bool:
 
 
 @inner
-def missing_pilots(view: View, app: int, mapreduce: bool) -> int:
+def missing_pilots(view: View, sampled: Sampled, app: int, mapreduce: bool) -> int:
     """Return how many pilots are still to begin; those that are proposed have begun."""
-    wanted = view.apps[app].pilots + view.apps[app].replacements
-    missing = wanted - view.apps[app].pilots_running - view.apps[app].pilots_ended
+    wanted = sampled.jobs[app].pilots + sampled.jobs[app].replacements
+    missing = wanted - sampled.jobs[app].pilots_running - sampled.jobs[app].pilots_ended
     row = view.apps[app].first_row
     while row >= 0:
-        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
             # What is made again counts for a pilot that it may become.
             again = is_made_again(view.rows[row].priority, mapreduce)
             missing -= view.rows[row].count if again else view.rows[row].assumed
@@ -308,38 +307,45 @@ def missing_pilots(view: View, app: int, mapreduce: bool) -> int:
 
 
 @inner
-def proposed_of(view: View, app: int) -> int:
+def proposed_of(view: View, sampled: Sampled, app: int) -> int:
     """Return how many containers of the stage are proposed."""
     proposed, row = 0, view.apps[app].first_row
     while row >= 0:
-        if is_of_stage(view.apps[app].sampled_stage, view.rows[row].priority):
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
             proposed += view.rows[row].assumed
         row = view.rows[row].next
     return proposed
 
 
 @inner
-def take_credit(view: View, app: int, missing: int, credit: Credit, now_ms: int) -> bool:
+def take_credit(view: View, sampled: Sampled, app: int, missing: int, credit: Credit, now_ms: int) -> bool:
     """Set the level at which a job runs its pilots, and say whether it has credit: other tasks may run beside them."""
-    level = level_on_credit(view, app, credit)
+    level = level_on_credit(view, sampled, app, credit)
     if level >= 0:
-        so_far_ms = view.apps[app].pilots_ms + age_of_pilots(view, app, now_ms)
-        level = max(level, level_by_now(view, app, so_far_ms, credit))
+        so_far_ms = sampled.jobs[app].pilots_ms + age_of_pilots(view, sampled, app, now_ms)
+        level = max(level, level_by_now(view, sampled, app, so_far_ms, credit))
     has_credit = level >= 0 and missing <= 0
-    view.apps[app].sampling_level = level if has_credit else min(level, credit.sampling_level)
+    sampled.jobs[app].sampling_level = level if has_credit else min(level, credit.sampling_level)
     return has_credit
 
 
 @inner
 def hold_rows(
-    view: View, rows: Records, app: int, mapreduce: bool, missing: int, has_credit: bool, credit: Credit
+    view: View,
+    sampled: Sampled,
+    rows: Records,
+    app: int,
+    mapreduce: bool,
+    missing: int,
+    has_credit: bool,
+    credit: Credit,
 ) -> None:
     """Let as many containers of the stage through as pilots are missing, and nothing that comes after the stage.
 
     Of a job that has credit as many as that goes for, those that run or have ended among them.
     """
-    stage = view.apps[app].sampled_stage
-    given = begun_of(view, app) + proposed_of(view, app) if has_credit else 0
+    stage = sampled.jobs[app].sampled_stage
+    given = begun_of(view, sampled, app) + proposed_of(view, sampled, app) if has_credit else 0
     row = view.apps[app].first_row
     while row >= 0:
         priority = view.rows[row].priority
@@ -372,6 +378,7 @@ def hold_reduces(view: View, rows: Records, app: int) -> None:
 @kernel
 def hold_back(
     view: View,
+    sampled: Sampled,
     rows: Records,
     size: int,
     now_ms: int,
@@ -387,32 +394,34 @@ def hold_back(
     """
     due_ms = NEVER
     for app in range(size):
-        if view.apps[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
+        if sampled.jobs[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
             continue
-        if view.apps[app].type == mapreduce and pending_of(view, app) > 0:
+        if view.apps[app].type == mapreduce and pending_of(view, sampled, app) > 0:
             hold_reduces(view, rows, app)
-        if view.apps[app].sampling != RUNS_PILOTS:
+        if sampled.jobs[app].sampling != RUNS_PILOTS:
             continue
-        wanted = pilots_of(view.apps[app].width, view.apps[app].pilot_percent)
-        view.apps[app].pilots = max(view.apps[app].pilots, wanted)
+        wanted = pilots_of(sampled.jobs[app].width, sampled.jobs[app].pilot_percent)
+        sampled.jobs[app].pilots = max(sampled.jobs[app].pilots, wanted)
         # A clock that stepped back must not hold a job for longer.
-        since_ms = min(view.apps[app].sampled_since_ms, now_ms)
-        view.apps[app].sampled_since_ms = since_ms
+        since_ms = min(sampled.jobs[app].sampled_since_ms, now_ms)
+        sampled.jobs[app].sampled_since_ms = since_ms
         if now_ms - since_ms >= pilot_timeout_ms:
-            view.apps[app].replacements = max(
-                view.apps[app].replacements, count_hung(view, app, now_ms, pilot_timeout_ms)
+            sampled.jobs[app].replacements = max(
+                sampled.jobs[app].replacements, count_hung(view, sampled, app, now_ms, pilot_timeout_ms)
             )
-        pending = pending_of(view, app)
-        if view.apps[app].pilots_ended >= view.apps[app].pilots or (pending == 0 and not runs_any(view, app)):
-            open_gate(view, app, 0.0, 0)
+        pending = pending_of(view, sampled, app)
+        if sampled.jobs[app].pilots_ended >= sampled.jobs[app].pilots or (
+            pending == 0 and not runs_any(view, sampled, app)
+        ):
+            open_gate(view, sampled, app, 0.0, 0)
         elif now_ms - since_ms >= hold_timeout_ms:
-            open_gate(view, app, age_of_pilots(view, app, now_ms), view.apps[app].pilots_running)
+            open_gate(view, sampled, app, age_of_pilots(view, sampled, app, now_ms), sampled.jobs[app].pilots_running)
         else:
             is_mapreduce = view.apps[app].type == mapreduce
-            missing = missing_pilots(view, app, is_mapreduce)
-            has_credit = take_credit(view, app, missing, credit, now_ms)
+            missing = missing_pilots(view, sampled, app, is_mapreduce)
+            has_credit = take_credit(view, sampled, app, missing, credit, now_ms)
             if pending > 0:
-                hold_rows(view, rows, app, is_mapreduce, missing, has_credit, credit)
+                hold_rows(view, sampled, rows, app, is_mapreduce, missing, has_credit, credit)
             again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
             if again_ms <= now_ms:
                 again_ms = now_ms + HUNG_AGAIN_MS
@@ -421,11 +430,11 @@ def hold_back(
 
 
 @inner
-def runs_any(view: View, app: int) -> bool:
+def runs_any(view: View, sampled: Sampled, app: int) -> bool:
     """Say whether a task of the stage runs."""
     group = view.apps[app].first_group
     while group >= 0:
-        if view.groups[group].running > 0 and is_of_stage(view.apps[app].sampled_stage, view.groups[group].priority):
+        if view.groups[group].running > 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
             return True
         group = view.groups[group].next
     return False

@@ -1,4 +1,4 @@
-"""What pilots have said, out of a model and back into another: an engine that starts anew need not sample again.
+"""What pilots have said, out of a table and back into another: an engine that starts anew need not sample again.
 
 A snapshot tells what runs and what is asked for. It does not tell what has ended, and with it which tasks were pilots,
 how long they took and whether the gate is open.
@@ -12,10 +12,12 @@ import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
-from treadle.model.applications import ApplicationTable, Sampling
-from treadle.model.containers import MAPS, TaskTable
+from treadle.model.applications import ApplicationTable
+from treadle.model.cluster import Cluster
+from treadle.model.containers import TaskTable
 from treadle.model.requests import RequestTable
-from treadle.model.tables import ModelError
+from treadle.model.tables import ModelError, Table
+from treadle.policy.slearn.table import MAPS, PilotTable, Sampling
 from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 
 _COLUMNS: Final = {
@@ -30,11 +32,10 @@ _COLUMNS: Final = {
     "error": "pilot_error",
     "percent": "pilot_percent",
     "since_ms": "sampled_since_ms",
-    "container_ms": "container_ms",
     **{name: name for name in ("sized", "sized_ms", "sized_bytes", "sized_squares", "sized_products")},
     "sized_duration_squares": "sized_duration_squares",
 }
-"""The columns of `events.Samples` in `treadle.model.applications.APPLICATION`."""
+"""The columns of `events.Samples` in `treadle.policy.slearn.table.JOB`; ``container_ms`` is the application's."""
 
 _SIGNS: Final = ("sampling", "pilots", "pilots_ended", "width")
 """What has changed when there is something to tell."""
@@ -46,9 +47,9 @@ class SampleLog:
     def __init__(self) -> None:
         self._told: dict[str, events.I32] = {}
 
-    def changed(self, apps: ApplicationTable) -> events.Samples | None:
+    def changed(self, apps: ApplicationTable, jobs: Table) -> events.Samples | None:
         """Return the samples of applications that differ from those returned before; None if there are none."""
-        now = {name: np.array(apps.at[name][: apps.size]) for name in _SIGNS}
+        now = {name: np.array(jobs.at[name][: apps.size]) for name in _SIGNS}
         if not now["sampling"].any():
             return None
         different = np.zeros(apps.size, bool)
@@ -61,23 +62,27 @@ class SampleLog:
         different &= now["sampling"] != Sampling.UNKNOWN
         self._told = now
         found = np.flatnonzero(different).astype(np.int32)
-        return samples_of(apps, found) if len(found) else None
+        return samples_of(apps, jobs, found) if len(found) else None
 
 
-def samples_of(apps: ApplicationTable, found: events.I32) -> events.Samples:
+def samples_of(apps: ApplicationTable, jobs: Table, found: events.I32) -> events.Samples:
     """Return the samples of some applications."""
     return events.Samples(
-        application=found, **{name: np.array(apps.at[column][found]) for name, column in _COLUMNS.items()}
+        application=found,
+        container_ms=np.array(apps.at["container_ms"][found]),
+        **{name: np.array(jobs.at[column][found]) for name, column in _COLUMNS.items()},
     )
 
 
-def restore_samples(event: events.Samples, apps: ApplicationTable, requests: RequestTable, tasks: TaskTable) -> None:
-    """Take back what was told; applications that are gone, or that the model has followed as long, are left out.
+def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) -> None:
+    """Take back what was told; applications that are gone, or that the table has followed as long, are left out.
 
     Raises:
         ModelError: a number that is not possible.
     """
+    apps, requests, tasks = cluster.apps, cluster.requests, cluster.tasks
     apps.cover(event.application, "application")
+    jobs = table.fit(cluster).jobs
     phases = np.isin(event.sampling, [int(phase) for phase in Sampling])
     counts = (event.width >= 0) & (event.pilots >= 0) & (event.ended >= 0) & (event.stage >= 0)
     times = (event.total_ms >= 0.0) & (event.squares >= 0.0) & (event.mean_ms >= -1.0) & (event.error >= 0.0)
@@ -85,27 +90,28 @@ def restore_samples(event: events.Samples, apps: ApplicationTable, requests: Req
     if not bool((phases & counts & times & shares).all()):
         raise ModelError("Samples has a number that is not possible")
     for at, app in enumerate(event.application.tolist()):
-        if apps.at["state"][app] == ApplicationState.GONE or _knows_more(apps, app, int(event.since_ms[at])):
+        if apps.at["state"][app] == ApplicationState.GONE or _knows_more(jobs[app], int(event.since_ms[at])):
             continue
         for name, column in _COLUMNS.items():
-            apps.at[column][app] = getattr(event, name)[at]
+            jobs[column][app] = getattr(event, name)[at]
+        apps.at["container_ms"][app] = event.container_ms[at]
         stage = int(event.stage[at])
         running = _running_of(apps, tasks, app, stage)
-        _mark_pilots(event, at, apps, tasks, running)
+        _mark_pilots(event, at, table, running)
         # what is made again was told with the samples
-        apps.at["failures"][app] = _made_again(apps, requests, tasks, app)
+        jobs["failures"][app] = _made_again(apps, requests, tasks, app)
         ended = int(event.width[at]) - len(running) - _pending_of(apps, requests, app, stage)
         if ended > 0:
             _add_ended(event, at, apps, tasks, ended)
 
 
-def _knows_more(apps: ApplicationTable, app: int, since_ms: int) -> bool:
-    """Say whether the model has followed an application for as long as whoever tells of its samples."""
-    return bool(apps.at["sampling"][app] != Sampling.UNKNOWN and apps.at["sampled_since_ms"][app] <= since_ms)
+def _knows_more(job: np.void, since_ms: int) -> bool:
+    """Say whether the table has followed an application for as long as whoever tells of its samples."""
+    return bool(job["sampling"] != Sampling.UNKNOWN and job["sampled_since_ms"] <= since_ms)
 
 
 def _is_of_stage(stage: int, priority: int) -> bool:
-    """Say whether a request priority belongs to a stage (`treadle.model.containers.is_of_stage`, compiled)."""
+    """Say whether a request priority belongs to a stage (`treadle.policy.slearn.table.is_of_stage`, compiled)."""
     if stage == MAPS:
         return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
     return (priority + 2) // 3 == stage
@@ -145,13 +151,13 @@ def _made_again(apps: ApplicationTable, requests: RequestTable, tasks: TaskTable
     return count + (int(tasks.at["running"][group]) if group >= 0 else 0)
 
 
-def _mark_pilots(event: events.Samples, at: int, apps: ApplicationTable, tasks: TaskTable, running: list[int]) -> None:
+def _mark_pilots(event: events.Samples, at: int, table: PilotTable, running: list[int]) -> None:
     """Take the tasks that began first for the pilots that had not ended; those that idle machines ran began later."""
     left = max(0, int(event.pilots[at]) - int(event.ended[at]))
     samples = event.sampling[at] == Sampling.RUNS_PILOTS
     for place, task in enumerate(running):
-        tasks.tasks.at["pilot"][task] = samples and place < left
-    apps.at["pilots_running"][int(event.application[at])] = min(left, len(running)) if samples else 0
+        table.pilot[task] = samples and place < left
+    table.jobs.at["pilots_running"][int(event.application[at])] = min(left, len(running)) if samples else 0
 
 
 def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: TaskTable, ended: int) -> None:
