@@ -17,8 +17,8 @@ from treadle.model.cluster import Cluster
 from treadle.model.containers import TaskTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Table
-from treadle.policy.slearn.table import MAPS, PilotTable, Sampling
-from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
+from treadle.policy.slearn.table import MAPS, PilotTable, Sampling, belongs_to
+from treadle.yarn.priorities import FAILED_MAP, MAP
 
 _COLUMNS: Final = {
     "sampling": "sampling",
@@ -110,19 +110,12 @@ def _knows_more(job: np.void, since_ms: int) -> bool:
     return bool(job["sampling"] != Sampling.UNKNOWN and job["sampled_since_ms"] <= since_ms)
 
 
-def _is_of_stage(stage: int, priority: int) -> bool:
-    """Say whether a request priority belongs to a stage (`treadle.policy.slearn.table.is_of_stage`, compiled)."""
-    if stage == MAPS:
-        return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
-    return (priority + 2) // 3 == stage
-
-
 def _running_of(apps: ApplicationTable, tasks: TaskTable, app: int, stage: int) -> list[int]:
     """Return the tasks of a stage that run, those that began first first."""
     found = []
     group = int(apps.at["first_group"][app])
     while group >= 0:
-        if _is_of_stage(stage, int(tasks.at["priority"][group])):
+        if belongs_to(stage, int(tasks.at["priority"][group])):
             task = int(tasks.at["first"][group])
             while task >= 0:
                 record = tasks.tasks.at[task]
@@ -135,7 +128,7 @@ def _running_of(apps: ApplicationTable, tasks: TaskTable, app: int, stage: int) 
 def _pending_of(apps: ApplicationTable, requests: RequestTable, app: int, stage: int) -> int:
     pending, row = 0, int(apps.at["first_row"][app])
     while row >= 0:
-        if _is_of_stage(stage, int(requests.at["priority"][row])):
+        if belongs_to(stage, int(requests.at["priority"][row])):
             pending += int(requests.at["count"][row])
         row = int(requests.at["next"][row])
     return pending

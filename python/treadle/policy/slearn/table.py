@@ -86,12 +86,15 @@ NONE: Final = Sampled(np.zeros(0, JOB), np.zeros(0, np.uint8), np.zeros(0, SUMS)
 """Where no gate samples."""
 
 
-@inner
-def is_of_stage(stage: int, priority: int) -> bool:
+def belongs_to(stage: int, priority: int) -> bool:
     """Say whether containers of a priority belong to the stage that is sampled (``JOB.sampled_stage``)."""
     if stage == MAPS:
         return priority in (FAILED_MAP, OPPORTUNISTIC_MAP, MAP)
     return (priority + 2) // 3 == stage
+
+
+is_of_stage: Final = inner(belongs_to)
+"""`belongs_to`, as kernels call it."""
 
 
 @inner
