@@ -141,7 +141,7 @@ class TaskArrays(NamedTuple):
     apps: Records
     groups: Records
     amounts: I64
-    index: Records
+    group_index: Records
     free: I32
     next_unused: I64
     tasks: Records
@@ -173,7 +173,7 @@ def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int, steps: Recor
     if task >= 0 and lives.event[i] == RESIZED:
         resize_task(to.groups, to.amounts, to.tasks, lives.capability, i, task)
     if task < 0:
-        group = group_of(to.apps, to.groups, to.amounts, to.index, to.free, to.next_unused, app, priority)
+        group = group_of(to.apps, to.groups, to.amounts, to.group_index, to.free, to.next_unused, app, priority)
         task = take_from(to.free_tasks, to.next_task)
         put(to.task_index, key, task)
         to.tasks[task].key = key
@@ -188,7 +188,7 @@ def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int, steps: Recor
 def end(to: TaskArrays, lives: Lives, i: int, key: int, mapreduce: int, steps: Records) -> None:
     """Take the end of a container, and note it."""
     app, priority = lives.application[i], lives.priority[i]
-    group = group_of(to.apps, to.groups, to.amounts, to.index, to.free, to.next_unused, app, priority)
+    group = group_of(to.apps, to.groups, to.amounts, to.group_index, to.free, to.next_unused, app, priority)
     task = remove(to.task_index, key)
     duration_ms = max(lives.time_ms[i] - lives.created_ms[i], 0)
     if len(steps) > 0:
@@ -342,7 +342,7 @@ class TaskTable(Table):
             apps=apps.at,
             groups=self.at,
             amounts=self.amounts,
-            index=self.index.pairs,
+            group_index=self.index.pairs,
             free=self.free,
             next_unused=self.next_unused,
             tasks=self.tasks.at,
