@@ -33,6 +33,9 @@ FACEBOOK: Final = DataSet(
     "--sample",
 )
 TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MIT", "--tpch")
+OMEGA: Final = DataSet(
+    "omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project", "--reference"
+)
 
 
 def found(data: DataSet) -> Path | None:
