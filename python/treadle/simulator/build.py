@@ -20,6 +20,9 @@ from treadle.workload.job import Framework, Workload
 
 SLOTS: Final = 65_536
 
+VERSIONS_KEPT: Final = 4
+"""So many versions of each row are kept on average: with one for each, an engine alone misses none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -124,6 +127,7 @@ def _state(scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: 
     queues["leaf"][list(tree.leaves)] = 1
     counted = np.array([resource.counted for resource in scenario.cluster.resources], np.uint8)
     amounts = np.zeros((count, kinds), np.int64)
+    subjects = nodes + len(flat.apps) + len(flat.rows) + count
     state = State(
         clock=np.zeros(tables.CLOCKS, np.int64),
         events=np.zeros(0, tables.EVENT),
@@ -154,9 +158,8 @@ def _state(scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: 
         place_tasks=flat.place_tasks,
         containers=np.zeros(0, tables.CONTAINER),
         counted=counted,
-        dirty_nodes=np.zeros(nodes, np.int32),
-        dirty_apps=np.zeros(len(flat.apps), np.int32),
-        dirty_rows=np.zeros(len(flat.rows), np.int32),
+        versions=np.zeros(subjects, np.int64),
+        latest=np.zeros(VERSIONS_KEPT * subjects, np.int32),
         lives=np.zeros(0, tables.LIFE),
     )
     for free in (tables.EVENTS_FREE, tables.CONTAINERS_FREE):

@@ -1,8 +1,8 @@
-"""What the simulated RM tells the engine: a snapshot at first, then what changed, as the shim does."""
+"""What the simulated RM tells an engine: a snapshot at first, then what changed, as the shim does."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -10,9 +10,8 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64
 from treadle.events import ApplicationState, Event, QueueState, Replaces, filled
 from treadle.simulator.build import Built
-from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, RowKind, State
-from treadle.simulator.cluster.usage import USAGE
+from treadle.simulator.cursor import Cursor, Unread
 from treadle.simulator.plans import FollowedPlans
 
 UNBOUNDED: Final = 1 << 50
@@ -32,12 +31,16 @@ class Told(NamedTuple):
     """How uncertain that is; -1: nobody knows."""
 
 
-class FrameWriter:
-    """Turns the dirty lists of the tables into events."""
+class Feed:
+    """What one engine is told: rows of the tables that are newer than its cursor, as events.
+
+    Names, what was told of a node last and which places were told are the engine's own; the tables are everybody's.
+    """
 
     def __init__(
         self, built: Built, settings: dict[str, str], oracle: bool, told: Told | None, plans: FollowedPlans | None
     ) -> None:
+        self._cursor = Cursor()
         self._plans = plans
         self._built = built
         self._settings = settings
@@ -53,6 +56,8 @@ class FrameWriter:
         self._stage_of_row = np.cumsum(stages) - 1
         self._ahead = stages & (rows["parents"] > 0)
         """Which rows are stages that were never asked for, and wait for others."""
+        self._places_told = np.zeros(len(rows), np.int64)
+        """The version in which each row's places were told last."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
         self._node_state = built.state.nodes["state"].copy()
         self._node_total = built.state.node_total.copy()
@@ -66,17 +71,25 @@ class FrameWriter:
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
+    @property
+    def lives_read(self) -> int:
+        """How many steps of containers need not be kept for this engine."""
+        return self._cursor.lives_read
+
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
-        """Return the next frame's events and clear what they tell."""
+        """Return the next frame's events; the cursor goes on."""
+        unread = self._cursor.read(state)
+        if unread.snapshot:
+            self._begin(state)
         body: list[Event] = [] if self._started else [self._queues()]
-        body += self._limits(state)
-        body += self._nodes(state)
+        body += self._limits(state, unread.queues)
+        body += self._nodes(state, unread.nodes)
         if self._plans is not None:
-            body += self._plans.events(state)
-        body += self._applications(state)
-        body += self._requests(state)
-        body += self._lives(state)
-        if fates is not None and len(fates.fate):
+            body += self._plans.events(state, unread.apps, unread.rows)
+        body += self._applications(state, unread)
+        body += self._requests(state, unread.rows)
+        body += self._lives(state, unread)
+        if fates is not None and len(fates.fate) and not unread.snapshot:
             body.append(fates)
         head: list[Event] = []
         if not self._started:
@@ -89,6 +102,17 @@ class FrameWriter:
             head += [self._types(), events.Settings(self._settings)]
             self._started = True
         return head + body
+
+    def _begin(self, state: State) -> None:
+        """Forget what was told, since a snapshot tells it anew."""
+        self._started = False
+        self._sent = 0
+        self._places_told[:] = 0
+        first = len(state.nodes) + len(state.apps)
+        never_asked = state.versions[first : first + len(state.rows)] == 0
+        self._ahead &= never_asked | (state.rows["count"] > 0)
+        if self._plans is not None:
+            self._plans.forget()
 
     def _types(self) -> events.ResourceTypes:
         built = self._built
@@ -121,13 +145,8 @@ class FrameWriter:
             priority=[queue.priority for queue in tree.configured],
         )
 
-    def _limits(self, state: State) -> list[Event]:
+    def _limits(self, state: State, queue: I32) -> list[Event]:
         tree = self._built.tree
-        if self._started:
-            queue = np.flatnonzero(state.queues["dirty"]).astype(np.int32)
-        else:
-            queue = np.arange(len(state.queues), dtype=np.int32)
-        state.queues["dirty"][queue] = 0
         if not len(queue):
             return []
         return [
@@ -144,10 +163,7 @@ class FrameWriter:
             )
         ]
 
-    def _nodes(self, state: State) -> list[Event]:
-        node = self._taken(state, tables.DIRTY_NODES, state.dirty_nodes, state.nodes)
-        if not self._started:
-            node = np.arange(len(state.nodes), dtype=np.int32)
+    def _nodes(self, state: State, node: I32) -> list[Event]:
         same = (self._node_state[node] == state.nodes["state"][node]) & self._started
         same &= (self._node_total[node] == state.node_total[node]).all(axis=1)
         told: list[Event] = []
@@ -172,24 +188,9 @@ class FrameWriter:
             free=state.node_free[node],
         )
 
-    @staticmethod
-    def _taken(state: State, counter: int, dirty: I32, table: Any) -> I32:
-        count = int(state.clock[counter])
-        index = dirty[:count].copy()
-        state.clock[counter] = 0
-        table["dirty"][index] = 0
-        return index
-
-    def _applications(self, state: State) -> list[Event]:
-        count = int(state.clock[tables.DIRTY_APPS])
-        index = state.dirty_apps[:count].copy()
-        state.clock[tables.DIRTY_APPS] = 0
-        if not count:
-            return []
-        what = state.apps["dirty"][index]
-        state.apps["dirty"][index] = 0
+    def _applications(self, state: State, unread: Unread) -> list[Event]:
+        index, itself = unread.apps, unread.themselves
         told: list[Event] = []
-        itself = index[what > USAGE]
         if len(itself):
             told.append(self._themselves(state, itself))
             if self._known is not None:
@@ -239,8 +240,7 @@ class FrameWriter:
             replaces=np.where(finished, everything, 0),
         )
 
-    def _requests(self, state: State) -> list[Event]:
-        row = self._taken(state, tables.DIRTY_ROWS, state.dirty_rows, state.rows)
+    def _requests(self, state: State, row: I32) -> list[Event]:
         if not len(row):
             return []
         row = row[state.apps["state"][state.rows["app"][row]] != AppState.FINISHED]
@@ -262,7 +262,7 @@ class FrameWriter:
                 capability=state.capability[row],
             )
         ]
-        near = row[(rows["places_dirty"] > 0) & (rows["count"] > 0)]
+        near = row[(rows["places_version"] > self._places_told[row]) & (rows["count"] > 0)]
         if len(near):
             told.append(self._localities(state, near))
         if self._known is not None and len(begun):
@@ -270,7 +270,7 @@ class FrameWriter:
         return told
 
     def _localities(self, state: State, row: I32) -> events.Localities:
-        state.rows["places_dirty"][row] = 0
+        self._places_told[row] = state.rows["places_version"][row]
         first, count = state.rows["first_place"][row], state.rows["places"][row]
         places = _ranges(first, count)
         owner = np.repeat(row, count)
@@ -313,12 +313,12 @@ class FrameWriter:
             tasks=tasks,
         )
 
-    def _lives(self, state: State) -> list[Event]:
-        count = int(state.clock[tables.LIVES])
+    @staticmethod
+    def _lives(state: State, unread: Unread) -> list[Event]:
+        lives = unread.lives
+        count = len(lives)
         if not count:
             return []
-        lives = state.lives[:count].copy()
-        state.clock[tables.LIVES] = 0
         gone = state.apps["state"][lives["app"]] == AppState.FINISHED
         return [
             filled(

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from treadle import events
-from treadle.compiled.array_types import I64
+from treadle.compiled.array_types import I32, I64
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag
 from treadle.events import Event, filled
@@ -134,12 +134,16 @@ class FollowedPlans:
         self._known_ms = means
         return means, deviations
 
-    def events(self, state: State) -> list[Event]:
-        """Return the scores that changed; looks at the applications and rows that the next frame will tell."""
+    def forget(self) -> None:
+        """Forget which scores were told: the engine is told everything anew."""
+        for followed in self._followed.values():
+            followed.told.clear()
+            followed.seen.clear()
+
+    def events(self, state: State, apps: I32, rows: I32) -> list[Event]:
+        """Return the scores that changed; looks at the applications and rows that the next frame tells."""
         if self._settings.schedules == 0 or not self._settings.scores:
             return []
-        apps = state.dirty_apps[: int(state.clock[tables.DIRTY_APPS])]
-        rows = state.dirty_rows[: int(state.clock[tables.DIRTY_ROWS])]
         told: list[tuple[int, int, float]] = []
         for app in np.union1d(apps, state.rows["app"][rows]).tolist():
             if self._dags[app] is not None and state.apps["state"][app] in SUBMITTED:

@@ -1,4 +1,4 @@
-"""The simulated ResourceManager with its nodes and application masters: tells the engine, commits what it proposes."""
+"""The simulated ResourceManager with its nodes and application masters: tells engines, commits what they propose."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from treadle.simulator.cluster.advance import advance, begin
 from treadle.simulator.cluster.commit import commit
 from treadle.simulator.cluster.event_queue import next_time, schedule_all
 from treadle.simulator.cluster.state import EventKind, Knobs, State
-from treadle.simulator.feed import FrameWriter, Told
+from treadle.simulator.cursor import drop_lives
+from treadle.simulator.feed import Feed, Told
 from treadle.simulator.plans import FollowedPlans
 
 NOTHING = filled(events.Fates, 0)
 
 
 class SimulatedRM:
-    """The truth. Time goes on by `advance` alone."""
+    """The truth. Time goes on by `advance` alone.
+
+    There is one engine, number 0, and more by `join`. Each is told everything, at its own pace, and the fates of what
+    it proposed itself.
+    """
 
     def __init__(
         self,
@@ -45,12 +50,23 @@ class SimulatedRM:
         self.state: State = built.state
         self.knobs: Knobs = built.knobs
         self._slots = slots
-        self._writer = FrameWriter(built, settings, oracle, told, plans)
-        self._fates: events.Fates | None = None
+        self._built, self._settings = built, settings
+        self._feeds: list[Feed] = []
+        self._fates: list[events.Fates | None] = []
+        self.join(oracle=oracle, told=told, plans=plans)
         self._make_room(0)
         apps = np.arange(len(self.state.apps), dtype=np.int32)
         schedule_all(self.state, int(EventKind.JOB_ARRIVES), self.state.apps["arrival_ms"].copy(), apps)
         begin(self.state, self.knobs)
+
+    def join(self, *, oracle: bool = False, told: Told | None = None, plans: FollowedPlans | None = None) -> int:
+        """Let one more engine read, from a snapshot on; return its number. The arguments are those of `__init__`.
+
+        Plans must not be another engine's: which scores were told is kept with them.
+        """
+        self._feeds.append(Feed(self._built, self._settings, oracle, told, plans))
+        self._fates.append(None)
+        return len(self._feeds) - 1
 
     @property
     def now_ms(self) -> int:
@@ -67,14 +83,14 @@ class SimulatedRM:
         advance(self.state, self.knobs, until_ms)
         self._check()
 
-    def frame(self) -> list[Event]:
-        """Return what the engine is to be told, and forget it."""
-        told = self._writer.frame(self.state, self._fates)
-        self._fates = None
+    def frame(self, engine: int = 0) -> list[Event]:
+        """Return what an engine has not been told yet."""
+        told = self._feeds[engine].frame(self.state, self._fates[engine])
+        self._fates[engine] = None
         return told
 
-    def commit(self, made: Proposals, sequence: int) -> events.Fates:
-        """Commit what may be committed of an answer; return the fates, which the next frame tells."""
+    def commit(self, made: Proposals, sequence: int, engine: int = 0) -> events.Fates:
+        """Commit what may be committed of an engine's answer; return the fates, which its next frame tells."""
         count = len(made)
         if not count:
             return NOTHING
@@ -83,8 +99,9 @@ class SimulatedRM:
         commit(self.state, self.knobs, made.application, made.key, made.node, fates, numbers)
         self._check()
         positions = np.arange(count, dtype=np.int32)
-        self._fates = filled(events.Fates, count, sequence=sequence, position=positions, fate=fates, container=numbers)
-        return self._fates
+        made_of = filled(events.Fates, count, sequence=sequence, position=positions, fate=fates, container=numbers)
+        self._fates[engine] = made_of
+        return made_of
 
     def _make_room(self, commits: int) -> None:
         """Grow the tables for all that may happen until the next call.
@@ -93,6 +110,7 @@ class SimulatedRM:
         and voids at most as many; an application has a heartbeat and one that was brought forward; a node two. With
         contention a node is looked at again for every task that begins or ends there.
         """
+        drop_lives(self.state, (feed.lives_read for feed in self._feeds))
         clock = self.state.clock
         containers = int(clock[tables.CONTAINERS]) + commits
         apps = len(self.state.apps) - int(clock[tables.FINISHED])

@@ -7,9 +7,9 @@ from pathlib import Path
 from treadle import events
 from treadle.events import NodeState
 from treadle.simulator.build import build
-from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import State
-from treadle.simulator.feed import FrameWriter
+from treadle.simulator.cluster.usage import renew
+from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import read_scenario
 
@@ -18,19 +18,17 @@ SCENARIO = Path(__file__).resolve().parents[2] / "baseline" / "scenarios" / "ins
 
 def mark(state: State, *nodes: int) -> None:
     for node in nodes:
-        state.nodes["dirty"][node] = 1
-        state.dirty_nodes[state.clock[tables.DIRTY_NODES]] = node
-        state.clock[tables.DIRTY_NODES] += 1
+        renew.py_func(state, node)  # type: ignore[attr-defined]
 
 
 def test_a_node_on_which_only_what_is_free_changed_has_a_narrow_row() -> None:
     scenario = read_scenario(SCENARIO)
     built = build(scenario, jobs_of(scenario, SCENARIO.parent, scenario.seed), scenario.seed)
-    writer = FrameWriter(built, {}, False, None, None)
+    feed = Feed(built, {}, False, None, None)
     state = built.state
 
     def told() -> dict[str, list[int]]:
-        frame = writer.frame(state, None)
+        frame = feed.frame(state, None)
         return {
             type(event).__name__: event.node.tolist()
             for event in frame

@@ -25,7 +25,7 @@ from treadle.simulator.cluster.state import (
     TaskState,
 )
 from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
-from treadle.simulator.cluster.usage import headroom, set_count, tell_row
+from treadle.simulator.cluster.usage import headroom, set_count, tell_row, tell_row_and_places
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import Knobs, State
@@ -98,12 +98,15 @@ def reuse(state: State, knobs: Knobs, container: int) -> bool:
 @inner
 def tell_places(state: State, row: int) -> None:
     """Ask for nodes and racks anew: as many as there are tasks waiting that have their input there."""
-    first = state.rows[row].first_place
+    first, moved = state.rows[row].first_place, False
     for at in range(first, first + state.rows[row].places):
         if state.places[at].count != state.places[at].waiting:
             state.places[at].count = state.places[at].waiting
-            state.rows[row].places_dirty = 1
-    if state.rows[row].places_dirty:
+            moved = True
+    if moved:
+        tell_row_and_places(state, row)
+    elif state.rows[row].places_open and state.rows[row].count == 0:
+        # As long as nobody has taken its places it says with every heartbeat that it asks for nothing.
         tell_row(state, row)
 
 

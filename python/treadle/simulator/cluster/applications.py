@@ -17,7 +17,7 @@ from treadle.simulator.cluster.containers import RELEASED, SUCCESS, free_contain
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import FINISHED, NOW, AppState, EventKind, FrameworkCode, RowKind
 from treadle.simulator.cluster.tasks import release
-from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app
+from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_queue
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import Knobs, State
@@ -47,7 +47,7 @@ def activate(state: State, knobs: Knobs, app: int) -> None:
     """Let an application ask for its master."""
     queue = state.apps[app].queue
     state.queues[queue].active += 1
-    state.queues[queue].dirty = 1
+    tell_queue(state, queue)
     state.apps[app].state = AppState.STARTING
     tell_app(state, app, ITSELF)
     if has_master(state, app):
@@ -94,7 +94,7 @@ def finish(state: State, knobs: Knobs, app: int, failed: bool) -> None:
     tell_app(state, app, ITSELF)
     queue = state.apps[app].queue
     state.queues[queue].active -= 1
-    state.queues[queue].dirty = 1
+    tell_queue(state, queue)
     if has_master(state, app):
         for r in range(len(state.counted)):
             state.queue_am_used[queue, r] -= state.capability[first, r]

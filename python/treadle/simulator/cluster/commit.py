@@ -49,10 +49,10 @@ def why_not(state: State, app: int, key: int, node: int) -> int:
 def commit_one(state: State, knobs: Knobs, row: int, node: int) -> int:
     """Allocate a container; return its number."""
     app = state.rows[row].app
-    # Like `set_count`, but for the frame: the row is told with what else changed of it.
+    # Like `set_count`, but for the queues: they are told with what else changes of them.
+    tell_row(state, row)
     state.rows[row].count -= 1
     state.clock[PENDING] -= 1
-    tell_row(state, row)
     queue = state.apps[app].queue
     while queue >= 0:
         for r in range(len(state.counted)):

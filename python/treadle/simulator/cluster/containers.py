@@ -25,7 +25,7 @@ from treadle.simulator.cluster.state import (
     RowKind,
     TaskState,
 )
-from treadle.simulator.cluster.usage import tell_row, use
+from treadle.simulator.cluster.usage import tell_row_and_places, use
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import Knobs, State
@@ -210,8 +210,7 @@ def take_places(state: State, row: int, node: int) -> None:
     if near >= 0 and state.places[near].count > 0:
         state.places[near].count -= 1
     state.places[rack].count -= 1
-    state.rows[row].places_dirty = 1
-    tell_row(state, row)
+    tell_row_and_places(state, row)
 
 
 DONE_MS: Final = 1e-6

@@ -93,7 +93,6 @@ NODE: Final = np.dtype(
         ("rack", "i4"),
         ("state", "u1"),  # `treadle.events.NodeState`, as the RM sees it
         ("down", "u1"),
-        ("dirty", "u1"),
         ("phase_ms", "i8"),  # when its heartbeats come
         ("first_container", "i4"),
         ("failures", "i4"),
@@ -110,7 +109,6 @@ QUEUE: Final = np.dtype(
         ("first_pending", "i4"),
         ("last_pending", "i4"),
         ("containers", "i4"),
-        ("dirty", "u1"),
         ("leaf", "u1"),
     ],
     align=True,
@@ -125,6 +123,7 @@ APPLICATION: Final = np.dtype(
         ("phase_ms", "i8"),
         ("grow_ms", "i8"),  # Spark: when the executor target may grow again
         ("starved_ms", "i8"),  # since when tasks that could run have no container while others wait for them, or -1
+        ("own_version", "i8"),  # its version when something else than what it uses changed
         ("queue", "i4"),
         ("next_pending", "i4"),
         ("first_row", "i4"),
@@ -144,7 +143,6 @@ APPLICATION: Final = np.dtype(
         ("state", "u1"),
         ("failed", "u1"),
         ("awaiting_am", "u1"),
-        ("dirty", "u1"),  # 1: usage, 2: the application itself
     ],
     align=True,
 )
@@ -177,8 +175,8 @@ ROW: Final = np.dtype(
         ("places", "i4"),
         ("kind", "u1"),
         ("released", "u1"),  # its tasks are in the list of those that wait
-        ("dirty", "u1"),
-        ("places_dirty", "u1"),
+        ("places_open", "u1"),  # its places have changed, and nobody has read them while it asked for something
+        ("places_version", "i8"),  # its version when its places changed
     ],
     align=True,
 )
@@ -267,10 +265,10 @@ EVENTS: Final = 5  # that are to come
 CONTAINERS_FREE: Final = 6
 CONTAINERS: Final = 7  # that are not free
 CONTAINERS_EVER: Final = 8
-DIRTY_NODES: Final = 9
-DIRTY_APPS: Final = 10
-DIRTY_ROWS: Final = 11
-LIVES: Final = 12
+VERSION: Final = 9  # the newest one
+READ: Final = 10  # the newest one when anybody read last
+LIVES_DROPPED: Final = 11  # steps of containers that are in `State.lives` no more
+LIVES: Final = 12  # steps that are
 TASKS_DONE: Final = 13
 TASKS_FAILED: Final = 14
 TASKS_KILLED: Final = 15
@@ -346,7 +344,6 @@ class State(NamedTuple):
     place_tasks: I32
     containers: Records
     counted: U8
-    dirty_nodes: I32
-    dirty_apps: I32
-    dirty_rows: I32
+    versions: I64  # of every node, application, row and queue, in this order: higher than those of all before it
+    latest: I32  # the place in `versions` that got a version, at that modulo the length: the newest ones
     lives: Records

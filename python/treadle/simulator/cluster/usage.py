@@ -1,11 +1,16 @@
-"""The RM's books: what is used, what is asked for, and which rows the next frame must tell."""
+"""The RM's books: what is used, what is asked for, and when each row of a table changed.
+
+A row that changes gets a version, the next number of one counter. Whoever reads the tables remembers the newest version
+that there was, and reads next time what is newer (`treadle.simulator.cursor`), so that there may be any number of
+readers.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner, kernel
-from treadle.simulator.cluster.state import DIRTY_APPS, DIRTY_NODES, DIRTY_ROWS, NOW, PENDING
+from treadle.simulator.cluster.state import NOW, PENDING, READ, VERSION
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import State
@@ -15,30 +20,55 @@ ITSELF: Final = 2
 
 
 @inner
+def renew(state: State, subject: int) -> bool:
+    """Give what is at a place of `State.versions` the next version; return whether it was due.
+
+    What changes again before anybody has read keeps its version, so that `State.latest` has it once; somebody who has
+    not read meanwhile is told of it where it has its first version since.
+    """
+    if state.versions[subject] > state.clock[READ]:
+        return False
+    version = state.clock[VERSION] + 1
+    state.clock[VERSION] = version
+    state.versions[subject] = version
+    state.latest[version % len(state.latest)] = subject
+    return True
+
+
+@inner
 def tell_node(state: State, node: int) -> None:
-    """Let the next frame have the node."""
-    if not state.nodes[node].dirty:
-        state.nodes[node].dirty = 1
-        state.dirty_nodes[state.clock[DIRTY_NODES]] = node
-        state.clock[DIRTY_NODES] += 1
+    """Let the next frames have the node."""
+    renew(state, node)
 
 
 @inner
 def tell_app(state: State, app: int, what: int) -> None:
-    """Let the next frame have the application's usage, or the application itself too."""
-    if not state.apps[app].dirty:
-        state.dirty_apps[state.clock[DIRTY_APPS]] = app
-        state.clock[DIRTY_APPS] += 1
-    state.apps[app].dirty |= what
+    """Let the next frames have the application's usage, or the application itself too."""
+    subject = len(state.nodes) + app
+    renew(state, subject)
+    if what == ITSELF:
+        state.apps[app].own_version = state.versions[subject]
 
 
 @inner
 def tell_row(state: State, row: int) -> None:
-    """Let the next frame have the request key."""
-    if not state.rows[row].dirty:
-        state.rows[row].dirty = 1
-        state.dirty_rows[state.clock[DIRTY_ROWS]] = row
-        state.clock[DIRTY_ROWS] += 1
+    """Let the next frames have the request key; before its count changes: who read it with asks has its places too."""
+    if renew(state, len(state.nodes) + len(state.apps) + row) and state.rows[row].count > 0:
+        state.rows[row].places_open = 0
+
+
+@inner
+def tell_row_and_places(state: State, row: int) -> None:
+    """Let the next frames have the request key, and what it asks for at nodes and racks."""
+    tell_row(state, row)
+    state.rows[row].places_open = 1
+    state.rows[row].places_version = state.versions[len(state.nodes) + len(state.apps) + row]
+
+
+@inner
+def tell_queue(state: State, queue: int) -> None:
+    """Let the next frames have the queue's limits and usage."""
+    renew(state, len(state.nodes) + len(state.apps) + len(state.rows) + queue)
 
 
 @inner
@@ -47,12 +77,12 @@ def set_count(state: State, row: int, count: int) -> None:
     change = count - state.rows[row].count
     if change == 0:
         return
-    state.rows[row].count = count
     tell_row(state, row)
+    state.rows[row].count = count
     state.clock[PENDING] += change
     queue = state.apps[state.rows[row].app].queue
     while queue >= 0:
-        state.queues[queue].dirty = 1
+        tell_queue(state, queue)
         for r in range(len(state.counted)):
             state.queue_pending[queue, r] += change * state.capability[row, r]
         queue = state.queues[queue].parent
@@ -89,7 +119,7 @@ def use(state: State, row: int, node: int, sign: int) -> None:
     queue = state.apps[app].queue
     while queue >= 0:
         integrate(state, queue)
-        state.queues[queue].dirty = 1
+        tell_queue(state, queue)
         state.queues[queue].containers += sign
         for r in range(len(state.counted)):
             state.queue_used[queue, r] += sign * state.capability[row, r]

@@ -97,7 +97,7 @@ public class Shim {
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     tellIgnored(conf);
-    stage = new Stage(port, journal, metrics, config, staleMs);
+    stage = new Stage(port, metrics, config, staleMs);
     stage.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
     metrics.gauge("Schedules", () -> mayCommit() ? 1 : 0);
     metrics.gauge("Starving", () -> stage.guard().suspended() ? 1 : 0);

@@ -13,7 +13,6 @@ import io.treadle.shim.commit.PlaceableAsks;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.guard.IdleGuard;
-import io.treadle.shim.journal.Journal;
 import io.treadle.shim.link.DecisionStage;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
@@ -39,7 +38,6 @@ final class Stage implements DecisionStage {
   private static final int UPDATES_PER_TICK = 64;
 
   private final SchedulerPort port;
-  private final Journal journal;
   private final ShimMetrics metrics;
   private final Committer committer;
   private final ContainerUpdates updates;
@@ -58,9 +56,8 @@ final class Stage implements DecisionStage {
   private volatile boolean refreshed = true;
   private volatile String refusal;
 
-  Stage(SchedulerPort port, Journal journal, ShimMetrics metrics, ShimConfig config, long nodeStaleMs) {
+  Stage(SchedulerPort port, ShimMetrics metrics, ShimConfig config, long nodeStaleMs) {
     this.port = port;
-    this.journal = journal;
     this.metrics = metrics;
     CommitSettings settings = new CommitSettings(config.batchSize(), nodeStaleMs, UPDATES_PER_TICK, Time::monotonicNow);
     this.committer = new Committer(port, settings, new CommitListener() {
@@ -176,7 +173,7 @@ final class Stage implements DecisionStage {
     limits.refresh(nowMs);
     updates.place(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit);
-    tell(answer, result);
+    tell(answer, result, directory);
     if (guard.answered(result.count(Fate.COMMITTED))) {
       entered();
     }
@@ -189,14 +186,14 @@ final class Stage implements DecisionStage {
     CommitResult result = committer.judge(answer, directory, limit);
     observer.judged(answer, result, directory, nowMs);
     observer.expire(nowMs);
-    tell(answer, result);
+    tell(answer, result, directory);
   }
 
-  private void tell(ProposalFrame answer, CommitResult result) {
+  private void tell(ProposalFrame answer, CommitResult result, Directory directory) {
     long sequence = answer.sequence();
     for (int position = 0; position < result.size(); position++) {
       metrics.fate(result.fate(position));
-      journal.fate(sequence, position, result.fate(position));
+      directory.fate(sequence, position, result.fate(position));
     }
   }
 }

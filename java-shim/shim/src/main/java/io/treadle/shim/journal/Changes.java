@@ -1,6 +1,7 @@
 package io.treadle.shim.journal;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -9,8 +10,15 @@ import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
-/** What a {@link Journal} held when it was drained. Owned by the thread that drained it. */
+/** What changed between two drains of a {@link Journal}. Never altered after that: any number of mirrors read it. */
 public final class Changes {
+  /** For a mirror that missed something, or begins. */
+  static final Changes EVERYTHING = new Changes();
+
+  static {
+    EVERYTHING.forgotten = true;
+  }
+
   final Set<NodeId> nodes = new HashSet<>();
   final Set<ApplicationId> applications = new HashSet<>();
   final Set<ApplicationId> asks = new HashSet<>();
@@ -19,28 +27,56 @@ public final class Changes {
   final Set<ApplicationId> usages = new HashSet<>();
   final Map<NodeId, Integer> othersCommits = new HashMap<>();
   final List<ContainerStep> steps = new ArrayList<>();
-  final FateColumns fates = new FateColumns();
   final Set<String> attributes = new HashSet<>();
   boolean allNodes;
   boolean queues;
-  boolean snapshot;
+  /** Whether marks before these were forgotten. */
+  boolean forgotten;
 
   Changes() {
   }
 
   int size() {
     return nodes.size() + applications.size() + asks.size() + asksLater.size() + blacklists.size() + usages.size()
-        + othersCommits.size() + attributes.size() + steps.size() + fates.size();
+        + othersCommits.size() + attributes.size() + steps.size();
+  }
+
+  boolean isEmpty() {
+    return size() == 0 && !allNodes && !queues;
+  }
+
+  /** Adds the nodes on which containers came, went or changed their size; once, before anybody reads it. */
+  void addNodesOfSteps() {
+    for (ContainerStep step : steps) {
+      if (step.kind() != ContainerStep.Kind.LAUNCHED) {
+        nodes.add(step.node());
+      }
+    }
+  }
+
+  /** Adds what changed after these. */
+  void add(Changes later) {
+    nodes.addAll(later.nodes);
+    applications.addAll(later.applications);
+    asks.addAll(later.asks);
+    asksLater.addAll(later.asksLater);
+    blacklists.addAll(later.blacklists);
+    usages.addAll(later.usages);
+    later.othersCommits.forEach((node, commits) -> othersCommits.merge(node, commits, Integer::sum));
+    attributes.addAll(later.attributes);
+    steps.addAll(later.steps);
+    allNodes |= later.allNodes;
+    queues |= later.queues;
   }
 
   /** Nodes that came, went or changed. */
   public Set<NodeId> nodes() {
-    return nodes;
+    return Collections.unmodifiableSet(nodes);
   }
 
   /** Hosts whose nodes have other attributes than before. */
   public Set<String> attributes() {
-    return attributes;
+    return Collections.unmodifiableSet(attributes);
   }
 
   /** Whether every node may have changed. */
@@ -50,32 +86,32 @@ public final class Changes {
 
   /** How often others than the engine have committed on nodes. */
   public Map<NodeId, Integer> othersCommits() {
-    return othersCommits;
+    return Collections.unmodifiableMap(othersCommits);
   }
 
   /** Applications that came, went or changed. */
   public Set<ApplicationId> applications() {
-    return applications;
+    return Collections.unmodifiableSet(applications);
   }
 
   /** Applications with other requests than before. */
   public Set<ApplicationId> asks() {
-    return asks;
+    return Collections.unmodifiableSet(asks);
   }
 
   /** Applications whose requests have to be looked at once more a little later. */
   public Set<ApplicationId> asksLater() {
-    return asksLater;
+    return Collections.unmodifiableSet(asksLater);
   }
 
   /** Applications with another blacklist. */
   public Set<ApplicationId> blacklists() {
-    return blacklists;
+    return Collections.unmodifiableSet(blacklists);
   }
 
   /** Applications whose usage changed otherwise than by {@link #steps}. */
   public Set<ApplicationId> usages() {
-    return usages;
+    return Collections.unmodifiableSet(usages);
   }
 
   /** Whether queues or the cluster's size changed. */
@@ -85,16 +121,11 @@ public final class Changes {
 
   /** Steps of containers, in order. */
   public List<ContainerStep> steps() {
-    return steps;
-  }
-
-  /** Fates of proposals, in order. */
-  public FateColumns fates() {
-    return fates;
+    return Collections.unmodifiableList(steps);
   }
 
   /** Whether marks were lost or never made, so that only a snapshot tells everything. */
   public boolean snapshot() {
-    return snapshot;
+    return forgotten;
   }
 }

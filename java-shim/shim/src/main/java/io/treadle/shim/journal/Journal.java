@@ -1,40 +1,47 @@
 package io.treadle.shim.journal;
 
-import io.treadle.shim.wire.Fate;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
 /**
- * What changed since the last frame. Any thread marks, the link thread drains. A mark is an insertion into a small
- * set under a lock that is never held for longer, so that no RM thread waits. Marks name what changed, never how: the
- * mirror reads the truth when it writes the frame. Bounded: when more is marked than fits, everything is forgotten
- * and a snapshot asked for, and until that is drained marking costs next to nothing (so a journal that nobody drains
- * does no harm).
+ * What changed, written once however many mirrors there are. Any thread marks; each mirror reads through a {@link Feed}
+ * of its own. A mark is an insertion into a small set under a lock that is never held for longer, so that no RM thread
+ * waits. Marks name what changed, never how: a mirror reads the truth when it writes the frame. Bounded: when more is
+ * marked than fits before anybody reads, everything is forgotten and all mirrors get a snapshot; until one reads again,
+ * and while none does, marking costs next to nothing (so a journal that nobody reads does no harm).
  */
 public final class Journal {
   private final int capacity;
   private final Object lock = new Object();
-  private volatile boolean snapshotNeeded = true;
-  private Changes changes = new Changes();
+  private final Batches batches;
+  private volatile boolean paused;
+  private Changes changes;
   private Runnable onMark = () -> { };
   private boolean woken;
 
   /**
-   * A new journal, which asks for a snapshot first.
+   * A new journal, which nobody reads.
    *
-   * @param capacity the most marks that are kept between two frames, at least 1
+   * @param capacity the most marks that are kept for a mirror until its next frame, at least 1
    */
   public Journal(int capacity) {
     if (capacity < 1) {
       throw new IllegalArgumentException("a journal's capacity must be at least 1, not " + capacity);
     }
     this.capacity = capacity;
+    batches = new Batches(this, capacity);
+    forget();
+  }
+
+  /** A new place in the journal, for one mirror; the first thing that it takes is a snapshot. */
+  public Feed feed() {
+    return new Feed(batches);
   }
 
   /** A node came, went, or has other resources, another state or partition, or a reservation. */
   public void nodeChanged(NodeId node) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.nodes.add(node);
         marked();
@@ -44,7 +51,7 @@ public final class Journal {
 
   /** Somebody else than the engine has committed on a node. */
   public void committedByOthers(NodeId node) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.othersCommits.merge(node, 1, Integer::sum);
         marked();
@@ -54,7 +61,7 @@ public final class Journal {
 
   /** The nodes on some hosts have other attributes. */
   public void attributesChanged(Set<String> hosts) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.attributes.addAll(hosts);
         marked();
@@ -64,7 +71,7 @@ public final class Journal {
 
   /** Any number of nodes may have changed. */
   public void nodesChanged() {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.allNodes = true;
         marked();
@@ -74,7 +81,7 @@ public final class Journal {
 
   /** An application or its attempt came, went, or changed its state, queue or priority. */
   public void applicationChanged(ApplicationId application) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.applications.add(application);
         marked();
@@ -84,7 +91,7 @@ public final class Journal {
 
   /** An application's requests changed otherwise than by an allocation. */
   public void asksChanged(ApplicationId application) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.asks.add(application);
         marked();
@@ -98,7 +105,7 @@ public final class Journal {
    * drained.
    */
   public void asksComeBack(ApplicationId application) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.asks.add(application);
         changes.asksLater.add(application);
@@ -109,7 +116,7 @@ public final class Journal {
 
   /** An application changed its blacklist. */
   public void blacklistChanged(ApplicationId application) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.blacklists.add(application);
         marked();
@@ -119,7 +126,7 @@ public final class Journal {
 
   /** What an application uses changed otherwise than by a {@link #container} step. */
   public void usageChanged(ApplicationId application) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.usages.add(application);
         marked();
@@ -129,7 +136,7 @@ public final class Journal {
 
   /** The queues, their configuration or the cluster's size changed. */
   public void queuesChanged() {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.queues = true;
         marked();
@@ -139,7 +146,7 @@ public final class Journal {
 
   /** A container's life went on: its node, its application's usage and the request at its key changed, too. */
   public void container(ContainerStep step) {
-    if (!snapshotNeeded) {
+    if (!paused) {
       synchronized (lock) {
         changes.steps.add(step);
         marked();
@@ -147,50 +154,34 @@ public final class Journal {
     }
   }
 
-  /**
-   * What became of a proposal.
-   *
-   * @param sequence the frame that the engine answered
-   * @param position the proposal's place in the answer
-   * @param fate committed, or why not
-   */
-  public void fate(long sequence, int position, Fate fate) {
-    if (!snapshotNeeded) {
-      synchronized (lock) {
-        changes.fates.add(sequence, position, fate);
-        marked();
-      }
-    }
-  }
-
-  /** Forgets all marks and asks for a snapshot. */
-  public void snapshotNeeded() {
+  /** Forgets all marks and makes none until the next {@link #drain}. */
+  void forget() {
     synchronized (lock) {
-      snapshotNeeded = true;
+      paused = true;
       changes = new Changes();
+      changes.forgotten = true;
       wake();
     }
   }
 
-  /** Whether the next frame has to be a snapshot. */
-  public boolean isSnapshotNeeded() {
-    return snapshotNeeded;
+  /** Whether marks are not made now, since whoever reads next reads everything. */
+  public boolean isPaused() {
+    return paused;
   }
 
-  /** Takes all marks, for the link thread; marks made from now on are for the next frame. */
-  public Changes drain() {
+  /** Takes all marks; those made from now on are for the next batch. */
+  Changes drain() {
     synchronized (lock) {
       Changes drained = changes;
-      drained.snapshot = snapshotNeeded;
       changes = new Changes();
-      snapshotNeeded = false;
+      paused = false;
       woken = false;
       return drained;
     }
   }
 
   /**
-   * Has {@code reader} run at the first mark after each {@link #drain}, on the thread that marks and under the lock: it
+   * Has {@code reader} run at the first mark after any mirror has read, on the thread that marks and under the lock: it
    * must return at once and not throw.
    */
   public void onMark(Runnable reader) {
@@ -201,7 +192,7 @@ public final class Journal {
 
   private void marked() {
     if (changes.size() > capacity) {
-      snapshotNeeded();
+      forget();
     }
     wake();
   }

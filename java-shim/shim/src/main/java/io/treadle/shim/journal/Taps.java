@@ -250,7 +250,7 @@ public final class Taps {
   }
 
   private void guarded(Runnable marks) {
-    if (journal.isSnapshotNeeded()) {
+    if (journal.isPaused()) {
       return;
     }
     try {

@@ -243,6 +243,10 @@ public final class Link implements Runnable {
       stage.observe(answer, mirror, limit);
       observed = true;
     }
+    if (answer.size() > 0) {
+      // the engine is to hear what became of its proposals
+      signal();
+    }
   }
 
   /** What may have come up since the engine was asked. */
@@ -381,7 +385,7 @@ public final class Link implements Runnable {
     Conversation over = conversation;
     if (over != null) {
       conversation = null;
-      // nobody drains the journal now: marks cost nothing until the next conversation's snapshot
+      // nobody reads for this engine now: nothing is kept for it, and without another one marks cost nothing
       mirror.hungUp();
       // the next engine holds back only if it says so itself
       waitsFor("");

@@ -1,6 +1,5 @@
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.journal.FateColumns;
 import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
 

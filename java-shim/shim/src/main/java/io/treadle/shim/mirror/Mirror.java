@@ -3,8 +3,10 @@ package io.treadle.shim.mirror;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.journal.Changes;
 import io.treadle.shim.journal.ContainerStep;
+import io.treadle.shim.journal.Feed;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.FrameHeader;
 import io.treadle.shim.wire.FrameWriter;
 import java.util.ArrayList;
@@ -18,16 +20,18 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes what the engine is to know: drains the journal, reads the scheduler's state and puts what changed into
- * frames. Remembers which index stands for what, and what was sent last. Used by the link thread only; takes none of
- * the scheduler's locks for longer than one read.
+ * Writes what one engine is to know: takes what changed from its feed of the journal, reads the scheduler's state and
+ * puts it into frames. Remembers which index stands for what, what was sent last, and what became of the engine's
+ * proposals. Used by the link thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
   /** When requests that the RM gives back are looked at for the second time. */
   private static final long ASKS_LATER_MS = 200;
+  /** More fates than that before a frame make it a snapshot. */
+  private static final int FATES_MAX = 1 << 18;
 
   private final SchedulerPort port;
-  private final Journal journal;
+  private final Feed feed;
   private final MirrorSettings settings;
   private final ResourceTypesSection types = new ResourceTypesSection();
   private final NodeSection nodes;
@@ -46,6 +50,7 @@ public final class Mirror implements Directory {
   private FrameWriter writer;
   private Names names;
   private Set<ApplicationId> asksLater = new HashSet<>();
+  private FateColumns fates = new FateColumns();
   private long asksLaterMs;
   private FrameOptions lastOptions;
   private long epoch;
@@ -57,7 +62,7 @@ public final class Mirror implements Directory {
   /** A mirror that has to be {@link #start started} before it is used. */
   public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings) {
     this.port = port;
-    this.journal = journal;
+    feed = journal.feed();
     this.settings = settings;
     nodes = new NodeSection(settings);
     requests = new RequestSection(nodes);
@@ -72,7 +77,7 @@ public final class Mirror implements Directory {
     sequence = 0;
     // Another engine: it has to ask for them itself.
     keys.types(Collections.emptySet());
-    journal.snapshotNeeded();
+    feed.snapshotNeeded();
   }
 
   /** Writes from now on the keys of attempts of applications of these types, in upper case. */
@@ -82,7 +87,7 @@ public final class Mirror implements Directory {
 
   /** Makes the next frame a snapshot, in the same epoch. */
   public void snapshotNeeded() {
-    journal.snapshotNeeded();
+    feed.snapshotNeeded();
   }
 
   /**
@@ -90,9 +95,10 @@ public final class Mirror implements Directory {
    * applications, queues and containers that have gone in memory until the next conversation, if there is one.
    */
   public void hungUp() {
-    journal.snapshotNeeded();
+    feed.snapshotNeeded();
     writer = null;
     names = null;
+    fates = new FateColumns();
     asksLater.clear();
     forget();
     applications.reset();
@@ -120,9 +126,9 @@ public final class Mirror implements Directory {
   public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
     if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit(), indicesAtSnapshot)
         || types.changed(port.scheduler())) {
-      journal.snapshotNeeded();
+      feed.snapshotNeeded();
     }
-    Changes changes = journal.drain();
+    Changes changes = feed.take();
     boolean written = false;
     try {
       if (changes.snapshot()) {
@@ -134,12 +140,13 @@ public final class Mirror implements Directory {
       List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe(), rmTimeMs,
           frameOptions.configuration(), frameOptions.limit()), sequence + 1);
       sequence += frames.size();
+      fates.clear();
       toldMs = monotonicMs;
       written = true;
       return frames;
     } finally {
       if (!written) {
-        journal.snapshotNeeded();
+        feed.snapshotNeeded();
       }
     }
   }
@@ -185,13 +192,7 @@ public final class Mirror implements Directory {
   }
 
   private void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
-    Set<NodeId> changedNodes = changes.nodes();
-    for (ContainerStep step : changes.steps()) {
-      if (step.kind() != ContainerStep.Kind.LAUNCHED) {
-        changedNodes.add(step.node());
-      }
-    }
-    nodes.update(draft, changedNodes, changes.attributes(), changes.allNodes());
+    nodes.update(draft, changes.nodes(), changes.attributes(), changes.allNodes());
     nodes.others(draft, changes.othersCommits());
     applications.begin();
     List<ContainerStep> waited = containers.begin();
@@ -210,7 +211,7 @@ public final class Mirror implements Directory {
     settle(draft, changes);
     sweep(draft);
     reviewQueues(draft, changes, frameOptions);
-    FateSection.write(draft, changes.fates());
+    FateSection.write(draft, fates);
     finish(draft);
   }
 
@@ -370,5 +371,14 @@ public final class Mirror implements Directory {
   @Override
   public long toldMs() {
     return toldMs;
+  }
+
+  @Override
+  public void fate(long answered, int position, Fate fate) {
+    if (fates.size() == FATES_MAX) {
+      fates.clear();
+      feed.snapshotNeeded();
+    }
+    fates.add(answered, position, fate);
   }
 }

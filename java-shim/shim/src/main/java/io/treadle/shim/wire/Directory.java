@@ -6,7 +6,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * What the indices of a proposal stand for: the other direction of the indices that the frames since the last snapshot
- * gave out. Used by the link thread only.
+ * gave out; and where the engine that made it hears of it. Used by the link thread only.
  */
 public interface Directory {
   /** How many application indices were given out since the last snapshot. */
@@ -29,4 +29,13 @@ public interface Directory {
 
   /** When the engine was told of the cluster last: {@code Time.monotonicNow()} of the last frame, milliseconds. */
   long toldMs();
+
+  /**
+   * What became of a proposal; the engine's next frame tells it.
+   *
+   * @param sequence the frame that the engine answered
+   * @param position the proposal's place in the answer
+   * @param fate committed, or why not
+   */
+  void fate(long sequence, int position, Fate fate);
 }

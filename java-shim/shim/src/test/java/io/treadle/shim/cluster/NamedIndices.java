@@ -1,6 +1,7 @@
 package io.treadle.shim.cluster;
 
 import io.treadle.shim.wire.Directory;
+import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.util.Time;
@@ -53,6 +54,11 @@ public final class NamedIndices implements Directory {
   @Override
   public long toldMs() {
     return Time.monotonicNow() + toldLaterMs;
+  }
+
+  @Override
+  public void fate(long sequence, int position, Fate fate) {
+    // nobody is told
   }
 
   @Override

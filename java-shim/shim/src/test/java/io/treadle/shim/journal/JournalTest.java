@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -47,14 +46,12 @@ class JournalTest {
       journal.queuesChanged();
       journal.nodesChanged();
     }
-    journal.fate(4, 5, Fate.BLACKLISTED);
     Changes changes = journal.drain();
     assertEquals(1, changes.nodes().size());
     assertEquals(changes.asks(), changes.asksLater());
     assertEquals(1, changes.usages().size());
     assertEquals(1, changes.blacklists().size());
     assertTrue(changes.queues() && changes.allNodes());
-    assertEquals(Fate.BLACKLISTED.code(), changes.fates().fate(0));
     Changes next = journal.drain();
     assertFalse(next.queues() || next.allNodes() || next.snapshot());
     assertEquals(0, next.size());
@@ -66,11 +63,11 @@ class JournalTest {
     for (int i = 0; i < 100; i++) {
       journal.usageChanged(app(i));
     }
-    assertFalse(journal.isSnapshotNeeded());
+    assertFalse(journal.isPaused());
     journal.usageChanged(app(100));
-    assertTrue(journal.isSnapshotNeeded());
+    assertTrue(journal.isPaused());
     for (int i = 0; i < 1000; i++) {
-      journal.fate(1, i, Fate.COMMITTED);
+      journal.usageChanged(app(i));
     }
     Changes changes = journal.drain();
     assertTrue(changes.snapshot());

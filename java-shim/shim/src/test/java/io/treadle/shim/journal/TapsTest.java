@@ -47,7 +47,7 @@ class TapsTest {
 
   @Test
   void tapsCostNothingWhileNobodyListens() {
-    journal.snapshotNeeded();
+    journal.forget();
     taps.handled(null);
     taps.committed(null, false);
     assertTrue(failures.isEmpty(), failures.toString());

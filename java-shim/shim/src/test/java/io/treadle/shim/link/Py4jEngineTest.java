@@ -88,8 +88,8 @@ class Py4jEngineTest {
   @Test
   void aSidecarThatDoesNotReadIsATimeOut() throws IOException {
     // nobody accepts: the kernel takes the connection, and as much of the frame as fits its buffers
-    try (ServerSocket deaf = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
-        Py4jEngine engine = FakeSidecar.engine(deaf.getInetAddress(), deaf.getLocalPort(), IMPATIENT_MS)) {
+    try (ServerSocket paused = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
+        Py4jEngine engine = FakeSidecar.engine(paused.getInetAddress(), paused.getLocalPort(), IMPATIENT_MS)) {
       IOException thrown = assertThrows(IOException.class, () -> engine.decide(new byte[1]));
       assertTrue(thrown.getMessage().contains("no answer within"), thrown.getMessage());
     }

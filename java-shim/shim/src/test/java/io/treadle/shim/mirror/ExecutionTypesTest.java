@@ -117,7 +117,7 @@ class ExecutionTypesTest {
   private void tickAndSnapshot(int expected) {
     cluster.tick();
     assertEquals(expected, alive());
-    cluster.scheduler.journal.snapshotNeeded();
+    cluster.mirror.snapshotNeeded();
     cluster.tick();
     assertEquals(expected, alive(), "after a snapshot");
   }

@@ -15,6 +15,7 @@ import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
@@ -161,10 +162,11 @@ class MirrorTest {
   void anOverflowMakesASnapshot() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       cluster.tickAndCheck();
-      for (int i = 0; i <= 1 << 16; i++) {
-        cluster.scheduler.journal.fate(1, i, Fate.NODE_FULL);
+      for (int i = 0; i <= TappedScheduler.JOURNAL_CAPACITY; i++) {
+        cluster.scheduler.journal.usageChanged(ApplicationId.newInstance(1, i));
       }
-      assertTrue(cluster.scheduler.journal.isSnapshotNeeded());
+      assertTrue(cluster.scheduler.journal.isPaused());
+      cluster.mirror.fate(1, 0, Fate.NODE_FULL);
       cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       cluster.tickAndCheck();
       assertEquals(2, cluster.model.snapshots);
@@ -212,11 +214,11 @@ class MirrorTest {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       MockRM.launchAndRegisterAM(submit(cluster, "a", "alice"), cluster.rm, node);
       cluster.tick();
-      cluster.scheduler.journal.fate(1, 0, Fate.COMMITTED);
-      cluster.scheduler.journal.fate(1, 1, Fate.COMMITTED);
-      cluster.scheduler.journal.fate(1, 2, Fate.USER_LIMIT);
-      cluster.scheduler.journal.fate(1, 4, Fate.USER_LIMIT);
-      cluster.scheduler.journal.fate(2, 5, Fate.USER_LIMIT);
+      cluster.mirror.fate(1, 0, Fate.COMMITTED);
+      cluster.mirror.fate(1, 1, Fate.COMMITTED);
+      cluster.mirror.fate(1, 2, Fate.USER_LIMIT);
+      cluster.mirror.fate(1, 4, Fate.USER_LIMIT);
+      cluster.mirror.fate(2, 5, Fate.USER_LIMIT);
       List<byte[]> frames = cluster.tick();
       assertEquals(Arrays.asList("1 0 0", "1 1 0", "1 2 18", "1 4 18", "2 5 18"), cluster.model.fates);
       assertEquals(4, new FrameReader(frames.get(0)).table(Section.FATES).rows());

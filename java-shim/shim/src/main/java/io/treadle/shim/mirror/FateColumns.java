@@ -1,17 +1,14 @@
-package io.treadle.shim.journal;
+package io.treadle.shim.mirror;
 
 import io.treadle.shim.wire.Fate;
 import java.util.Arrays;
 
 /** Fates of proposals as columns that grow: thousands a second, so no object for each. */
-public final class FateColumns {
+final class FateColumns {
   private long[] sequences = new long[64];
   private int[] positions = new int[64];
   private byte[] fates = new byte[64];
   private int size;
-
-  FateColumns() {
-  }
 
   void add(long sequence, int position, Fate fate) {
     if (size == sequences.length) {
@@ -26,23 +23,28 @@ public final class FateColumns {
     size++;
   }
 
+  /** Forgets all, and keeps the room for as many. */
+  void clear() {
+    size = 0;
+  }
+
   /** The number of fates. */
-  public int size() {
+  int size() {
     return size;
   }
 
   /** The frame that was answered. */
-  public long sequence(int row) {
+  long sequence(int row) {
     return sequences[row];
   }
 
   /** The proposal's position in the answer. */
-  public int position(int row) {
+  int position(int row) {
     return positions[row];
   }
 
   /** The code of a {@link Fate}. */
-  public int fate(int row) {
+  int fate(int row) {
     return fates[row];
   }
 }

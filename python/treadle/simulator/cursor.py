@@ -1,0 +1,134 @@
+"""What one reader of the simulated cluster has not read yet: rows of its tables by their versions, containers' steps.
+
+Each engine has a cursor of its own, and none can tell whether others read: a reader is given each row once, where it
+changed first since that reader's last look, whatever versions it got meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from treadle.compiled.array_types import I32, Records
+from treadle.events import ContainerEvent
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State
+
+LIVES_KEPT: Final = 1 << 20
+"""So many steps of containers are kept for readers that lag behind; who misses one reads everything anew."""
+
+
+class Unread(NamedTuple):
+    """What a reader has to take, in the order in which it changed; in a snapshot everything, in the tables' order."""
+
+    snapshot: bool
+    nodes: I32
+    apps: I32
+    themselves: I32
+    """Of the applications those that changed in more than what they use."""
+    rows: I32
+    queues: I32
+    """In their order."""
+    lives: Records
+
+
+class Cursor:
+    """How far one reader has read."""
+
+    def __init__(self) -> None:
+        """Have read nothing: what is read first is a snapshot."""
+        self._version = -1
+        self.lives_read = -1
+        """How many steps of containers were taken or came before the snapshot."""
+
+    def read(self, state: State) -> Unread:
+        """Return what changed since the last call, and everything in the first one or if steps were missed."""
+        since, clock = self._version, state.clock
+        dropped, kept = int(clock[tables.LIVES_DROPPED]), int(clock[tables.LIVES])
+        behind = since < 0 or self.lives_read < dropped
+        found = _everything(state) if behind else _newer(state, since, self.lives_read - dropped)
+        self._version = int(clock[tables.VERSION])
+        self.lives_read = dropped + kept
+        clock[tables.READ] = self._version
+        return found
+
+
+def drop_lives(state: State, read: Iterable[int]) -> None:
+    """Drop steps of containers that all readers have taken, and those beyond `LIVES_KEPT`.
+
+    The rest is moved only if as much or more is dropped, so that a step is moved once on average.
+
+    Args:
+        state: the tables
+        read: `Cursor.lives_read` of all readers; one that gets a snapshot next needs no steps
+    """
+    clock = state.clock
+    dropped, kept = int(clock[tables.LIVES_DROPPED]), int(clock[tables.LIVES])
+    taken = min((each - dropped for each in read if each >= dropped), default=kept)
+    over = max(taken, kept - LIVES_KEPT)
+    if over > 0 and 2 * over >= kept:
+        state.lives[: kept - over] = state.lives[over:kept].copy()
+        clock[tables.LIVES] -= over
+        clock[tables.LIVES_DROPPED] += over
+
+
+def _newer(state: State, since: int, first_life: int) -> Unread:
+    subjects = _changed(state, since)
+    first_app = len(state.nodes)
+    first_row = first_app + len(state.apps)
+    first_queue = first_row + len(state.rows)
+    table = np.searchsorted((first_app, first_row, first_queue), subjects, side="right")
+    apps = subjects[table == 1] - first_app
+    return Unread(
+        snapshot=False,
+        nodes=subjects[table == 0],
+        apps=apps,
+        themselves=apps[state.apps["own_version"][apps] > since],
+        rows=subjects[table == 2] - first_row,
+        queues=np.sort(subjects[table == 3] - first_queue),
+        lives=state.lives[first_life : int(state.clock[tables.LIVES])].copy(),
+    )
+
+
+def _changed(state: State, since: int) -> I32:
+    """Return the places in `State.versions` of what has a version above ``since``: first what changed first since then.
+
+    Of what changed too long ago for `State.latest` nobody knows when; then they come in the tables' order.
+    """
+    newest, size = int(state.clock[tables.VERSION]), len(state.latest)
+    if newest - since > size:
+        return np.flatnonzero(state.versions > since).astype(np.int32)
+    subjects: I32 = state.latest[np.arange(since + 1, newest + 1) % size]
+    if since < state.clock[tables.READ]:  # somebody else has read since, and what changed again has two versions
+        first = np.unique(subjects, return_index=True)[1]
+        return subjects[np.sort(first)]
+    return subjects
+
+
+def _everything(state: State) -> Unread:
+    apps = np.flatnonzero((state.apps["state"] != AppState.AHEAD) & (state.apps["state"] != AppState.FINISHED))
+    return Unread(
+        snapshot=True,
+        nodes=np.arange(len(state.nodes), dtype=np.int32),
+        apps=apps.astype(np.int32),
+        themselves=apps.astype(np.int32),
+        rows=np.flatnonzero(state.rows["count"] > 0).astype(np.int32),
+        queues=np.arange(len(state.queues), dtype=np.int32),
+        lives=_alive(state),
+    )
+
+
+def _alive(state: State) -> Records:
+    """Return the last step of each container that the RM has, the oldest first."""
+    found = state.containers[state.containers["state"] != ContainerState.FREE]
+    found = found[np.argsort(found["number"])]
+    lives = np.zeros(len(found), tables.LIFE)
+    for name in ("app", "row", "node", "created_ms"):
+        lives[name] = found[name]
+    lives["container"] = found["number"]
+    lives["time_ms"] = found["created_ms"]
+    lives["am"] = state.rows["kind"][found["row"]] == RowKind.MASTER
+    lives["event"] = np.where(lives["am"], ContainerEvent.LAUNCHED, ContainerEvent.ALLOCATED)
+    return lives
