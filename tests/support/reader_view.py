@@ -38,6 +38,10 @@ class ReaderView:
         """Return the rows of an event."""
         return self.tables.setdefault(kind.__name__, {})
 
+    def known(self) -> dict[str, dict[tuple[Any, ...], Row]]:
+        """Return the tables that have rows."""
+        return {name: table for name, table in self.tables.items() if table}
+
     def apply(self, frame: Sequence[Event]) -> None:
         """Take a frame."""
         for event in frame:
