@@ -60,8 +60,8 @@ def _errors(local: bool, known: bool, seed: int) -> tuple[list[float], list[floa
     follower, said = SplitFollower(), {}
     frame = simulation.rm.frame
 
-    def with_splits() -> list[events.Event]:
-        told = frame()
+    def with_splits(engine: int = 0) -> list[events.Event]:
+        told = frame(engine)
         before = follower.follow([event for event in told if not isinstance(event, events.Containers)])
         if known:
             for event in told:
