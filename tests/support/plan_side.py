@@ -1,4 +1,4 @@
-"""A plan listener's desks in this process, in the place of a listener of its own."""
+"""A plan listener's registries in this process, in the place of a listener of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from treadle.am.keys import Attempt
-from treadle.am.plan_desk import Amounts
+from treadle.am.plan_registry import Amounts
 from treadle.am.record import Claims
 from treadle.am.service import PlanService
 

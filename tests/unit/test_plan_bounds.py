@@ -9,11 +9,11 @@ from threading import Event, Thread
 import pytest
 from tests.unit.test_plan_listener import dag, ended_rows, vertex
 
-from treadle.am import plan_desk as desk_module
+from treadle.am import plan_registry as registry_module
 from treadle.am import task_times
 from treadle.am.keeping import THING_BYTES, Bounds, Keeping
 from treadle.am.keys import Attempt
-from treadle.am.plan_desk import PlanDesk
+from treadle.am.plan_registry import PlanRegistry
 from treadle.am.protocol import Header, Kind, Status
 from treadle.am.sources import MACHINE_STAGES_MAX, PlanSources
 from treadle.am.task_times import History
@@ -101,50 +101,50 @@ def test_who_waits_too_long_for_the_planner_is_told() -> None:
         assert mine
 
 
-def asked(desk: PlanDesk, attempt: Attempt, kind: Kind, body: bytes) -> Status:
-    return desk.serve(Header(kind, len(body), attempt, 1, b""), body)[0]
+def asked(registry: PlanRegistry, attempt: Attempt, kind: Kind, body: bytes) -> Status:
+    return registry.serve(Header(kind, len(body), attempt, 1, b""), body)[0]
 
 
 def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
-    desk = PlanDesk(Plans(), History())
+    registry = PlanRegistry(Plans(), History())
     attempt = Attempt(0, 1, 1)
-    desk.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
-    asked(desk, attempt, Kind.PLAN, dag(*(vertex(at, 1) for at in range(900))))
+    registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    asked(registry, attempt, Kind.PLAN, dag(*(vertex(at, 1) for at in range(900))))
     answers = set()
     for turn in range(400):
         rows = b"".join(
             struct.pack(">iiiBqqqq", at, 0, 0, 0, 1 << 41, int(1.03 ** (turn + 1)), -1, -1) for at in range(900)
         )
-        answers.add(asked(desk, attempt, Kind.REPORT, struct.pack(">iBBii", 1, 0, 1, 0, 900) + rows))
+        answers.add(asked(registry, attempt, Kind.REPORT, struct.pack(">iBBii", 1, 0, 1, 0, 900) + rows))
     assert answers == {Status.OK, Status.BUSY}
-    record = desk._records.get(attempt)
+    record = registry._records.get(attempt)
     assert record is not None
-    assert record.size_bytes <= desk_module.BYTES.each
+    assert record.size_bytes <= registry_module.BYTES.each
 
 
 def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
-    desk = PlanDesk(Plans(), History())
+    registry = PlanRegistry(Plans(), History())
     ann = Attempt(0, 1, 1)
-    desk.meet(ann, recurrence_key("ann", "q", "TEZ", ""))
-    asked(desk, ann, Kind.PLAN, dag(vertex(0, 1)))
+    registry.meet(ann, recurrence_key("ann", "q", "TEZ", ""))
+    asked(registry, ann, Kind.PLAN, dag(vertex(0, 1)))
     large = dag(*(vertex(at, 1) for at in range(1_000)))
     for number in range(2, 60):
         attempt = Attempt(0, number, 1)
-        desk.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
-        asked(desk, attempt, Kind.PLAN, large)
-    assert desk.view(ann) is not None
-    assert desk._records.bytes_of("mallory") <= desk_module.BYTES.user
-    assert asked(desk, ann, Kind.REPORT, ended_rows(0)) is Status.OK
+        registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+        asked(registry, attempt, Kind.PLAN, large)
+    assert registry.view(ann) is not None
+    assert registry._records.bytes_of("mallory") <= registry_module.BYTES.user
+    assert asked(registry, ann, Kind.REPORT, ended_rows(0)) is Status.OK
 
 
 def test_a_dag_of_too_many_tasks_is_not_planned() -> None:
-    desk = PlanDesk(Plans(schedules=1), History())
+    registry = PlanRegistry(Plans(schedules=1), History())
     attempt = Attempt(0, 1, 1)
-    desk.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
-    half = desk_module.PLAN_TASKS_MAX // 2
-    assert asked(desk, attempt, Kind.PLAN, dag(vertex(0, half), vertex(1, half + 1))) is Status.NO_PLAN
-    assert len(desk._sources) == 0, "nobody has tried"
-    assert asked(desk, attempt, Kind.PLAN, dag(vertex(0, 1), vertex(1, 1))) is Status.OK
+    registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    half = registry_module.PLAN_TASKS_MAX // 2
+    assert asked(registry, attempt, Kind.PLAN, dag(vertex(0, half), vertex(1, half + 1))) is Status.NO_PLAN
+    assert len(registry._sources) == 0, "nobody has tried"
+    assert asked(registry, attempt, Kind.PLAN, dag(vertex(0, 1), vertex(1, 1))) is Status.OK
 
 
 def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
@@ -181,16 +181,16 @@ def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> No
 
 
 def test_names_of_a_dag_begin_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    desk = PlanDesk(Plans(schedules=1), History())
+    registry = PlanRegistry(Plans(schedules=1), History())
     attempt = Attempt(0, 1, 1)
-    desk.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
     name = b"x\n2026-01-01 ERROR treadle: forged \x1b[2J"
     body = struct.pack(">iH", 1, 1) + b"d" + struct.pack(">i", 2)
     for parent in (1, 0):
         body += struct.pack(">iH", 1 - parent, len(name)) + name + struct.pack(">iii", 1, 0, 1)
         body += struct.pack(">iB", parent, 0)
     caplog.set_level(logging.INFO)
-    assert asked(desk, attempt, Kind.PLAN, body) is Status.NO_PLAN
+    assert asked(registry, attempt, Kind.PLAN, body) is Status.NO_PLAN
     assert "is not planned" in caplog.text
     assert "\x1b" not in caplog.text
     assert "\n2026-01-01 ERROR" not in caplog.text

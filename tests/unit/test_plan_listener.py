@@ -18,7 +18,7 @@ from treadle.am import listener as module
 from treadle.am.bodies import MessageError
 from treadle.am.keys import ATTEMPTS_MAX, Attempt, KeyRing
 from treadle.am.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
-from treadle.am.plan_desk import PlanDesk
+from treadle.am.plan_registry import PlanRegistry
 from treadle.am.protocol import (
     ANSWER,
     BODY_MAX,
@@ -81,18 +81,18 @@ DAG = dag(vertex(0, 2), vertex(1, 3, 0))
 
 
 class Served:
-    """A listener with a desk behind it, and a client that may misbehave."""
+    """A listener with a registry of plans behind it, and a client that may misbehave."""
 
     def __init__(self, encrypt: bool = False) -> None:
         self.keys = KeyRing()
         self.keys.tell(ONE, 5, KEY)
         self.keys.tell(OTHER, 5, OTHER_KEY)
-        self.desk = PlanDesk(Plans(schedules=20), History())
+        self.plans = PlanRegistry(Plans(schedules=20), History())
         for attempt in (ONE, OTHER):
-            self.desk.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
+            self.plans.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
         self.now_s = 0.0
         self.rates = Rates(lambda: self.now_s)
-        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.desk.serve, self.allows, encrypt=encrypt)
+        self.listener = PlanListener("127.0.0.2", 0, self.keys, self.plans.serve, self.allows, encrypt=encrypt)
         self.sealed = encrypt
 
     def allows(self, attempt: Attempt, size_bytes: int) -> bool:
@@ -179,7 +179,7 @@ def test_one_application_cannot_speak_for_another(served: Served) -> None:
     assert served.ask(Kind.PLAN, DAG, attempt=OTHER, key=KEY) is None
     assert served.ask(Kind.PLAN, DAG) is not None
     assert served.ask(Kind.REPORT, report(1, {0: 6, 1: 9}), OTHER, OTHER_KEY) == (Status.UNKNOWN, b"")
-    assert served.desk.view(OTHER) is None
+    assert served.plans.view(OTHER) is None
 
 
 def test_what_was_said_once_is_worth_nothing_on_another_connection(served: Served) -> None:
@@ -512,7 +512,7 @@ def test_too_many_connections_are_closed_and_room_comes_back() -> None:
 
 def test_a_port_that_is_taken_is_named(served: Served) -> None:
     with pytest.raises(UserError, match=rf"listener: 127.0.0.2 port {served.listener.port}"):
-        PlanListener("127.0.0.2", served.listener.port, served.keys, served.desk.serve, served.allows)
+        PlanListener("127.0.0.2", served.listener.port, served.keys, served.plans.serve, served.allows)
 
 
 def test_the_key_before_a_roll_over_is_good_and_the_one_before_that_is_not(served: Served) -> None:

@@ -93,7 +93,7 @@ class Cluster:
     def __init__(self, schedules: int = 20) -> None:
         self.runs: list[JobRun] = []
         self.service = PlanService(Plans(schedules=schedules), remember=self.runs.append)
-        self.keys, self.desk, self.stages = self.service.keys, self.service.desk, self.service.stages
+        self.keys, self.plans, self.stages = self.service.keys, self.service.plans, self.service.stages
         self.teller = PlanTeller(LocalPlans(self.service))
         self.now_ms = 0
         types = events.ResourceTypes(TEXTS[1:3], ("Mi", ""), u8(1, 1), i64(0, 0), i64(1 << 20, 64))
@@ -114,7 +114,7 @@ class Cluster:
         return {key: (score, *rest) for key, score, *rest in zip(*(column.tolist() for column in columns), strict=True)}
 
     def ask(self, body: bytes, kind: Kind = Kind.PLAN) -> Status:
-        return self.desk.serve(Header(kind, len(body), ONE, 5, hashlib.sha256(body).digest()), body)[0]
+        return self.plans.serve(Header(kind, len(body), ONE, 5, hashlib.sha256(body).digest()), body)[0]
 
 
 def test_the_request_keys_of_a_planned_dag_get_its_scores() -> None:
@@ -235,10 +235,10 @@ def test_what_has_ended_between_snapshots_is_forgotten() -> None:
     cluster.ask(DAG)
     cluster.tell(events.Snapshot(2), events.Names(TEXTS), application())
     assert cluster.keys.find(ONE, 5) == KEY
-    assert cluster.desk.view(ONE) is not None
+    assert cluster.plans.view(ONE) is not None
     cluster.tell(events.Snapshot(3), events.Names(TEXTS))
     assert cluster.keys.find(ONE, 5) is None
-    assert cluster.desk.view(ONE) is None
+    assert cluster.plans.view(ONE) is None
     assert cluster.ask(DAG) is Status.BUSY, "as of an attempt that nobody has told of"
 
 

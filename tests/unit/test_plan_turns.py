@@ -11,7 +11,7 @@ from tests.unit.test_plan_teller import TEXTS, i32, u8
 
 from treadle import events
 from treadle.am.keys import Attempt
-from treadle.am.plan_desk import Amounts
+from treadle.am.plan_registry import Amounts
 from treadle.am.record import CLAIM, Claims
 from treadle.am.turns import FairQueue
 from treadle.config.settings import default_settings

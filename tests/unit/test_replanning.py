@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.test_plan_listener import ONE, dag, report, vertex
 
 from treadle.am.keys import Attempt
-from treadle.am.plan_desk import REPLAN_EVERY_S, PlanDesk
+from treadle.am.plan_registry import REPLAN_EVERY_S, PlanRegistry
 from treadle.am.protocol import Header, Kind, Status
 from treadle.am.record import DagView
 from treadle.am.task_times import History
@@ -26,15 +26,15 @@ class Master:
     def __init__(self, **plans: Any) -> None:
         self.now_s = 0.0
         self.runs: list[JobRun] = []
-        self.desk = PlanDesk(Plans(schedules=50, **plans), History(remember=self.runs.append), lambda: self.now_s)
-        self.desk.meet(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
-        self.desk.machines({0: (("memory-mb", 2048.0),)})
+        self.plans = PlanRegistry(Plans(schedules=50, **plans), History(remember=self.runs.append), lambda: self.now_s)
+        self.plans.meet(ONE, recurrence_key("ann", "root.default", "TEZ", ""))
+        self.plans.machines({0: (("memory-mb", 2048.0),)})
         self.body = dag(vertex(0, 2), vertex(1, 10, 0), vertex(2, 2, 1), vertex(3, 10, 0), vertex(4, 2, 3))
         self.order = self.ask(Kind.PLAN, self.body)
 
     def ask(self, kind: Kind, body: bytes, attempt: Attempt = ONE) -> tuple[int, ...]:
         """Make a request; returns the order that comes with the answer."""
-        status, said = self.desk.serve(Header(kind, len(body), attempt, 5, hashlib.sha256(body).digest()), body)
+        status, said = self.plans.serve(Header(kind, len(body), attempt, 5, hashlib.sha256(body).digest()), body)
         assert status is Status.OK
         return unpack(f">{len(said) // 4}i", said)[1:]
 
@@ -50,7 +50,7 @@ class Master:
 
     def scores(self) -> dict[int, float]:
         """Return what the engine is told of the vertices, by id."""
-        view = self.desk.view(ONE)
+        view = self.plans.view(ONE)
         assert isinstance(view, DagView)
         return {vertex.low // 15 - 1: vertex.score for vertex in view.vertices}
 
@@ -164,12 +164,12 @@ def test_a_second_attempt_asks_anew_and_is_told_apart_from_the_first() -> None:
     second = ONE._replace(attempt=ONE.attempt + 1)
     body = master.body
     header = Header(Kind.PLAN, len(body), second, 6, hashlib.sha256(body).digest())
-    assert master.desk.serve(header, body)[0] is Status.BUSY, "the ResourceManager has not told of it yet"
-    master.desk.part(ONE)
-    master.desk.meet(second, recurrence_key("ann", "root.default", "TEZ", ""))
-    assert master.desk.serve(Header(Kind.REPORT, 0, second, 6, b""), report(1, {}))[0] is Status.UNKNOWN
+    assert master.plans.serve(header, body)[0] is Status.BUSY, "the ResourceManager has not told of it yet"
+    master.plans.part(ONE)
+    master.plans.meet(second, recurrence_key("ann", "root.default", "TEZ", ""))
+    assert master.plans.serve(Header(Kind.REPORT, 0, second, 6, b""), report(1, {}))[0] is Status.UNKNOWN
     assert master.ask(Kind.PLAN, body, second) == master.order
-    assert master.desk.view(ONE) is None
+    assert master.plans.view(ONE) is None
     # what the first attempt has reported does not count
     ended = b"".join(pack(">iiiBqqqq", 4, task, 0, 0, 9_000, 1_000, -1, -1) for task in range(2))
     master.ask(Kind.REPORT, pack(">iBBii", 1, 1, 1, 0, 2) + ended, second)

@@ -41,7 +41,7 @@ class Record:
     job: PlannedJob | None
     """None if it was not planned."""
     planned_s: float
-    """When its plan was made, by the desk's clock."""
+    """When its plan was made, by the clock of the plans."""
     size_bytes: int = 0
     """About what it takes in memory; `take` adds to it."""
     low: dict[int, int] = field(default_factory=dict)

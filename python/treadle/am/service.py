@@ -1,4 +1,4 @@
-"""The listener, its desks and its keys in one: what the ResourceManager tells goes in, what the engine needs comes out.
+"""The listener, its registries and its keys in one: takes what the RM reports, gives what the engine needs.
 
 It has no thread of its own but the listener's. Who serves hostile requests with it should be a process of its own
 (`treadle.live.plan_child`).
@@ -12,11 +12,11 @@ from typing import Final
 
 from treadle.am.keys import Attempt, KeyRing
 from treadle.am.listener import PlanListener
-from treadle.am.plan_desk import Amounts, PlanDesk
+from treadle.am.plan_registry import Amounts, PlanRegistry
 from treadle.am.protocol import Header, Kind, Status
 from treadle.am.rates import Rates
 from treadle.am.record import Claims, claims_of
-from treadle.am.stage_registry import StageDesk
+from treadle.am.stage_registry import StageRegistry
 from treadle.am.task_times import FindProfile, History
 from treadle.am.turns import FairQueue
 from treadle.config.settings import Listener, Plans
@@ -41,8 +41,8 @@ class PlanService:
             remember: is given each DAG that has succeeded
         """
         self.keys = KeyRing()
-        self.desk = PlanDesk(plans, History(find, remember), changed=self._changed)
-        self.stages = StageDesk()
+        self.plans = PlanRegistry(plans, History(find, remember), changed=self._changed)
+        self.stages = StageRegistry()
         self.rates = Rates()
         self._users: dict[Attempt, str] = {}
         self._news: FairQueue[Attempt] = FairQueue()
@@ -65,11 +65,11 @@ class PlanService:
         if type_ == SPARK:
             self.stages.meet(attempt, user)
         else:
-            self.desk.meet(attempt, recurrence_key(user, queue, type_, ""))
+            self.plans.meet(attempt, recurrence_key(user, queue, type_, ""))
 
     def part(self, attempt: Attempt) -> None:
         """Forget an attempt that has ended."""
-        self.desk.part(attempt)
+        self.plans.part(attempt)
         self.stages.part(attempt)
         self.keys.forget(attempt)
         with self._lock:
@@ -81,7 +81,7 @@ class PlanService:
 
     def machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
         """Take how many usable nodes there are of each kind, and what they have."""
-        self.desk.machine_groups(groups)
+        self.plans.machine_groups(groups)
 
     def serve(self, header: Header, body: bytes) -> tuple[Status, bytes]:
         """Answer an authenticated request.
@@ -91,7 +91,7 @@ class PlanService:
         """
         if header.kind is Kind.STAGES:
             return self.stages.serve(header.attempt, body), b""
-        return self.desk.serve(header, body)
+        return self.plans.serve(header, body)
 
     def take(self, application: str) -> list[bytes]:
         """Return the stages that an application has reported, as they came, once."""
@@ -103,7 +103,7 @@ class PlanService:
             if not self._news:
                 return None
             user, attempt = self._news.pop()
-        return user, attempt, claims_of(self.desk.view(attempt))
+        return user, attempt, claims_of(self.plans.view(attempt))
 
     def _changed(self, user: str, attempt: Attempt) -> None:
         with self._lock:

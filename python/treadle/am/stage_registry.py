@@ -111,7 +111,7 @@ class _Reported:
         return sum(map(len, self.stages.values())) + _STAGE_BYTES * len(self.stages)
 
 
-class StageDesk:
+class StageRegistry:
     """Takes reports of stages, gives them to whoever remembers the application. For several threads."""
 
     def __init__(self, bounds: Bounds = BYTES) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from treadle.am.bodies import MessageError
 from treadle.am.keeping import Bounds, Keeping
 from treadle.am.keys import NUMBERS_MAX, Attempt
-from treadle.am.plan_desk import Amounts
+from treadle.am.plan_registry import Amounts
 from treadle.am.record import CLAIM, CLAIMS_MAX, Claims, read_claims
 from treadle.am.stage_registry import runs_of
 from treadle.am.turns import FairQueue

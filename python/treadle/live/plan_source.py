@@ -14,7 +14,7 @@ import numpy as np
 
 from treadle import events
 from treadle.am.keys import Attempt
-from treadle.am.plan_desk import Amounts
+from treadle.am.plan_registry import Amounts
 from treadle.am.record import CLAIM, Claims
 from treadle.am.service import TYPES
 from treadle.am.turns import FairQueue

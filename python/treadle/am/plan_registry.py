@@ -54,7 +54,7 @@ Changed = Callable[[str, Attempt], None]
 """Is told the user and the attempt of whose DAG something new is known; called on any thread."""
 
 
-class PlanDesk:
+class PlanRegistry:
     """Serves requests, and tells what it learns by them. For several threads."""
 
     def __init__(
