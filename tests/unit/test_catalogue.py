@@ -23,7 +23,7 @@ from treadle.policy.slearn.carry import LEARNED as OF_PILOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = (ROOT / "docs" / "engine.md").read_text("utf-8")
-BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bknobs\.(share|fit) [<>]")
+BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bparameters\.(share|fit) [<>]")
 
 register_parts()
 

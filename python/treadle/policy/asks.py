@@ -21,7 +21,7 @@ from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, NOT_THERE, OPEN_N
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 NOT_KNOWN: Final = -1
@@ -31,28 +31,28 @@ NO_LIMIT: Final = -2
 
 
 @inner
-def may_ask(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
+def may_ask(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Has the row an ask that is not assumed, let through by the gate, and not cooling down?"""
-    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > knobs.decide:
+    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > parameters.decide:
         return False
     return asks_left(view, scratch, row) > 0
 
 
 @inner
-def asks_here(view: View, scratch: Scratch, knobs: Knobs, row: int, partition: int) -> bool:
+def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int) -> bool:
     """May the row ask for nodes of the partition? It must name that; of one that is lent, no label, and be no AM."""
-    if knobs.lends:
+    if parameters.lends:
         if view.rows[row].partition != 0 or view.apps[view.rows[row].application].awaiting_am:
             return False
     elif view.rows[row].partition != partition:
         return False
-    return may_ask(view, scratch, knobs, row)
+    return may_ask(view, scratch, parameters, row)
 
 
 @inner
-def user_of(view: View, knobs: Knobs, app: int, leaf: int, partition: int) -> int:
+def user_of(view: View, parameters: DecideParameters, app: int, leaf: int, partition: int) -> int:
     """Return the row of an application's user in the leaf and partition, `NOT_KNOWN` or `NO_LIMIT`."""
-    if knobs.lends:
+    if parameters.lends:
         return NO_LIMIT
     return find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
 
@@ -132,12 +132,12 @@ def note_big(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def find_room(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
+def find_room(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
     """Set ``room`` to the least that any queue from the leaf to the root may still get in the partition.
 
     Of a partition that is lent each may have all, as in YARN (AbstractCSQueue.getCurrentLimitResource).
     """
-    room_under_maxima(view, scratch.asks[ROOM], -1 if knobs.lends else leaf, partition)
+    room_under_maxima(view, scratch.asks[ROOM], -1 if parameters.lends else leaf, partition)
 
 
 @inner
@@ -159,7 +159,7 @@ CHECKS_PER_LEAF = 64
 
 
 @inner
-def find_least_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def find_least_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Find the smallest ask of each resource in the partition that is not 0."""
     resources = scratch.shares.resources
     for r in range(len(resources)):
@@ -168,7 +168,7 @@ def find_least_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
         app = scratch.list[at].application
         row = view.apps[app].first_row if scratch.apps[app].done == 0 else -1
         while row >= 0:
-            if asks_here(view, scratch, knobs, row, partition):
+            if asks_here(view, scratch, parameters, row, partition):
                 for r in range(len(resources)):
                     if view.capability[row, r] > 0:
                         resources[r].least = min(resources[r].least, view.capability[row, r])
@@ -180,9 +180,9 @@ def find_least_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
 
 
 @inner
-def begin_resources(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Count the nodes of the partition with room for the smallest ask of each resource."""
-    find_least_asks(view, scratch, knobs, partition)
+    find_least_asks(view, scratch, parameters, partition)
     resources = scratch.shares.resources
     for r in range(len(resources)):
         resources[r].nodes = 0
@@ -192,12 +192,12 @@ def begin_resources(view: View, scratch: Scratch, knobs: Knobs, partition: int) 
                 resources[r].nodes += scratch.available[node, r] >= resources[r].least
     for r in range(len(resources)):
         resources[r].saturated = view.counted[r] and resources[r].nodes == 0
-        ignored = resources[r].saturated and knobs.rescales
+        ignored = resources[r].saturated and parameters.rescales
         resources[r].counts = scratch.rates[PARTITION, r] > 0.0 and not ignored
 
 
 @inner
-def take_resources(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> bool:
+def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
     """Follow a container on a node; say whether that has saturated a resource."""
     resources, found = scratch.shares.resources, False
     for r in range(len(resources)):
@@ -206,7 +206,7 @@ def take_resources(view: View, scratch: Scratch, knobs: Knobs, row: int, node: i
             resources[r].nodes -= 1
             if resources[r].nodes == 0 and view.counted[r]:
                 resources[r].saturated = 1
-                resources[r].counts = resources[r].counts and not knobs.rescales
+                resources[r].counts = resources[r].counts and not parameters.rescales
                 found = True
     return found
 
@@ -221,24 +221,24 @@ def needs_saturated(view: View, scratch: Scratch, row: int) -> bool:
 
 
 @inner
-def takes(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> bool:
+def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
     """Would this node do for the ask?"""
     if not fits(view, scratch, row, node) or level_of(view, row, node) == NOT_THERE:
         return False
-    return is_wanted(view, scratch, knobs, row, node)
+    return is_wanted(view, scratch, parameters, row, node)
 
 
 @inner
-def has_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> bool:
+def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Say whether some open node would do for the ask; taken for granted when too many have been looked at."""
     counters, count = scratch.shares.counters, scratch.counters[OPEN_NODES]
-    if held_node(view, scratch, knobs, row) >= 0:
+    if held_node(view, scratch, parameters, row) >= 0:
         return True
     if count == 0 or fits_nowhere(view, scratch, row):
         return False
     at = counters[WITNESS] if counters[WITNESS] < count else 0
     for _ in range(count):
-        if takes(view, scratch, knobs, row, scratch.spots[at].node):
+        if takes(view, scratch, parameters, row, scratch.spots[at].node):
             counters[WITNESS] = at
             return True
         if counters[CHECKS_LEFT] <= 0:
@@ -258,23 +258,23 @@ def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int)
 
 
 @inner
-def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> int:
+def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
     """Return how many of a leaf's asks could be placed; give up the others."""
     asks = 0
-    find_room(view, scratch, knobs, leaf, partition)
+    find_room(view, scratch, parameters, leaf, partition)
     for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if scratch.apps[app].done or (view.apps[app].awaiting_am and view.apps[app].assumed_count > 0):
             continue
-        user = user_of(view, knobs, app, leaf, partition)
+        user = user_of(view, parameters, app, leaf, partition)
         if user >= 0 and is_stuck(view, scratch, user, leaf, partition):
             scratch.apps[app].done = 1
             continue
         row = view.apps[app].first_row
         while row >= 0:
-            if asks_here(view, scratch, knobs, row, partition):
+            if asks_here(view, scratch, parameters, row, partition):
                 could = has_room(view, scratch.asks[ROOM], app, row, user) and not needs_saturated(view, scratch, row)
-                if could and not has_node(view, scratch, knobs, row):
+                if could and not has_node(view, scratch, parameters, row):
                     note_big(view, scratch, row)
                     could = False
                 if could:
@@ -286,7 +286,7 @@ def count_asks(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition:
 
 
 @inner
-def count_all_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def count_all_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Count the asks of every leaf of the tree."""
     shares = scratch.shares
     shares.counters[CHECKS_LEFT] = CHECKS_PER_LEAF * len(shares.nodes)
@@ -294,7 +294,7 @@ def count_all_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -
         if shares.nodes[at].leaf:
             queue = shares.nodes[at].queue
             live = scratch.queues[queue].live > 0
-            shares.nodes[at].asks = count_asks(view, scratch, knobs, queue, partition) if live else 0
+            shares.nodes[at].asks = count_asks(view, scratch, parameters, queue, partition) if live else 0
 
 
 @inner
@@ -306,7 +306,7 @@ def drop_row(view: View, scratch: Scratch, leaf: int, row: int) -> None:
 
 
 @inner
-def drop_saturated(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def drop_saturated(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Give up all asks that need a saturated resource."""
     for at in range(len(scratch.list)):
         app = scratch.list[at].application
@@ -314,7 +314,7 @@ def drop_saturated(view: View, scratch: Scratch, knobs: Knobs, partition: int) -
             continue
         row = view.apps[app].first_row
         while row >= 0:
-            mine = asks_here(view, scratch, knobs, row, partition)
+            mine = asks_here(view, scratch, parameters, row, partition)
             if mine and needs_saturated(view, scratch, row):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, view.apps[app].queue, row)
@@ -322,10 +322,12 @@ def drop_saturated(view: View, scratch: Scratch, knobs: Knobs, partition: int) -
 
 
 @inner
-def drop_application(view: View, scratch: Scratch, knobs: Knobs, leaf: int, app: int, partition: int) -> None:
+def drop_application(
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, app: int, partition: int
+) -> None:
     """Take off what an application that is given up has asked for."""
     row = view.apps[app].first_row
     while row >= 0:
-        if asks_here(view, scratch, knobs, row, partition):
+        if asks_here(view, scratch, parameters, row, partition):
             drop_row(view, scratch, leaf, row)
         row = view.rows[row].next

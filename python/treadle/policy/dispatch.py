@@ -23,7 +23,7 @@ class Step:
     name: str
     says: str
     arguments: tuple[str, ...]
-    """Besides the tables and, but for an order's, the knobs: integers."""
+    """Besides the tables and, but for an order's, the parameters: integers."""
     returns: str = "None"
     otherwise: str = ""
     """What is returned for a part that has no such function."""
@@ -37,15 +37,15 @@ class Sort:
     chosen_by: str
     """The number of the chosen part, in the generated code."""
     steps: tuple[Step, ...]
-    knobs: bool = True
-    """Whether the functions take the knobs."""
+    parameters: bool = True
+    """Whether the functions take the parameters."""
 
 
 LEAF: Final = ("leaf", "row", "partition")
 SORTS: Final = {
     "share": Sort(
         "shares",
-        "knobs.share",
+        "parameters.share",
         (
             Step("begin", "Work out what every queue is owed in the partition.", ("partition",)),
             Step("pick", "Return the leaf queue that is served next, or -1.", ("partition",), "int", "-1"),
@@ -66,11 +66,11 @@ SORTS: Final = {
                 "0.0",
             ),
         ),
-        knobs=False,
+        parameters=False,
     ),
     "fit": Sort(
         "fits",
-        "knobs.fit",
+        "parameters.fit",
         (
             Step(
                 "score",
@@ -102,7 +102,7 @@ def written(sort: str) -> str:
     """Return the text of the file ``rules.py`` of a sort."""
     described, found = SORTS[sort], numbers(sort)
     modules = {file: import_module(f"treadle.policy.{described.folder}.{file}") for file in found}
-    imported = "Knobs, Scratch" if described.knobs else "Scratch"
+    imported = "DecideParameters, Scratch" if described.parameters else "Scratch"
     lines = [
         f'"""The compiled steps of the {sort} that was chosen. Written by `python -m treadle.policy.dispatch`."""',
         "",
@@ -135,7 +135,7 @@ def _follows_use(found: dict[str, int]) -> Iterator[str]:
 
 
 def _dispatcher(step: Step, sort: Sort, found: dict[str, int], modules: dict[str, ModuleType]) -> Iterator[str]:
-    tables = {"view": "View", "scratch": "Scratch"} | ({"knobs": "Knobs"} if sort.knobs else {})
+    tables = {"view": "View", "scratch": "Scratch"} | ({"parameters": "DecideParameters"} if sort.parameters else {})
     taken = tables | dict.fromkeys(step.arguments, "int")
     yield "@inner"
     yield f"def {step.name}({', '.join(f'{name}: {kind}' for name, kind in taken.items())}) -> {step.returns}:"

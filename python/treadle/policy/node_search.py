@@ -29,7 +29,7 @@ from treadle.policy.state import (
 if TYPE_CHECKING:
     from treadle.compiled.array_types import Records
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 DRAWS = 16
 """So many random nodes are tried before the nodes from a random one on are looked through."""
@@ -72,7 +72,7 @@ def level_of(view: View, row: int, node: int) -> int:
 
 
 @inner
-def is_wanted(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -> bool:
+def is_wanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
     """May the row use the node? The application has not blacklisted it, nor was the row rejected on it of late."""
     if not may_use(scratch, row, node):
         return False
@@ -83,14 +83,14 @@ def is_wanted(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int) -
         if find(view.blacklist, pair(app, view.nodes[node].rack)) >= 0:
             return False
     if view.rows[row].exclusions > 0:
-        return find(view.excluded, pair(row, node)) <= knobs.decide
+        return find(view.excluded, pair(row, node)) <= parameters.decide
     return True
 
 
 @inner
-def draw(knobs: Knobs, scratch: Scratch, row: int, again: int, below: int) -> int:
+def draw(parameters: DecideParameters, scratch: Scratch, row: int, again: int, below: int) -> int:
     """Return a number from 0 to ``below`` - 1: the same for the same seed, proposal, row and try (SplitMix64)."""
-    state = np.uint64(knobs.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
+    state = np.uint64(parameters.seed) + np.uint64(scratch.counters[OFFERS]) * np.uint64(0x9E3779B97F4A7C15)
     state += np.uint64(row) * np.uint64(0xD1B54A32D192ED03) + np.uint64(again) * np.uint64(0x8CB92BA72F3D8DD7)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -98,14 +98,14 @@ def draw(knobs: Knobs, scratch: Scratch, row: int, again: int, below: int) -> in
 
 
 @inner
-def draw_node(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
+def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int, farthest: np.int64) -> int:
     """Return a random node that will do; `NO_NODE` if some draws find none, which says little if few nodes fit."""
     count = scratch.counters[OPEN_NODES]
     for again in range(DRAWS):
-        at = draw(knobs, scratch, row, again, count)
+        at = draw(parameters, scratch, row, again, count)
         node = scratch.spots[at].node
         good = scratch.spots[at].next == at and fits(view, scratch, row, node)
-        if good and level_of(view, row, node) <= farthest and is_wanted(view, scratch, knobs, row, node):
+        if good and level_of(view, row, node) <= farthest and is_wanted(view, scratch, parameters, row, node):
             return node
     return NO_NODE
 
@@ -144,7 +144,7 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 
 
 @inner
-def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int64) -> int:
+def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, farthest: np.int64) -> int:
     """Return the best node no farther than ``farthest``; `NO_NODE` if none fits.
 
     Best is the nearest, then the highest score; with a penalty on remote nodes only the score. Looks at open nodes from
@@ -153,31 +153,31 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
     """
     count = scratch.counters[OPEN_NODES]
     start = 0
-    if (knobs.draws or scratch.rows[row].random) and count > 0:
-        node = draw_node(view, scratch, knobs, row, farthest)
+    if (parameters.draws or scratch.rows[row].random) and count > 0:
+        node = draw_node(view, scratch, parameters, row, farthest)
         if node >= 0:
             return node
-        start = draw(knobs, scratch, row, DRAWS, count)
-    elif knobs.goes_round:
+        start = draw(parameters, scratch, row, DRAWS, count)
+    elif parameters.goes_round:
         start = position_of(scratch.spots, count, scratch.counters[CURSOR])
     best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
     for lap in range(2):
         at = skip(scratch.spots, start if lap == 0 else 0)
         end = count if lap == 0 else start
-        while at < end and found < knobs.window:
+        while at < end and found < parameters.window:
             node = scratch.spots[at].node
             scratch.counters[LOOKED] += 1
             at = skip(scratch.spots, at + 1)
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
-            if level > farthest or not is_wanted(view, scratch, knobs, row, node):
+            if level > farthest or not is_wanted(view, scratch, parameters, row, node):
                 continue
             found += 1
             last = node
-            value = score(view, scratch, knobs, row, node, level)
-            nearer = level < best_level and (knobs.remote_penalty < 0.0 or best < 0)
-            if nearer or (value > best_score and (level == best_level or knobs.remote_penalty >= 0.0)):
+            value = score(view, scratch, parameters, row, node, level)
+            nearer = level < best_level and (parameters.remote_penalty < 0.0 or best < 0)
+            if nearer or (value > best_score and (level == best_level or parameters.remote_penalty >= 0.0)):
                 best, best_level, best_score = node, level, value
     if found > 0 and farthest == OFF_SWITCH:
         scratch.counters[CURSOR] = last + 1
@@ -185,24 +185,24 @@ def scan(view: View, scratch: Scratch, knobs: Knobs, row: int, farthest: np.int6
 
 
 @inner
-def scan_local(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return the best node that the row names, or `NO_NODE`."""
-    if scratch.counters[OPEN_NODES] <= knobs.window:
-        return scan(view, scratch, knobs, row, np.int64(NODE_LOCAL))
+    if scratch.counters[OPEN_NODES] <= parameters.window:
+        return scan(view, scratch, parameters, row, np.int64(NODE_LOCAL))
     best, best_score, found = NO_NODE, 0.0, 0
     if scratch.rows[row].random:
-        best = draw_node(view, scratch, knobs, row, np.int64(NODE_LOCAL))
+        best = draw_node(view, scratch, parameters, row, np.int64(NODE_LOCAL))
     if best >= 0:
         return best
     place = view.rows[row].first_locality
-    while place >= 0 and found < knobs.window:
+    while place >= 0 and found < parameters.window:
         asked = view.places[place].count > view.places[place].assumed
         node = view.first_node[view.places[place].name] if asked else -1
         while node >= 0:
             good = scratch.spots[node].open and fits(view, scratch, row, node)
-            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, scratch, knobs, row, node):
+            if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, scratch, parameters, row, node):
                 found += 1
-                value = score(view, scratch, knobs, row, node, NODE_LOCAL)
+                value = score(view, scratch, parameters, row, node, NODE_LOCAL)
                 if best < 0 or value > best_score or (value == best_score and node < best):
                     best, best_score = node, value
             node = view.nodes[node].next_same_name
@@ -235,7 +235,7 @@ def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def missed_opportunities(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def missed_opportunities(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return how often YARN would have offered a node, this time included, since the row first passed one over.
 
     It offers a node at each of its heartbeats, again after each container that it places there, and, with asynchronous
@@ -244,12 +244,12 @@ def missed_opportunities(view: View, scratch: Scratch, knobs: Knobs, row: int) -
     since = view.rows[row].waiting_since_ms
     if since < 0:
         return 1
-    heartbeats = (knobs.now_ms - since) * knobs.cluster_nodes // knobs.heartbeat_ms
+    heartbeats = (parameters.now_ms - since) * parameters.cluster_nodes // parameters.heartbeat_ms
     return int(1 + heartbeats + scratch.counters[OFFERS] - view.rows[row].waiting_since_offers)
 
 
 @inner
-def count_anew(view: View, scratch: Scratch, knobs: Knobs, row: int, level: int) -> None:
+def count_anew(view: View, scratch: Scratch, parameters: DecideParameters, row: int, level: int) -> None:
     """Begin to count missed opportunities anew after a proposal on a node or rack that the row names, as YARN does.
 
     YARN offers nodes one by one: in the time between two decides it could have placed several containers on the rack,
@@ -257,50 +257,50 @@ def count_anew(view: View, scratch: Scratch, knobs: Knobs, row: int, level: int)
     """
     left = 0
     if level == RACK_LOCAL:
-        needed = min(knobs.cluster_nodes, knobs.node_delay) + 1
+        needed = min(parameters.cluster_nodes, parameters.node_delay) + 1
         # less one: this proposal counts as an offer by now
-        left = min(missed_opportunities(view, scratch, knobs, row) - 1, knobs.cluster_nodes) - needed
+        left = min(missed_opportunities(view, scratch, parameters, row) - 1, parameters.cluster_nodes) - needed
     if left > 1:
-        view.rows[row].waiting_since_ms = knobs.now_ms
+        view.rows[row].waiting_since_ms = parameters.now_ms
         view.rows[row].waiting_since_offers = scratch.counters[OFFERS] - (left - 1)
     else:
         view.rows[row].waiting_since_ms = -1
 
 
 @inner
-def off_switch_delay(view: View, knobs: Knobs, row: int) -> float:
+def off_switch_delay(view: View, parameters: DecideParameters, row: int) -> float:
     """Return how many opportunities must be missed before a node elsewhere will do (as in YARN)."""
-    if knobs.rack_delay >= 0:
-        return min(knobs.cluster_nodes, knobs.node_delay + knobs.rack_delay)
+    if parameters.rack_delay >= 0:
+        return min(parameters.cluster_nodes, parameters.node_delay + parameters.rack_delay)
     asks = view.rows[row].count - view.rows[row].assumed
-    factor = min(view.rows[row].localities / knobs.cluster_nodes, 1.0)
-    return min(float(knobs.cluster_nodes), asks * factor)
+    factor = min(view.rows[row].localities / parameters.cluster_nodes, 1.0)
+    return min(float(parameters.cluster_nodes), asks * factor)
 
 
 @inner
-def held_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
     node = view.rows[row].hold_node
     if node < 0 or view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return NO_NODE
-    if view.nodes[node].cool_until > knobs.decide or not fits(view, scratch, row, node):
+    if view.nodes[node].cool_until > parameters.decide or not fits(view, scratch, row, node):
         return NO_NODE
-    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, scratch, knobs, row, node):
+    if level_of(view, row, node) == NOT_THERE or not is_wanted(view, scratch, parameters, row, node):
         return NO_NODE
     return node
 
 
 @inner
-def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def wait(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Begin or go on to wait for a nearer node, if there is a farther one that would do; else `NO_NODE`."""
     cursor = scratch.counters[CURSOR]
-    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+    node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
     scratch.counters[CURSOR] = cursor
     if node < 0:
         remember_nowhere(view, scratch, row)
         return NO_NODE
     if view.rows[row].waiting_since_ms < 0:
-        view.rows[row].waiting_since_ms = knobs.now_ms
+        view.rows[row].waiting_since_ms = parameters.now_ms
         view.rows[row].waiting_since_offers = scratch.counters[OFFERS]
     # like a pass of asynchronous scheduling, this decide has offered the row every node with room once
     view.rows[row].waiting_since_offers -= scratch.counters[OPEN_NODES]
@@ -309,48 +309,50 @@ def wait(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
 
 
 @inner
-def choose_by_score(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def choose_by_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return the better of the nodes that the row names and of a window of all, remote ones at their penalty."""
-    near = scan_local(view, scratch, knobs, row)
-    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+    near = scan_local(view, scratch, parameters, row)
+    node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
     if node < 0:
         remember_nowhere(view, scratch, row)
         return near
     if near >= 0:
         level = level_of(view, row, node)
-        if score(view, scratch, knobs, row, near, NODE_LOCAL) >= score(view, scratch, knobs, row, node, level):
+        if score(view, scratch, parameters, row, near, NODE_LOCAL) >= score(
+            view, scratch, parameters, row, node, level
+        ):
             return near
     return node
 
 
 @inner
-def choose_node(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return a node for the row's next container; `NO_NODE` if it fits on none, `WAIT` if it waits for a nearer one.
 
     Room only shrinks in a decide: where one search found no node near enough, no other is made for the row.
     """
-    node = held_node(view, scratch, knobs, row)
+    node = held_node(view, scratch, parameters, row)
     if node >= 0:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
         return NO_NODE
-    if knobs.remote_penalty >= 0.0 and view.rows[row].localities > 0:
-        return choose_by_score(view, scratch, knobs, row)
+    if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0:
+        return choose_by_score(view, scratch, parameters, row)
     if view.rows[row].localities > 0 and not view.rows[row].constrained:
         if scratch.rows[row].nearest == NODE_LOCAL:
-            node = scan_local(view, scratch, knobs, row)
+            node = scan_local(view, scratch, parameters, row)
             if node >= 0:
                 return node
             scratch.rows[row].nearest = RACK_LOCAL
-        missed = missed_opportunities(view, scratch, knobs, row)
-        if scratch.rows[row].nearest == RACK_LOCAL and missed > min(knobs.cluster_nodes, knobs.node_delay):
-            node = scan(view, scratch, knobs, row, np.int64(RACK_LOCAL))
+        missed = missed_opportunities(view, scratch, parameters, row)
+        if scratch.rows[row].nearest == RACK_LOCAL and missed > min(parameters.cluster_nodes, parameters.node_delay):
+            node = scan(view, scratch, parameters, row, np.int64(RACK_LOCAL))
             if node >= 0:
                 return node
             scratch.rows[row].nearest = OFF_SWITCH
-        if not view.rows[row].relax or missed <= off_switch_delay(view, knobs, row):
-            return wait(view, scratch, knobs, row)
-    node = scan(view, scratch, knobs, row, np.int64(OFF_SWITCH))
+        if not view.rows[row].relax or missed <= off_switch_delay(view, parameters, row):
+            return wait(view, scratch, parameters, row)
+    node = scan(view, scratch, parameters, row, np.int64(OFF_SWITCH))
     if node < 0:
         remember_nowhere(view, scratch, row)
     return node

@@ -35,7 +35,7 @@ from treadle.policy.state import (
     KEYED,
     PLACED,
     UNBOUNDED,
-    Knobs,
+    DecideParameters,
     Scratch,
     scratch_for,
 )
@@ -354,7 +354,7 @@ class Policy:
         out, asked = np.zeros(limit, PROPOSAL), np.zeros((limit, len(cluster.counted)), np.int64)
         while True:
             try:
-                knobs = self._place(cluster, view, self._scratch, now_ms, out, asked)
+                parameters = self._place(cluster, view, self._scratch, now_ms, out, asked)
                 break
             except PartFailure as failure:
                 self._follow_another(failure)
@@ -364,7 +364,7 @@ class Policy:
         self._delayed = bool(self._scratch.counters[DELAYED])
         placed = int(self._scratch.counters[PLACED])
         if before is None:
-            self.holds.choose(view, self._scratch, knobs, self._settings.hold)
+            self.holds.choose(view, self._scratch, parameters, self._settings.hold)
         else:
             before.put_back(view, self._scratch, out[:placed])
         return Batch(out[:placed].copy(), asked[:placed].copy(), cluster.decide, now_ms, placed)
@@ -384,34 +384,36 @@ class Policy:
             except PartFailure as another:
                 failure = another
 
-    def _place(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int, out: Records, asked: I64) -> Knobs:
+    def _place(
+        self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int, out: Records, asked: I64
+    ) -> DecideParameters:
         """Fill the answer up from wherever it is; return the numbers that it was done by."""
         parts = self._parts
-        knobs = self._knobs(cluster, view, scratch, now_ms)
+        parameters = self._parameters(cluster, view, scratch, now_ms)
         self._scratch = scratch = parts.begin(cluster, view, now_ms, scratch)
-        if knobs.root < 0:
-            return knobs
+        if parameters.root < 0:
+            return parameters
         for partition in range(len(cluster.names.partitions)):
             end = 0
             while end < len(out):
                 if parts.asks_python:
                     scratch = parts.fill(cluster, now_ms, partition, scratch)
                 end = min(len(out), int(scratch.counters[PLACED]) + parts.recompute_after)
-                if place(view, scratch, knobs, out, asked, partition, end) < end:
+                if place(view, scratch, parameters, out, asked, partition, end) < end:
                     break
-        _lend(cluster, view, scratch, knobs, out, asked)
+        _lend(cluster, view, scratch, parameters, out, asked)
         if scratch.counters[PLACED] < len(out) and parts.open_for_idle(scratch):
             for partition in range(len(cluster.names.partitions)):
-                place(view, scratch, knobs, out, asked, partition, len(out))
-            _lend(cluster, view, scratch, knobs, out, asked)
-        return knobs
+                place(view, scratch, parameters, out, asked, partition, len(out))
+            _lend(cluster, view, scratch, parameters, out, asked)
+        return parameters
 
-    def _knobs(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> Knobs:
+    def _parameters(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> DecideParameters:
         settings, traits = cluster.settings, self._parts.traits
         fit, share = self._parts.fit, self._parts.share
         nodes = int(add_up_nodes(view, scratch.rates[CLUSTER]))
         roots = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] < 0))
-        return Knobs(
+        return DecideParameters(
             now_ms=now_ms,
             decide=cluster.decide,
             root=int(roots[0]) if len(roots) else -1,
@@ -440,8 +442,10 @@ def _new_index(nodes: I32, node: int) -> int:
     return int(nodes[node]) if 0 <= node < len(nodes) else -1
 
 
-def _lend(cluster: Cluster, view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64) -> None:
+def _lend(
+    cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64
+) -> None:
     """Give what is left idle on nodes of non-exclusive labels to whoever the gate lets through."""
     for partition in cluster.shared_partitions():
         scratch.rows["done"] = scratch.rows["nearest"] = 0
-        place(view, scratch, knobs._replace(lends=True), out, asked, partition, len(out))
+        place(view, scratch, parameters._replace(lends=True), out, asked, partition, len(out))

@@ -64,7 +64,7 @@ ASKS: Final = 4  # the ask with the least of `Scratch.ask_keys` first, whose eve
 
 
 @tables
-class Knobs(NamedTuple):
+class DecideParameters(NamedTuple):
     """Numbers that hold for one decide."""
 
     now_ms: int

@@ -13,7 +13,7 @@ from treadle.compiled.array_types import I64
 from treadle.errors import UserError
 from treadle.events import NodeState
 from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.state import Knobs, State
+from treadle.simulator.cluster.state import SimulationParameters, State
 from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
 from treadle.simulator.scenario import QueueTree, Scenario, queue_tree
 from treadle.workload.job import Framework, Workload
@@ -29,7 +29,7 @@ class Built:
     """A simulation at its start, and the names of what is in it."""
 
     state: State
-    knobs: Knobs
+    parameters: SimulationParameters
     tree: QueueTree
     workload: Workload
     resources: tuple[str, ...]
@@ -59,7 +59,7 @@ def build(
     places = {name: at for at, name in enumerate(names)}
     flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
     state = _state(scenario, flat, tree, totals, racks, len(rack_names))
-    return Built(state, _knobs(scenario, seed), tree, workload, resources, names, rack_names, total)
+    return Built(state, _parameters(scenario, seed), tree, workload, resources, names, rack_names, total)
 
 
 class _Scale:
@@ -197,9 +197,9 @@ def _more(pool: Any, more: int, clock: I64, free: int) -> Any:
     return bigger
 
 
-def _knobs(scenario: Scenario, seed: int) -> Knobs:
+def _parameters(scenario: Scenario, seed: int) -> SimulationParameters:
     frameworks, failures, stragglers = scenario.frameworks, scenario.failures, scenario.stragglers
-    return Knobs(
+    return SimulationParameters(
         node_heartbeat_ms=scenario.cluster.heartbeat_ms,
         am_heartbeat_ms=frameworks.heartbeat_ms,
         launch_ms=frameworks.launch_ms,

@@ -117,7 +117,7 @@ class Invariants:
         _require(bool(mine.all()), "a task runs in another application's container")
         executors = held[state.rows["kind"][state.containers["row"][held]] == RowKind.EXECUTORS]
         slots = state.containers["busy"][executors]
-        _require(bool((slots <= self._built.knobs.spark_slots).all()), "an executor is too full")
+        _require(bool((slots <= self._built.parameters.spark_slots).all()), "an executor is too full")
         # What the stages count must be what the containers hold: a task more would be one that runs nowhere.
         alive = state.apps["state"][state.rows["app"]] != AppState.FINISHED
         _require(int(state.rows["held"][alive].sum()) == len(inside) + int(slots.sum()), "running tasks are miscounted")

@@ -12,7 +12,7 @@ from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.advance import advance, begin
 from treadle.simulator.cluster.commit import commit
 from treadle.simulator.cluster.event_queue import next_time, schedule_all
-from treadle.simulator.cluster.state import EventKind, Knobs, State
+from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
 from treadle.simulator.cursor import drop_lives
 from treadle.simulator.feed import Feed, Told
 from treadle.simulator.plans import FollowedPlans
@@ -48,7 +48,7 @@ class SimulatedRM:
             plans: tell how early jobs' plans want tasks
         """
         self.state: State = built.state
-        self.knobs: Knobs = built.knobs
+        self.parameters: SimulationParameters = built.parameters
         self._slots = slots
         self._built, self._settings = built, settings
         self._feeds: list[Feed] = []
@@ -57,7 +57,7 @@ class SimulatedRM:
         self._make_room(0)
         apps = np.arange(len(self.state.apps), dtype=np.int32)
         schedule_all(self.state, int(EventKind.JOB_ARRIVES), self.state.apps["arrival_ms"].copy(), apps)
-        begin(self.state, self.knobs)
+        begin(self.state, self.parameters)
 
     def join(self, *, oracle: bool = False, told: Told | None = None, plans: FollowedPlans | None = None) -> int:
         """Let one more engine read, from a snapshot on; return its number. The arguments are those of `__init__`.
@@ -80,7 +80,7 @@ class SimulatedRM:
     def advance(self, until_ms: int) -> None:
         """Let everything happen up to and at an instant."""
         self._make_room(0)
-        advance(self.state, self.knobs, until_ms)
+        advance(self.state, self.parameters, until_ms)
         self._check()
 
     def frame(self, engine: int = 0) -> list[Event]:
@@ -96,7 +96,7 @@ class SimulatedRM:
             return NOTHING
         self._make_room(count)
         fates, numbers = np.zeros(count, np.uint8), np.zeros(count, np.int64)
-        commit(self.state, self.knobs, made.application, made.key, made.node, fates, numbers)
+        commit(self.state, self.parameters, made.application, made.key, made.node, fates, numbers)
         self._check()
         positions = np.arange(count, dtype=np.int32)
         made_of = filled(events.Fates, count, sequence=sequence, position=positions, fate=fates, container=numbers)

@@ -13,7 +13,7 @@ from treadle.policy.state import LARGEST, NODE_LOCAL
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner
@@ -27,17 +27,17 @@ def dot_product(view: View, scratch: Scratch, row: int, node: int) -> float:
 
 
 @inner
-def locality_factor(view: View, knobs: Knobs, row: int, level: int) -> float:
+def locality_factor(view: View, parameters: DecideParameters, row: int, level: int) -> float:
     """Return what is left of a score on a node this near: all of it on a node that is asked for."""
-    if knobs.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
+    if parameters.remote_penalty < 0.0 or view.rows[row].localities == 0 or level == NODE_LOCAL:
         return 1.0
-    return 1.0 - knobs.remote_penalty
+    return 1.0 - parameters.remote_penalty
 
 
 @inner
-def score(view: View, scratch: Scratch, knobs: Knobs, row: int, node: int, level: int) -> float:
+def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
     """Return the packing score of an ask on a node on which there is room, less the penalty on a remote one."""
-    return dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
+    return dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
 
 
 class PackingParameters(Parameters):

@@ -27,7 +27,7 @@ from treadle.policy.state import BIG_COUNT, PLACED
 if TYPE_CHECKING:
     from treadle.model.tables import View
     from treadle.policy.share_state import Shares
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 NOBODY = -1.0
@@ -66,76 +66,76 @@ def comes_before_served(shares: Shares, leaf: int) -> bool:
 
 
 @inner
-def mark_overtaken(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Mark the rows that fit no node of the partition and were overtaken, by the shares as they are now."""
     for at in range(scratch.counters[BIG_COUNT]):
         row = scratch.big[at].row
         if view.rows[row].partition != partition or scratch.counters[PLACED] <= scratch.big[at].placed:
             continue
-        if knobs.compares_shares:
+        if parameters.compares_shares:
             leaf = scratch.shares.leaf_node[view.apps[view.rows[row].application].queue]
             if leaf < 0 or not comes_before_served(scratch.shares, leaf):
                 continue
         scratch.big[at].overtaken = 1
-    if knobs.compares_shares:
+    if parameters.compares_shares:
         forget_served(scratch.shares)
 
 
 @inner
-def begin_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Work out what every queue is owed in the partition."""
-    if not knobs.walks_queues:
+    if not parameters.walks_queues:
         forget_served(scratch.shares)
-        begin_resources(view, scratch, knobs, partition)
-        count_all_asks(view, scratch, knobs, partition)
+        begin_resources(view, scratch, parameters, partition)
+        count_all_asks(view, scratch, parameters, partition)
         scratch.shares.counters[SATURATED] = 0
-    rules.begin(view, scratch, knobs, partition)
+    rules.begin(view, scratch, parameters, partition)
 
 
 @inner
-def end_shares(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def end_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Keep what goes on when all is computed anew, in this decide or the next."""
-    mark_overtaken(view, scratch, knobs, partition)
-    rules.end(view, scratch, knobs, partition)
+    mark_overtaken(view, scratch, parameters, partition)
+    rules.end(view, scratch, parameters, partition)
 
 
 @inner
-def pick_leaf(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+def pick_leaf(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
-    if not knobs.walks_queues and scratch.shares.counters[SATURATED]:
-        drop_saturated(view, scratch, knobs, partition)
-        end_shares(view, scratch, knobs, partition)
+    if not parameters.walks_queues and scratch.shares.counters[SATURATED]:
+        drop_saturated(view, scratch, parameters, partition)
+        end_shares(view, scratch, parameters, partition)
         scratch.shares.counters[SATURATED] = 0
-        rules.begin(view, scratch, knobs, partition)
-    return rules.pick(view, scratch, knobs, partition)
+        rules.begin(view, scratch, parameters, partition)
+    return rules.pick(view, scratch, parameters, partition)
 
 
 @inner
-def note_placed(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, node: int) -> None:
+def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, node: int) -> None:
     """Follow a container that was just proposed for a leaf."""
     partition = view.nodes[node].partition
-    if knobs.walks_queues:
-        rules.note(view, scratch, knobs, leaf, row, partition)
+    if parameters.walks_queues:
+        rules.note(view, scratch, parameters, leaf, row, partition)
         return
     app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks -= 1
     if view.apps[app].awaiting_am:
-        drop_application(view, scratch, knobs, leaf, app, partition)
-    rules.note(view, scratch, knobs, leaf, row, partition)
-    if knobs.compares_shares:
+        drop_application(view, scratch, parameters, leaf, app, partition)
+    rules.note(view, scratch, parameters, leaf, row, partition)
+    if parameters.compares_shares:
         note_served(scratch, at)
-    if take_resources(view, scratch, knobs, row, node):
+    if take_resources(view, scratch, parameters, row, node):
         scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
     else:
-        rules.update(view, scratch, knobs, at, partition)
+        rules.update(view, scratch, parameters, at, partition)
 
 
 @inner
-def give_up(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
+def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
     """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
-    if knobs.walks_queues:
+    if parameters.walks_queues:
         add_live(view, scratch, leaf, -1)
         return
     at = scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks = 0
-    rules.update(view, scratch, knobs, at, partition)
+    rules.update(view, scratch, parameters, at, partition)

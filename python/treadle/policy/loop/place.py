@@ -62,12 +62,20 @@ from treadle.policy.state import (
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, Records
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner
 def propose(
-    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, row: int, node: int, user: int
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    out: Records,
+    asked: I64,
+    app: int,
+    row: int,
+    node: int,
+    user: int,
 ) -> None:
     """Write a proposal and assume it."""
     i = scratch.counters[PLACED]
@@ -87,11 +95,11 @@ def propose(
     out[i].open = 1
     for r in range(len(view.counted)):
         asked[i, r] = view.capability[row, r]
-    assume(view, out, asked, i, knobs.decide)
+    assume(view, out, asked, i, parameters.decide)
     for r in range(len(view.counted)):
         scratch.available[node, r] -= asked[i, r]
     if level < OFF_SWITCH:
-        count_anew(view, scratch, knobs, row, level)
+        count_anew(view, scratch, parameters, row, level)
     if view.rows[row].hold_node == node:
         view.rows[row].hold_node = -1
         view.nodes[node].hold_row = -1
@@ -119,7 +127,14 @@ def is_ranked(view: View, scratch: Scratch, row: int) -> bool:
 
 @inner
 def add_rivals(
-    view: View, scratch: Scratch, knobs: Knobs, app: int, user: int, leaf: int, partition: int, rivals: int
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    app: int,
+    user: int,
+    leaf: int,
+    partition: int,
+    rivals: int,
 ) -> int:
     """Add an application's rows that may compete to the rivals; return how many rivals there are.
 
@@ -128,8 +143,8 @@ def add_rivals(
     """
     first, begin = -1, rivals
     row = view.apps[app].first_row
-    while row >= 0 and rivals < knobs.candidates:
-        if asks_here(view, scratch, knobs, row, partition):
+    while row >= 0 and rivals < parameters.candidates:
+        if asks_here(view, scratch, parameters, row, partition):
             if not has_room(view, scratch.asks[ROOM], app, row, user):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, leaf, row)
@@ -146,32 +161,32 @@ def add_rivals(
 
 
 @inner
-def gather(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> int:
+def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
     """List the rows that compete, the first application's first; return how many.
 
     Applications without any that may be served are done. At most four times as many applications are looked at as
     rows may compete.
     """
     rivals, at = 0, 0
-    while rivals < knobs.candidates and at < 4 * knobs.candidates:
+    while rivals < parameters.candidates and at < 4 * parameters.candidates:
         app = application_after(scratch, leaf, at)
         if app < 0:
             break
         at += 1
         if view.apps[app].awaiting_am or not wants(view, scratch, app):
             continue
-        user = user_of(view, knobs, app, leaf, partition)
+        user = user_of(view, parameters, app, leaf, partition)
         before = rivals
         if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-            rivals = add_rivals(view, scratch, knobs, app, user, leaf, partition, rivals)
+            rivals = add_rivals(view, scratch, parameters, app, user, leaf, partition, rivals)
         if rivals == before:
-            drop_application(view, scratch, knobs, leaf, app, partition)
+            drop_application(view, scratch, parameters, leaf, app, partition)
             scratch.apps[app].done = 1
     return rivals
 
 
 @inner
-def best_rival(view: View, scratch: Scratch, knobs: Knobs, rivals: int, node: int) -> int:
+def best_rival(view: View, scratch: Scratch, parameters: DecideParameters, rivals: int, node: int) -> int:
     """Return the rival with the highest perfScore on a node, or -1 if none fits there.
 
     perfScore is packing score x plan score - eta x work left; eta makes the averages of both terms equal, times the
@@ -179,16 +194,16 @@ def best_rival(view: View, scratch: Scratch, knobs: Knobs, rivals: int, node: in
     """
     eta = 0.0
     if scratch.averages[WORK] > 0.0:
-        eta = knobs.srpt_weight * scratch.averages[PACKED] / scratch.averages[WORK]
+        eta = parameters.srpt_weight * scratch.averages[PACKED] / scratch.averages[WORK]
     best, best_score = -1, 0.0
     for at in range(rivals):
         row = scratch.rivals[at]
-        if not fits(view, scratch, row, node) or not is_wanted(view, scratch, knobs, row, node):
+        if not fits(view, scratch, row, node) or not is_wanted(view, scratch, parameters, row, node):
             continue
         level = level_of(view, row, node)
-        if level == NOT_THERE or (knobs.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
+        if level == NOT_THERE or (parameters.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
             continue
-        value = dot_product(view, scratch, row, node) * locality_factor(view, knobs, row, level)
+        value = dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
         value = value * plan_score(view, row) - eta * scratch.apps[view.rows[row].application].work
         if best < 0 or value > best_score:
             best, best_score = row, value
@@ -207,19 +222,21 @@ def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
 
 
 @inner
-def choose_rival(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int, rivals: int) -> int:
+def choose_rival(
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, rivals: int
+) -> int:
     """Return the row to place on the node ``scratch.counters[BUNDLE]``, -1 if the first rival has no node now."""
     node = scratch.counters[BUNDLE]
     if 0 <= node < len(view.nodes) and scratch.spots[node].open:
-        row = best_rival(view, scratch, knobs, rivals, node)
+        row = best_rival(view, scratch, parameters, rivals, node)
         if row >= 0:
             return row
     first = scratch.rivals[0]
     app = view.rows[first].application
-    node = choose_node(view, scratch, knobs, first)
+    node = choose_node(view, scratch, parameters, first)
     if node < 0:
         if node == WAIT:
-            drop_application(view, scratch, knobs, leaf, app, partition)
+            drop_application(view, scratch, parameters, leaf, app, partition)
             scratch.apps[app].done = 1
         else:
             note_big(view, scratch, first)
@@ -229,33 +246,40 @@ def choose_rival(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partitio
     scratch.counters[BUNDLE] = node
     if view.nodes[node].hold_row == first:
         return first
-    row = best_rival(view, scratch, knobs, rivals, node)
+    row = best_rival(view, scratch, parameters, rivals, node)
     return row if row >= 0 else first
 
 
 @inner
 def propose_best(
-    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    out: Records,
+    asked: I64,
+    app: int,
+    leaf: int,
+    partition: int,
 ) -> bool:
     """Propose one container for the best of the leaf's rivals; False if a row or application has had its turn."""
-    rivals = gather(view, scratch, knobs, leaf, partition)
+    rivals = gather(view, scratch, parameters, leaf, partition)
     if rivals == 0:
         if not scratch.apps[app].done:
-            drop_application(view, scratch, knobs, leaf, app, partition)
+            drop_application(view, scratch, parameters, leaf, app, partition)
             scratch.apps[app].done = 1
         return False
-    row = choose_rival(view, scratch, knobs, leaf, partition, rivals)
+    row = choose_rival(view, scratch, parameters, leaf, partition, rivals)
     if row < 0:
         return False
     node = scratch.counters[BUNDLE]
     learn(view, scratch, row, node)
     app = view.rows[row].application
-    propose(view, scratch, knobs, out, asked, app, row, node, user_of(view, knobs, app, leaf, partition))
+    propose(view, scratch, parameters, out, asked, app, row, node, user_of(view, parameters, app, leaf, partition))
     return True
 
 
 @inner
-def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> bool:
+def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
     """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
     least, any_ask = scratch.asks[LEAST], False
     scratch.counters[SERVES] = partition
@@ -266,17 +290,17 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
     for leaf in range(len(view.queues)):
         if not view.queues[leaf].exists or not view.queues[leaf].leaf:
             continue
-        if not knobs.lends and not view.limit_known[leaf, partition]:
+        if not parameters.lends and not view.limit_known[leaf, partition]:
             continue
         live = False
         for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
             app = scratch.list[at].application
             scratch.apps[app].done = 1
-            if view.apps[app].pending <= view.apps[app].assumed_count or view.apps[app].cool_until > knobs.decide:
+            if view.apps[app].pending <= view.apps[app].assumed_count or view.apps[app].cool_until > parameters.decide:
                 continue
             row = view.apps[app].first_row
             while row >= 0:
-                if asks_here(view, scratch, knobs, row, partition):
+                if asks_here(view, scratch, parameters, row, partition):
                     scratch.apps[app].done = 0
                     live = True
                     for r in range(len(least)):
@@ -290,7 +314,7 @@ def survey_asks(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> b
 
 
 @inner
-def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """List the nodes of the partition on which the smallest ask fits; add up what the partition has."""
     resources = len(view.counted)
     for r in range(resources):
@@ -301,7 +325,7 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
         fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
-        fits = fits and view.nodes[node].cool_until <= knobs.decide
+        fits = fits and view.nodes[node].cool_until <= parameters.decide
         for r in range(resources):
             if view.counted[r]:
                 scratch.rates[PARTITION, r] += view.node_amounts[node, TOTAL, r]
@@ -325,14 +349,14 @@ def survey_nodes(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> 
 
 @inner
 def serve_row(
-    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, row: int, leaf: int, user: int
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, row: int, leaf: int, user: int
 ) -> int:
     """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
     app = view.rows[row].application
     if has_room(view, scratch.asks[ROOM], app, row, user):
-        node = choose_node(view, scratch, knobs, row)
+        node = choose_node(view, scratch, parameters, row)
         if node >= 0:
-            propose(view, scratch, knobs, out, asked, app, row, node, user)
+            propose(view, scratch, parameters, out, asked, app, row, node, user)
             return node
         if node == WAIT:
             return WAIT
@@ -344,34 +368,48 @@ def serve_row(
 
 @inner
 def serve_ask(
-    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    out: Records,
+    asked: I64,
+    app: int,
+    leaf: int,
+    partition: int,
 ) -> bool:
     """Propose one container for the application's ask with the least key; False if ask or application had its turn."""
-    row, user = least_ask(view, scratch, knobs, app), user_of(view, knobs, app, leaf, partition)
+    row, user = least_ask(view, scratch, parameters, app), user_of(view, parameters, app, leaf, partition)
     if row >= 0 and (user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)):
-        node = serve_row(view, scratch, knobs, out, asked, row, leaf, user)
+        node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
         if node != WAIT:
             return node >= 0
-    drop_application(view, scratch, knobs, leaf, app, partition)
+    drop_application(view, scratch, parameters, leaf, app, partition)
     scratch.apps[app].done = 1
     return False
 
 
 @inner
 def serve_application(
-    view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, app: int, leaf: int, partition: int
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    out: Records,
+    asked: I64,
+    app: int,
+    leaf: int,
+    partition: int,
 ) -> bool:
     """Propose one container for the application's first row that fits somewhere; False if there is none.
 
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
     """
-    user = user_of(view, knobs, app, leaf, partition)
+    user = user_of(view, parameters, app, leaf, partition)
     if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
         return False
     row = view.apps[app].first_row
     while row >= 0:
-        if asks_here(view, scratch, knobs, row, partition):
-            node = serve_row(view, scratch, knobs, out, asked, row, leaf, user)
+        if asks_here(view, scratch, parameters, row, partition):
+            node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
             if node != NO_NODE:
                 return node >= 0
         row = view.rows[row].next
@@ -379,44 +417,48 @@ def serve_application(
 
 
 @inner
-def serve_leaf(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, leaf: int, partition: int) -> bool:
+def serve_leaf(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, leaf: int, partition: int
+) -> bool:
     """Propose one container for the leaf's next application that can be served; False if there is none."""
-    find_room(view, scratch, knobs, leaf, partition)
+    find_room(view, scratch, parameters, leaf, partition)
     while True:
-        app = next_application(view, scratch, knobs, leaf)
+        app = next_application(view, scratch, parameters, leaf)
         if app < 0:
             return False
-        if knobs.candidates > 0 and not view.apps[app].awaiting_am:
-            served = propose_best(view, scratch, knobs, out, asked, app, leaf, partition)
+        if parameters.candidates > 0 and not view.apps[app].awaiting_am:
+            served = propose_best(view, scratch, parameters, out, asked, app, leaf, partition)
         elif scratch.queues[leaf].order == ASKS and not view.apps[app].awaiting_am:
-            served = serve_ask(view, scratch, knobs, out, asked, app, leaf, partition)
+            served = serve_ask(view, scratch, parameters, out, asked, app, leaf, partition)
         else:
-            served = serve_application(view, scratch, knobs, out, asked, app, leaf, partition)
+            served = serve_application(view, scratch, parameters, out, asked, app, leaf, partition)
             if not served:
-                drop_application(view, scratch, knobs, leaf, app, partition)
+                drop_application(view, scratch, parameters, leaf, app, partition)
                 scratch.apps[app].done = 1
         if served:
             last = out[scratch.counters[PLACED] - 1]
-            note_placed(view, scratch, knobs, leaf, last.row, last.node)
+            note_placed(view, scratch, parameters, leaf, last.row, last.node)
             return True
 
 
 @kernel
-def place(view: View, scratch: Scratch, knobs: Knobs, out: Records, asked: I64, partition: int, limit: int) -> int:
+def place(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, partition: int, limit: int
+) -> int:
     """Propose containers in a partition until there are ``limit`` or nothing more fits; return how many there are.
 
     What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf,
     application and row is given up at most once, which bounds the loop.
     """
-    if not survey_asks(view, scratch, knobs, partition):
+    if not survey_asks(view, scratch, parameters, partition):
         return scratch.counters[PLACED]
-    survey_nodes(view, scratch, knobs, partition)
-    begin_shares(view, scratch, knobs, partition)
+    survey_nodes(view, scratch, parameters, partition)
+    begin_shares(view, scratch, parameters, partition)
     while scratch.counters[PLACED] < limit:
-        leaf = pick_leaf(view, scratch, knobs, partition)
+        leaf = pick_leaf(view, scratch, parameters, partition)
         if leaf < 0:
             break
-        if not serve_leaf(view, scratch, knobs, out, asked, leaf, partition):
-            give_up(view, scratch, knobs, leaf, partition)
-    end_shares(view, scratch, knobs, partition)
+        if not serve_leaf(view, scratch, parameters, out, asked, leaf, partition):
+            give_up(view, scratch, parameters, leaf, partition)
+    end_shares(view, scratch, parameters, partition)
     return scratch.counters[PLACED]

@@ -19,7 +19,7 @@ from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
 from treadle.policy.node_search import is_wanted, level_of
-from treadle.policy.state import BIG_COUNT, NOT_THERE, Knobs, Scratch
+from treadle.policy.state import BIG_COUNT, NOT_THERE, DecideParameters, Scratch
 
 
 @kernel
@@ -37,7 +37,7 @@ def missing_share(view: View, scratch: Scratch, row: int, node: int) -> float:
 
 
 @kernel
-def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
+def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return the node with the least missing on which the ask would fit if it were empty, or -1.
 
     A node that was held for the row in vain comes last.
@@ -46,7 +46,7 @@ def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
     for node in range(len(view.nodes)):
         if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
             continue
-        if view.nodes[node].hold_row >= 0 or view.nodes[node].cool_until > knobs.decide:
+        if view.nodes[node].hold_row >= 0 or view.nodes[node].cool_until > parameters.decide:
             continue
         missing = missing_share(view, scratch, row, node)
         if missing < 0.0:
@@ -55,7 +55,7 @@ def best_hold(view: View, scratch: Scratch, knobs: Knobs, row: int) -> int:
             missing += 1e9
         if missing >= best_missing:
             continue
-        if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, knobs, row, node):
+        if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, parameters, row, node):
             best, best_missing = node, missing
     return best
 
@@ -102,11 +102,11 @@ class Holds:
         missing = float(np.max(np.where(cluster.counted == 1, (ask - free) / total, 0.0), initial=0.0))
         view.rows["hold_avoid"][row] = node if missing >= self._missing[node] else -1
 
-    def choose(self, view: View, scratch: Scratch, knobs: Knobs, hold: Hold) -> None:
+    def choose(self, view: View, scratch: Scratch, parameters: DecideParameters, hold: Hold) -> None:
         """Hold nodes for rows that were passed over in this decide, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
-        left = self._may_be_held(view, 1.0 if knobs.compares_shares else hold.nodes_share)
+        left = self._may_be_held(view, 1.0 if parameters.compares_shares else hold.nodes_share)
         for at in range(int(scratch.counters[BIG_COUNT])):
             if len(self._missing) >= hold.nodes_max:
                 return
@@ -114,10 +114,10 @@ class Holds:
             partition = int(view.rows["partition"][row])
             if not scratch.big["overtaken"][at] or view.rows["hold_node"][row] >= 0 or left[partition] <= 0:
                 continue
-            node = int(best_hold(view, scratch, knobs, row))
+            node = int(best_hold(view, scratch, parameters, row))
             if node >= 0:
                 view.nodes["hold_row"][node] = row
-                view.nodes["hold_until_ms"][node] = knobs.now_ms + hold.duration_ms
+                view.nodes["hold_until_ms"][node] = parameters.now_ms + hold.duration_ms
                 view.rows["hold_node"][row] = node
                 self._missing[node] = float(missing_share(view, scratch, row, node))
                 left[partition] -= 1

@@ -13,7 +13,7 @@ from treadle.policy.state import ASKS, CLUSTER, FIFO, LEVELS, SERVES
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner
@@ -50,22 +50,22 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
 
 
 @inner
-def least_ask(view: View, scratch: Scratch, knobs: Knobs, app: int) -> int:
+def least_ask(view: View, scratch: Scratch, parameters: DecideParameters, app: int) -> int:
     """Return the application's ask with the least key of those that are open; the first of equals; -1 if none is."""
     best, row = -1, view.apps[app].first_row
     while row >= 0:
         better = best < 0 or scratch.ask_keys[row] < scratch.ask_keys[best]
-        if better and asks_here(view, scratch, knobs, row, scratch.counters[SERVES]):
+        if better and asks_here(view, scratch, parameters, row, scratch.counters[SERVES]):
             best = row
         row = view.rows[row].next
     return best
 
 
 @inner
-def key_now(view: View, scratch: Scratch, knobs: Knobs, leaf: int, app: int) -> float:
+def key_now(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, app: int) -> float:
     """Return the key of an application that changes as containers are placed."""
     if scratch.queues[leaf].order == ASKS:
-        row = least_ask(view, scratch, knobs, app)
+        row = least_ask(view, scratch, parameters, app)
         return scratch.ask_keys[row] if row >= 0 else inf
     return key(view, scratch, leaf, app)
 
@@ -77,14 +77,14 @@ def changes(order: int) -> bool:
 
 
 @inner
-def build_heap(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> None:
+def build_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
     """Make a heap of the leaf's applications that want something."""
     base, size = scratch.queues[leaf].first, 0
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
             if changes(scratch.queues[leaf].order):
-                scratch.apps[app].key = key_now(view, scratch, knobs, leaf, app)
+                scratch.apps[app].key = key_now(view, scratch, parameters, leaf, app)
             scratch.list[base + size].heap = app
             size += 1
     scratch.queues[leaf].heap_size = size
@@ -108,7 +108,7 @@ def awaits_am(view: View, scratch: Scratch, app: int) -> bool:
 
 
 @inner
-def next_application(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> int:
+def next_application(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
     """Return the application to serve now, or -1 if the leaf has none."""
     last = scratch.queues[leaf + 1].first
     while scratch.queues[leaf].am_cursor < last:
@@ -119,7 +119,7 @@ def next_application(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> i
     if scratch.queues[leaf].order == LEVELS:
         return next_of_levels(view, scratch, leaf)
     if scratch.queues[leaf].order != FIFO:
-        return next_of_heap(view, scratch, knobs, leaf)
+        return next_of_heap(view, scratch, parameters, leaf)
     while scratch.queues[leaf].cursor < last:
         app = scratch.list[scratch.queues[leaf].cursor].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
@@ -129,14 +129,14 @@ def next_application(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> i
 
 
 @inner
-def next_of_heap(view: View, scratch: Scratch, knobs: Knobs, leaf: int) -> int:
+def next_of_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> int:
     """Return the application with the least key, after putting the one served last where it belongs now."""
     if scratch.queues[leaf].heap_size < 0:
-        build_heap(view, scratch, knobs, leaf)
+        build_heap(view, scratch, parameters, leaf)
     base = scratch.queues[leaf].first
     if scratch.queues[leaf].heap_size > 0 and changes(scratch.queues[leaf].order):
         head = scratch.list[base].heap
-        scratch.apps[head].key = key_now(view, scratch, knobs, leaf, head)
+        scratch.apps[head].key = key_now(view, scratch, parameters, leaf, head)
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     while scratch.queues[leaf].heap_size > 0:
         head = scratch.list[base].heap

@@ -12,7 +12,7 @@ from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner
@@ -28,7 +28,7 @@ def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kin
 
 
 @inner
-def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Work out what every queue has been guaranteed and uses in the partition."""
     for queue in range(len(view.queues)):
         if view.queues[queue].exists:
@@ -37,7 +37,7 @@ def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
 
 
 @inner
-def note(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, partition: int) -> None:
+def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
     """Follow an allocation up from its leaf."""
     queue = leaf
     while queue >= 0:
@@ -70,17 +70,17 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
 
 
 @inner
-def comes_before(view: View, scratch: Scratch, knobs: Knobs, a: int, b: int) -> bool:
+def comes_before(view: View, scratch: Scratch, parameters: DecideParameters, a: int, b: int) -> bool:
     """Is queue ``a`` served before its sibling ``b``: by the guarantees, or by what a part in Python says?"""
-    if knobs.keyed_queues:
+    if parameters.keyed_queues:
         return scratch.queues[a].key < scratch.queues[b].key
     return is_owed_more(view, scratch, a, b)
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Walk down from the root, at each level to the queue owed most that has a live leaf below; -1 if there is none."""
-    queue = knobs.root
+    queue = parameters.root
     if scratch.queues[queue].live == 0:
         return -1
     while not view.queues[queue].leaf:
@@ -88,7 +88,7 @@ def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
         first = view.queues[queue].first_child
         for at in range(first, first + view.queues[queue].child_count):
             child = view.children[at]
-            if scratch.queues[child].live > 0 and (best < 0 or comes_before(view, scratch, knobs, child, best)):
+            if scratch.queues[child].live > 0 and (best < 0 or comes_before(view, scratch, parameters, child, best)):
                 best = child
         queue = best
     return queue

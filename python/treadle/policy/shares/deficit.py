@@ -28,7 +28,7 @@ from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 NEVER = 1e300
@@ -127,9 +127,9 @@ def catch_up(shares: Shares) -> None:
 
 
 @inner
-def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Take up the deficits where the last decide left them."""
-    begin_heads(view, scratch, knobs, partition)
+    begin_heads(view, scratch, parameters, partition)
     shares = scratch.shares
     first, count = shares.nodes[0].first_child, shares.nodes[0].child_count
     weigh_children(view, scratch, 0, partition)
@@ -161,7 +161,7 @@ def capacity_units(scratch: Scratch) -> float:
 
 
 @inner
-def note(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, partition: int) -> None:
+def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
     """Change all deficits for a container that was given to a leaf."""
     shares, counts = scratch.shares, 1.0
     at = shares.leaf_node[leaf]
@@ -185,15 +185,15 @@ def stop_deficit(shares: Shares, at: int) -> None:
 
 
 @inner
-def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
     """Follow a change of a leaf's asks."""
     if scratch.shares.nodes[at].asks <= 0 and scratch.shares.nodes[at].kind != BLOCKED:
         stop_deficit(scratch.shares, at)
-    replay_head(view, scratch, knobs, at)
+    replay_head(view, scratch, parameters, at)
 
 
 @inner
-def end(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Keep the deficits for the next decide."""
     shares = scratch.shares
     first = shares.nodes[0].first_child
@@ -210,7 +210,7 @@ def is_bounded(shares: Shares) -> bool:
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Return the queue whose application comes first; the one with the largest deficit if that is too large."""
     at = first_leaf(scratch.shares) if is_bounded(scratch.shares) else first_child(scratch.shares, 0)
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1

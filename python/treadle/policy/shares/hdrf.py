@@ -28,7 +28,7 @@ from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 STEPS = 2.0**36
@@ -167,9 +167,9 @@ def remove_part(shares: Shares, at: int) -> None:
 
 
 @inner
-def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Compute everything anew, from the leaves up."""
-    shares, rescale = scratch.shares, knobs.rescales
+    shares, rescale = scratch.shares, parameters.rescales
     for group in range(len(shares.nodes)):
         weigh_children(view, scratch, group, partition)
     for at in range(len(shares.nodes) - 1, -1, -1):
@@ -191,9 +191,9 @@ def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
 
 
 @inner
-def update(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int) -> None:
+def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
     """Follow a change of a leaf's use or asks up to the root."""
-    shares, rescale = scratch.shares, knobs.rescales
+    shares, rescale = scratch.shares, parameters.rescales
     measure_leaf(view, scratch, leaf, partition)
     blocked, at = shares.nodes[leaf].asks <= 0, leaf
     while at > 0:
@@ -206,7 +206,7 @@ def update(view: View, scratch: Scratch, knobs: Knobs, leaf: int, partition: int
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Walk down from the root, at each level to the child that is served first; return the queue, -1 if all blocked."""
     shares, at = scratch.shares, 0
     while not shares.nodes[at].leaf:

@@ -15,7 +15,7 @@ from treadle.policy.state import FIFO
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner
@@ -60,12 +60,12 @@ def play_first(view: View, scratch: Scratch, base: int, match: int) -> None:
 
 
 @inner
-def enter_head(view: View, scratch: Scratch, knobs: Knobs, at: int) -> int:
+def enter_head(view: View, scratch: Scratch, parameters: DecideParameters, at: int) -> int:
     """Find a leaf's next application and put the leaf in its place for the tournament; return that place."""
     shares = scratch.shares
     head = -1
     if shares.nodes[at].kind != BLOCKED:
-        head = next_application(view, scratch, knobs, shares.nodes[at].queue)
+        head = next_application(view, scratch, parameters, shares.nodes[at].queue)
     shares.nodes[at].head = head
     place = shares.nodes[0].child_count + at - shares.nodes[0].first_child
     shares.matches[2 * shares.nodes[0].first_child + place].first = at if head >= 0 else -1
@@ -73,33 +73,33 @@ def enter_head(view: View, scratch: Scratch, knobs: Knobs, at: int) -> int:
 
 
 @inner
-def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Play the whole tournament of the leaves that have asks."""
     nodes = scratch.shares.nodes
     for at in range(1, len(nodes)):
         nodes[at].kind = BLOCKED if nodes[at].asks <= 0 else OWED
     first, count = scratch.shares.nodes[0].first_child, scratch.shares.nodes[0].child_count
     for at in range(first, first + count):
-        enter_head(view, scratch, knobs, at)
+        enter_head(view, scratch, parameters, at)
     for match in range(count - 1, 0, -1):
         play_first(view, scratch, 2 * first, match)
 
 
 @inner
-def replay_head(view: View, scratch: Scratch, knobs: Knobs, at: int) -> None:
+def replay_head(view: View, scratch: Scratch, parameters: DecideParameters, at: int) -> None:
     """Decide anew the matches that a leaf plays."""
-    match = enter_head(view, scratch, knobs, at) >> 1
+    match = enter_head(view, scratch, parameters, at) >> 1
     while match >= 1:
         play_first(view, scratch, 2 * scratch.shares.nodes[0].first_child, match)
         match >>= 1
 
 
 @inner
-def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
     """Follow a change of a leaf's asks."""
     if scratch.shares.nodes[at].asks <= 0:
         scratch.shares.nodes[at].kind = BLOCKED
-    replay_head(view, scratch, knobs, at)
+    replay_head(view, scratch, parameters, at)
 
 
 @inner
@@ -111,7 +111,7 @@ def first_leaf(shares: Shares) -> int:
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Return the queue whose application comes first, or -1."""
     at = first_leaf(scratch.shares)
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1

@@ -9,61 +9,61 @@ from treadle.policy.shares import capacity, deficit, hdrf, none
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
-    from treadle.policy.state import Knobs, Scratch
+    from treadle.policy.state import DecideParameters, Scratch
 
 RULES: Final = {"capacity": 0, "deficit": 1, "hdrf": 2, "none": 3}
 """The number of each file with compiled steps."""
 
 
 @inner
-def begin(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Work out what every queue is owed in the partition."""
-    if knobs.share == 0:
-        capacity.begin(view, scratch, knobs, partition)
-    if knobs.share == 1:
-        deficit.begin(view, scratch, knobs, partition)
-    if knobs.share == 2:
-        hdrf.begin(view, scratch, knobs, partition)
-    if knobs.share == 3:
-        none.begin(view, scratch, knobs, partition)
+    if parameters.share == 0:
+        capacity.begin(view, scratch, parameters, partition)
+    if parameters.share == 1:
+        deficit.begin(view, scratch, parameters, partition)
+    if parameters.share == 2:
+        hdrf.begin(view, scratch, parameters, partition)
+    if parameters.share == 3:
+        none.begin(view, scratch, parameters, partition)
 
 
 @inner
-def pick(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> int:
+def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Return the leaf queue that is served next, or -1."""
-    if knobs.share == 0:
-        return capacity.pick(view, scratch, knobs, partition)
-    if knobs.share == 1:
-        return deficit.pick(view, scratch, knobs, partition)
-    if knobs.share == 2:
-        return hdrf.pick(view, scratch, knobs, partition)
-    if knobs.share == 3:
-        return none.pick(view, scratch, knobs, partition)
+    if parameters.share == 0:
+        return capacity.pick(view, scratch, parameters, partition)
+    if parameters.share == 1:
+        return deficit.pick(view, scratch, parameters, partition)
+    if parameters.share == 2:
+        return hdrf.pick(view, scratch, parameters, partition)
+    if parameters.share == 3:
+        return none.pick(view, scratch, parameters, partition)
     return -1
 
 
 @inner
-def note(view: View, scratch: Scratch, knobs: Knobs, leaf: int, row: int, partition: int) -> None:
+def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
     """Follow a container that was just proposed for an ask of a leaf queue."""
-    if knobs.share == 0:
-        capacity.note(view, scratch, knobs, leaf, row, partition)
-    if knobs.share == 1:
-        deficit.note(view, scratch, knobs, leaf, row, partition)
+    if parameters.share == 0:
+        capacity.note(view, scratch, parameters, leaf, row, partition)
+    if parameters.share == 1:
+        deficit.note(view, scratch, parameters, leaf, row, partition)
 
 
 @inner
-def update(view: View, scratch: Scratch, knobs: Knobs, at: int, partition: int) -> None:
+def update(view: View, scratch: Scratch, parameters: DecideParameters, at: int, partition: int) -> None:
     """Follow a change of the use or the asks of a leaf of the tree."""
-    if knobs.share == 1:
-        deficit.update(view, scratch, knobs, at, partition)
-    if knobs.share == 2:
-        hdrf.update(view, scratch, knobs, at, partition)
-    if knobs.share == 3:
-        none.update(view, scratch, knobs, at, partition)
+    if parameters.share == 1:
+        deficit.update(view, scratch, parameters, at, partition)
+    if parameters.share == 2:
+        hdrf.update(view, scratch, parameters, at, partition)
+    if parameters.share == 3:
+        none.update(view, scratch, parameters, at, partition)
 
 
 @inner
-def end(view: View, scratch: Scratch, knobs: Knobs, partition: int) -> None:
+def end(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Keep what goes on when all is computed anew."""
-    if knobs.share == 1:
-        deficit.end(view, scratch, knobs, partition)
+    if parameters.share == 1:
+        deficit.end(view, scratch, parameters, partition)

@@ -29,11 +29,11 @@ from treadle.simulator.cluster.state import (
 from treadle.simulator.cluster.tasks import fails, stop_task, task_done
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 @inner
-def task_ends(state: State, knobs: Knobs, task: int, attempt: int) -> None:
+def task_ends(state: State, parameters: SimulationParameters, task: int, attempt: int) -> None:
     """A task is over, well or not."""
     if state.tasks[task].state != TaskState.RUNNING or state.tasks[task].attempt != attempt:
         return  # killed or lost meanwhile
@@ -41,70 +41,70 @@ def task_ends(state: State, knobs: Knobs, task: int, attempt: int) -> None:
     if state.apps[app].state == AppState.FINISHED:
         return
     container = state.tasks[task].container
-    failed = fails(knobs, task, attempt)
+    failed = fails(parameters, task, attempt)
     spark = state.apps[app].framework == FrameworkCode.SPARK
     more = False
     if failed:
         state.clock[TASKS_FAILED] += 1
         state.tasks[task].failures += 1
-        if state.tasks[task].failures >= knobs.attempts_max:
-            finish(state, knobs, app, True)
+        if state.tasks[task].failures >= parameters.attempts_max:
+            finish(state, parameters, app, True)
             return
         stop_task(state, task, state.rows[state.tasks[task].row].retries)
     else:
         state.clock[TASKS_DONE] += 1
-        more = task_done(state, knobs, task)
+        more = task_done(state, parameters, task)
     if spark:
         state.containers[container].busy -= 1
         state.apps[app].busy -= 1
-        fill_executor(state, knobs, container)
+        fill_executor(state, parameters, container)
         if more:
-            fill_executors(state, knobs, app)
+            fill_executors(state, parameters, app)
     else:
-        container_is_through(state, knobs, container, FAILED if failed else SUCCESS)
+        container_is_through(state, parameters, container, FAILED if failed else SUCCESS)
     if state.apps[app].state == AppState.RUNNING:
-        wake(state, knobs, app, state.clock[NOW])
+        wake(state, parameters, app, state.clock[NOW])
 
 
 @inner
-def happen(state: State, knobs: Knobs, kind: int, subject: int, stamp: int) -> None:
+def happen(state: State, parameters: SimulationParameters, kind: int, subject: int, stamp: int) -> None:
     """Let one event happen."""
     if kind == EventKind.TASK_ENDS:
-        task_ends(state, knobs, subject, stamp)
+        task_ends(state, parameters, subject, stamp)
     elif kind == EventKind.CONTAINER_REPORTED:
         reported(state, subject, stamp)
     elif kind == EventKind.AM_HEARTBEAT:
-        heartbeat(state, knobs, subject)
+        heartbeat(state, parameters, subject)
     elif kind == EventKind.EXECUTOR_READY:
-        executor_ready(state, knobs, subject, stamp)
+        executor_ready(state, parameters, subject, stamp)
     elif kind == EventKind.JOB_ARRIVES:
-        arrive(state, knobs, subject)
+        arrive(state, parameters, subject)
     elif kind == EventKind.AM_STARTED:
-        started(state, knobs, subject)
+        started(state, parameters, subject)
     elif kind == EventKind.NODE_CHANGES:
         changed(state, subject)
     elif kind == EventKind.NODE_FAILS:
-        fail_node(state, knobs, subject)
+        fail_node(state, parameters, subject)
     elif kind == EventKind.NODE_LOST:
-        lose_node(state, knobs, subject, stamp)
+        lose_node(state, parameters, subject, stamp)
     else:
-        return_node(state, knobs, subject)
+        return_node(state, parameters, subject)
 
 
 @kernel
-def advance(state: State, knobs: Knobs, until_ms: int) -> None:
+def advance(state: State, parameters: SimulationParameters, until_ms: int) -> None:
     """Let everything happen up to and at an instant; it is now afterwards."""
     while is_due(state, until_ms):
         event = state.events[pop(state)]
         kind, subject, stamp = event.kind, event.subject, event.stamp
         state.clock[NOW] = event.time_ms
         state.clock[HANDLED] += 1
-        happen(state, knobs, kind, subject, stamp)
+        happen(state, parameters, kind, subject, stamp)
     state.clock[NOW] = until_ms
 
 
 @kernel
-def begin(state: State, knobs: Knobs) -> None:
+def begin(state: State, parameters: SimulationParameters) -> None:
     """Schedule each node's first failure."""
     for node in range(len(state.nodes)):
-        schedule_failure(state, knobs, node)
+        schedule_failure(state, parameters, node)

@@ -28,7 +28,7 @@ from treadle.simulator.cluster.tasks import choose_task, release, start_task, st
 from treadle.simulator.cluster.usage import headroom, set_count, tell_row, tell_row_and_places
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 POLL_MS: Final = 1000
@@ -42,16 +42,16 @@ TEZ_PATIENCE_MS: Final = 60_000
 
 
 @inner
-def wake(state: State, knobs: Knobs, app: int, time_ms: int) -> None:
+def wake(state: State, parameters: SimulationParameters, app: int, time_ms: int) -> None:
     """Let an application master's first heartbeat at or after an instant do something."""
-    due = beat_after(state.apps[app].phase_ms, knobs.am_heartbeat_ms, time_ms)
+    due = beat_after(state.apps[app].phase_ms, parameters.am_heartbeat_ms, time_ms)
     if state.apps[app].beat_ms < 0 or due < state.apps[app].beat_ms:
         state.apps[app].beat_ms = due
         schedule(state, due, EventKind.AM_HEARTBEAT, app, 0)
 
 
 @inner
-def receive(state: State, knobs: Knobs, app: int) -> None:
+def receive(state: State, parameters: SimulationParameters, app: int) -> None:
     """Take the containers allocated since the last heartbeat: a task for each, or back it goes."""
     containers = state.containers
     at = state.apps[app].new_head
@@ -60,13 +60,13 @@ def receive(state: State, knobs: Knobs, app: int) -> None:
         following = containers[at].next
         row = containers[at].row
         containers[at].state = ContainerState.HELD
-        containers[at].ready_ms = state.clock[NOW] + knobs.launch_ms
+        containers[at].ready_ms = state.clock[NOW] + parameters.launch_ms
         if state.rows[row].kind == RowKind.EXECUTORS:
             schedule(state, containers[at].ready_ms, EventKind.EXECUTOR_READY, at, containers[at].stamp)
         else:
             task = choose_task(state, row, containers[at].node)
             if task >= 0:
-                start_task(state, knobs, row, task, at)
+                start_task(state, parameters, row, task, at)
             else:
                 state.clock[UNUSED] += 1
                 free_container(state, at, RELEASED)
@@ -74,7 +74,7 @@ def receive(state: State, knobs: Knobs, app: int) -> None:
 
 
 @inner
-def reuse(state: State, knobs: Knobs, container: int) -> bool:
+def reuse(state: State, parameters: SimulationParameters, container: int) -> bool:
     """Run another task in a Tez container; False if the application asks for none that it is large enough for."""
     app, own = state.containers[container].app, state.containers[container].row
     best = -1
@@ -91,7 +91,7 @@ def reuse(state: State, knobs: Knobs, container: int) -> bool:
     if best < 0:
         return False
     set_count(state, best, state.rows[best].count - 1)
-    start_task(state, knobs, best, choose_task(state, best, state.containers[container].node), container)
+    start_task(state, parameters, best, choose_task(state, best, state.containers[container].node), container)
     return True
 
 
@@ -122,22 +122,22 @@ def done_fraction(state: State, row: int) -> float:
 
 
 @inner
-def early_tez(state: State, knobs: Knobs, row: int) -> int:
+def early_tez(state: State, parameters: SimulationParameters, row: int) -> int:
     """Return how many tasks of a vertex may have been asked for by now (ShuffleVertexManager)."""
     part = done_fraction(state, row)
-    if part < knobs.tez_min_fraction:
+    if part < parameters.tez_min_fraction:
         return 0
-    if part >= knobs.tez_max_fraction:
+    if part >= parameters.tez_max_fraction:
         return state.rows[row].tasks
-    span = knobs.tez_max_fraction - knobs.tez_min_fraction
-    return int(state.rows[row].tasks * (part - knobs.tez_min_fraction) / span)
+    span = parameters.tez_max_fraction - parameters.tez_min_fraction
+    return int(state.rows[row].tasks * (part - parameters.tez_min_fraction) / span)
 
 
 @inner
-def early_mapreduce(state: State, knobs: Knobs, app: int, row: int) -> int:
+def early_mapreduce(state: State, parameters: SimulationParameters, app: int, row: int) -> int:
     """Return how many reduces may hold or ask for containers by now (RMContainerAllocator.scheduleReduces)."""
     part = done_fraction(state, row)
-    if part < knobs.slow_start:
+    if part < parameters.slow_start:
         return 0
     maps, scheduled, map_memory = 0, 0, 0
     first = state.apps[app].first_row
@@ -154,13 +154,13 @@ def early_mapreduce(state: State, knobs: Knobs, app: int, row: int) -> int:
         # no memory to share: more of them would take what the maps wait for in other resources, again and again
         return state.rows[row].held
     limit = headroom(state, app, 0) + (maps - scheduled) * map_memory + state.rows[row].held * reduce_memory
-    for_reduces = limit * min(part, knobs.ramp_up_limit)
+    for_reduces = limit * min(part, parameters.ramp_up_limit)
     unused = limit - for_reduces - maps * map_memory
     return int((for_reduces + max(unused, 0.0)) / reduce_memory)
 
 
 @inner
-def ask_for_tasks(state: State, knobs: Knobs, app: int) -> bool:
+def ask_for_tasks(state: State, parameters: SimulationParameters, app: int) -> bool:
     """Set what the stages ask for; return whether to look again soon."""
     poll = False
     first = state.apps[app].first_row
@@ -175,11 +175,11 @@ def ask_for_tasks(state: State, knobs: Knobs, app: int) -> bool:
             may = 0
             if state.rows[row].paired == 0:
                 mapreduce = state.apps[app].framework == FrameworkCode.MAPREDUCE
-                may = early_mapreduce(state, knobs, app, row) if mapreduce else early_tez(state, knobs, row)
+                may = early_mapreduce(state, parameters, app, row) if mapreduce else early_tez(state, parameters, row)
                 if may > 0 and not state.rows[row].released:
                     release(state, row)
                 count = max(min(state.rows[row].waiting, may - state.rows[row].held), 0)
-                poll = poll or (mapreduce and done_fraction(state, row) >= knobs.slow_start)
+                poll = poll or (mapreduce and done_fraction(state, row) >= parameters.slow_start)
             else:
                 count = 0
         set_count(state, row, count)
@@ -189,7 +189,7 @@ def ask_for_tasks(state: State, knobs: Knobs, app: int) -> bool:
 
 
 @inner
-def make_room(state: State, knobs: Knobs, app: int) -> bool:
+def make_room(state: State, parameters: SimulationParameters, app: int) -> bool:
     """Kill early tasks if tasks that they wait for find no room; return whether to look again soon."""
     early, wanted, running, hungry = 0, 0, 0, -1
     first = state.apps[app].first_row
@@ -215,13 +215,17 @@ def make_room(state: State, knobs: Knobs, app: int) -> bool:
     for r in range(len(state.counted)):
         starved = starved or (state.counted[r] and headroom(state, app, r) < state.capability[hungry, r])
     if starved:
-        kills = min(wanted, int(early * knobs.preemption_limit)) if mapreduce else int(wanted * knobs.tez_preemption)
-        kill_early(state, knobs, app, max(kills, 1))
+        kills = (
+            min(wanted, int(early * parameters.preemption_limit))
+            if mapreduce
+            else int(wanted * parameters.tez_preemption)
+        )
+        kill_early(state, parameters, app, max(kills, 1))
     return True
 
 
 @inner
-def kill_early(state: State, knobs: Knobs, app: int, kills: int) -> None:
+def kill_early(state: State, parameters: SimulationParameters, app: int, kills: int) -> None:
     """Kill so many tasks that wait for input, of the last stages first; asks for more of them are withdrawn."""
     first = state.apps[app].first_row
     for row in range(first + state.apps[app].rows - 1, first - 1, -1):
@@ -232,20 +236,20 @@ def kill_early(state: State, knobs: Knobs, app: int, kills: int) -> None:
             if kills > 0 and state.tasks[task].state == TaskState.EARLY:
                 container = state.tasks[task].container
                 stop_task(state, task, row)
-                end_container(state, knobs, container, KILLED_BY_AM)
+                end_container(state, parameters, container, KILLED_BY_AM)
                 state.clock[TASKS_KILLED] += 1
                 kills -= 1
 
 
 @inner
-def container_is_through(state: State, knobs: Knobs, container: int, exit_status: int) -> None:
+def container_is_through(state: State, parameters: SimulationParameters, container: int, exit_status: int) -> None:
     """Let a container that ran its task run another, or end."""
     state.containers[container].task = -1
     app = state.containers[container].app
     tez = state.apps[app].framework == FrameworkCode.TEZ
     running = state.apps[app].state == AppState.RUNNING and exit_status == SUCCESS
-    if not (tez and knobs.tez_reuse and running and reuse(state, knobs, container)):
-        end_container(state, knobs, container, exit_status)
+    if not (tez and parameters.tez_reuse and running and reuse(state, parameters, container)):
+        end_container(state, parameters, container, exit_status)
 
 
 GROW_MS: Final = 1000
@@ -263,7 +267,7 @@ def waiting_stage(state: State, app: int) -> int:
 
 
 @inner
-def fill_executor(state: State, knobs: Knobs, container: int) -> None:
+def fill_executor(state: State, parameters: SimulationParameters, container: int) -> None:
     """Give an executor as many tasks as it has slots."""
     held = state.containers[container]
     while held.busy < held.slots:
@@ -272,28 +276,28 @@ def fill_executor(state: State, knobs: Knobs, container: int) -> None:
             break
         held.busy += 1
         state.apps[held.app].busy += 1
-        start_task(state, knobs, row, state.rows[row].head, container)
+        start_task(state, parameters, row, state.rows[row].head, container)
     if held.busy == 0:
         held.idle_ms = state.clock[NOW]
 
 
 @inner
-def fill_executors(state: State, knobs: Knobs, app: int) -> None:
+def fill_executors(state: State, parameters: SimulationParameters, app: int) -> None:
     """Give tasks to every executor that has room."""
     container = state.apps[app].first_container
     while container >= 0:
         if state.containers[container].busy < state.containers[container].slots:
-            fill_executor(state, knobs, container)
+            fill_executor(state, parameters, container)
         container = state.containers[container].app_next
 
 
 @inner
-def executor_ready(state: State, knobs: Knobs, container: int, stamp: int) -> None:
+def executor_ready(state: State, parameters: SimulationParameters, container: int, stamp: int) -> None:
     """An executor has registered with its driver."""
     held = state.containers[container]
     if held.stamp == stamp and held.state == ContainerState.HELD and not state.nodes[held.node].down:
-        held.slots = knobs.spark_slots
-        fill_executor(state, knobs, container)
+        held.slots = parameters.spark_slots
+        fill_executor(state, parameters, container)
 
 
 @inner
@@ -308,14 +312,14 @@ def tasks_left(state: State, app: int) -> int:
 
 
 @inner
-def ask_for_executors(state: State, knobs: Knobs, app: int, row: int) -> int:
+def ask_for_executors(state: State, parameters: SimulationParameters, app: int, row: int) -> int:
     """Set how many executors are asked for (ExecutorAllocationManager); return when to look again, or -1."""
     now = state.clock[NOW]
     waiting = tasks_left(state, app)
     again = -1
-    if knobs.spark_dynamic:
-        slots = knobs.spark_slots
-        needed = min((waiting + state.apps[app].busy + slots - 1) // slots, knobs.spark_max)
+    if parameters.spark_dynamic:
+        slots = parameters.spark_slots
+        needed = min((waiting + state.apps[app].busy + slots - 1) // slots, parameters.spark_max)
         if waiting == 0 or needed <= state.apps[app].target:
             state.apps[app].target = max(needed, 0)
             state.apps[app].step = 1
@@ -326,7 +330,7 @@ def ask_for_executors(state: State, knobs: Knobs, app: int, row: int) -> int:
             state.apps[app].grow_ms = now + GROW_MS
         if needed > state.apps[app].target:
             again = state.apps[app].grow_ms
-        idle = release_idle(state, knobs, app)
+        idle = release_idle(state, parameters, app)
         if idle >= 0 and (again < 0 or idle < again):
             again = idle
     set_count(state, row, max(state.apps[app].target - state.apps[app].executors, 0))
@@ -334,7 +338,7 @@ def ask_for_executors(state: State, knobs: Knobs, app: int, row: int) -> int:
 
 
 @inner
-def release_idle(state: State, knobs: Knobs, app: int) -> int:
+def release_idle(state: State, parameters: SimulationParameters, app: int) -> int:
     """Release executors that were idle for too long; return when the next one will have been, or -1."""
     now, soonest = state.clock[NOW], -1
     container = state.apps[app].first_container
@@ -342,10 +346,10 @@ def release_idle(state: State, knobs: Knobs, app: int) -> int:
         following = state.containers[container].app_next
         held = state.containers[container]
         if held.state == ContainerState.HELD and held.slots > 0 and held.busy == 0:
-            due = held.idle_ms + knobs.spark_idle_ms
+            due = held.idle_ms + parameters.spark_idle_ms
             if due <= now:
                 state.apps[app].executors -= 1
-                end_container(state, knobs, container, SUCCESS)
+                end_container(state, parameters, container, SUCCESS)
             elif soonest < 0 or due < soonest:
                 soonest = due
         container = following

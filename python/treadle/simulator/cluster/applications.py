@@ -20,7 +20,7 @@ from treadle.simulator.cluster.tasks import release
 from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_queue
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 @inner
@@ -43,7 +43,7 @@ def may_activate(state: State, app: int) -> bool:
 
 
 @inner
-def activate(state: State, knobs: Knobs, app: int) -> None:
+def activate(state: State, parameters: SimulationParameters, app: int) -> None:
     """Let an application ask for its master."""
     queue = state.apps[app].queue
     state.queues[queue].active += 1
@@ -61,12 +61,12 @@ def activate(state: State, knobs: Knobs, app: int) -> None:
 
 
 @inner
-def arrive(state: State, knobs: Knobs, app: int) -> None:
+def arrive(state: State, parameters: SimulationParameters, app: int) -> None:
     """An application is submitted."""
     tell_app(state, app, ITSELF)
     queue = state.apps[app].queue
     if state.queues[queue].first_pending < 0 and may_activate(state, app):
-        activate(state, knobs, app)
+        activate(state, parameters, app)
         return
     state.apps[app].state = AppState.PENDING
     if state.queues[queue].first_pending < 0:
@@ -77,7 +77,7 @@ def arrive(state: State, knobs: Knobs, app: int) -> None:
 
 
 @inner
-def finish(state: State, knobs: Knobs, app: int, failed: bool) -> None:
+def finish(state: State, parameters: SimulationParameters, app: int, failed: bool) -> None:
     """An application unregisters, or fails: all it has is free, and others may be activated."""
     state.apps[app].state = AppState.FINISHED
     state.apps[app].failed = failed
@@ -101,11 +101,11 @@ def finish(state: State, knobs: Knobs, app: int, failed: bool) -> None:
     while state.queues[queue].first_pending >= 0 and may_activate(state, state.queues[queue].first_pending):
         following = state.queues[queue].first_pending
         state.queues[queue].first_pending = state.apps[following].next_pending
-        activate(state, knobs, following)
+        activate(state, parameters, following)
 
 
 @inner
-def started(state: State, knobs: Knobs, app: int) -> None:
+def started(state: State, parameters: SimulationParameters, app: int) -> None:
     """An application master registers."""
     if state.apps[app].state != AppState.STARTING:
         return
@@ -118,35 +118,35 @@ def started(state: State, knobs: Knobs, app: int) -> None:
         if stage and state.rows[row].blockers == 0 and not state.rows[row].released:
             release(state, row)
     if state.apps[app].framework == FrameworkCode.SPARK and state.apps[app].target < 0:
-        state.apps[app].target = min(knobs.spark_initial, knobs.spark_max)
+        state.apps[app].target = min(parameters.spark_initial, parameters.spark_max)
         state.apps[app].step = 1
         state.apps[app].grow_ms = now
-    wake(state, knobs, app, now)
+    wake(state, parameters, app, now)
 
 
 @inner
-def heartbeat(state: State, knobs: Knobs, app: int) -> None:
+def heartbeat(state: State, parameters: SimulationParameters, app: int) -> None:
     """An application master talks to the RM."""
     if state.apps[app].beat_ms != state.clock[NOW]:
         return  # an earlier one was scheduled meanwhile
     state.apps[app].beat_ms = -1
     if state.apps[app].state != AppState.RUNNING:
         return
-    receive(state, knobs, app)
+    receive(state, parameters, app)
     if state.apps[app].stages_left == 0:
-        finish(state, knobs, app, False)
+        finish(state, parameters, app, False)
         return
     now = state.clock[NOW]
     if state.apps[app].framework == FrameworkCode.SPARK:
         first = state.apps[app].first_row
         for row in range(first, first + state.apps[app].rows):
             if state.rows[row].kind == RowKind.EXECUTORS:
-                again = ask_for_executors(state, knobs, app, row)
+                again = ask_for_executors(state, parameters, app, row)
                 if again >= 0:
-                    wake(state, knobs, app, max(again, now + 1))
+                    wake(state, parameters, app, max(again, now + 1))
         return
-    poll = ask_for_tasks(state, knobs, app)
-    if make_room(state, knobs, app):
+    poll = ask_for_tasks(state, parameters, app)
+    if make_room(state, parameters, app):
         poll = True
     if poll:
-        wake(state, knobs, app, now + POLL_MS)
+        wake(state, parameters, app, now + POLL_MS)

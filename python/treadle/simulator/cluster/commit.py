@@ -14,7 +14,7 @@ from treadle.simulator.cluster.usage import ITSELF, fits_queues, tell_app, tell_
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I32, I64, U8
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 @inner
@@ -46,7 +46,7 @@ def why_not(state: State, app: int, key: int, node: int) -> int:
 
 
 @inner
-def commit_one(state: State, knobs: Knobs, row: int, node: int) -> int:
+def commit_one(state: State, parameters: SimulationParameters, row: int, node: int) -> int:
     """Allocate a container; return its number."""
     app = state.rows[row].app
     # Like `set_count`, but for the queues: they are told with what else changes of them.
@@ -66,7 +66,7 @@ def commit_one(state: State, knobs: Knobs, row: int, node: int) -> int:
         state.apps[app].awaiting_am = 0
         tell_app(state, app, ITSELF)
         log_life(state, container, LAUNCHED, 0)
-        schedule(state, state.clock[NOW] + knobs.master_start_ms, EventKind.AM_STARTED, app, 0)
+        schedule(state, state.clock[NOW] + parameters.master_start_ms, EventKind.AM_STARTED, app, 0)
         return state.containers[container].number
     if state.rows[row].kind == RowKind.EXECUTORS:
         state.apps[app].executors += 1
@@ -76,12 +76,14 @@ def commit_one(state: State, knobs: Knobs, row: int, node: int) -> int:
         state.apps[app].new_head = container
     state.apps[app].new_tail = container
     if state.apps[app].state == AppState.RUNNING:
-        wake(state, knobs, app, state.clock[NOW])
+        wake(state, parameters, app, state.clock[NOW])
     return state.containers[container].number
 
 
 @kernel
-def commit(state: State, knobs: Knobs, application: I32, key: I32, node: I32, fates: U8, numbers: I64) -> int:
+def commit(
+    state: State, parameters: SimulationParameters, application: I32, key: I32, node: I32, fates: U8, numbers: I64
+) -> int:
     """Commit what may be committed of an answer, in order, and fill in the fates; return how many were committed."""
     committed = 0
     for i in range(len(application)):
@@ -90,6 +92,6 @@ def commit(state: State, knobs: Knobs, application: I32, key: I32, node: I32, fa
         numbers[i] = 0
         if fate == Fate.COMMITTED:
             row = state.apps[application[i]].first_row + key[i]
-            numbers[i] = commit_one(state, knobs, row, node[i])
+            numbers[i] = commit_one(state, parameters, row, node[i])
             committed += 1
     return committed

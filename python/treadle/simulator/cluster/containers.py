@@ -28,7 +28,7 @@ from treadle.simulator.cluster.state import (
 from treadle.simulator.cluster.usage import tell_row_and_places, use
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 ALLOCATED: Final = 1
@@ -157,11 +157,11 @@ def free_container(state: State, container: int, exit_status: int) -> None:
 
 
 @inner
-def end_container(state: State, knobs: Knobs, container: int, exit_status: int) -> None:
+def end_container(state: State, parameters: SimulationParameters, container: int, exit_status: int) -> None:
     """Let a container be over: its node tells the RM with its next heartbeat."""
     held = state.containers[container]
     time_ms = state.clock[NOW]
-    report_ms = next_beat(state.nodes[held.node].phase_ms, knobs.node_heartbeat_ms, time_ms)
+    report_ms = next_beat(state.nodes[held.node].phase_ms, parameters.node_heartbeat_ms, time_ms)
     held.task = -1
     held.slots = 0  # an executor that ends takes no task, though the RM does not know of its end yet
     if report_ms == time_ms:

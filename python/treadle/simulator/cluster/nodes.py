@@ -24,23 +24,23 @@ from treadle.simulator.cluster.tasks import exponential, stop_task
 from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_node
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 @inner
-def schedule_failure(state: State, knobs: Knobs, node: int) -> None:
+def schedule_failure(state: State, parameters: SimulationParameters, node: int) -> None:
     """Let a node fail some time from now, unless that is beyond the end of the simulation."""
-    if knobs.node_mtbf_ms <= 0.0:
+    if parameters.node_mtbf_ms <= 0.0:
         return
-    up_ms = exponential(knobs.node_mtbf_ms, knobs.seed, chance.NODE_UP, node, state.nodes[node].failures)
+    up_ms = exponential(parameters.node_mtbf_ms, parameters.seed, chance.NODE_UP, node, state.nodes[node].failures)
     at_ms = float(state.clock[NOW]) + up_ms
-    if at_ms < float(knobs.horizon_ms):
+    if at_ms < float(parameters.horizon_ms):
         # at least a millisecond later, so that time goes on however often nodes fail
         schedule(state, max(int(at_ms), state.clock[NOW] + 1), EventKind.NODE_FAILS, node, 0)
 
 
 @inner
-def fail_node(state: State, knobs: Knobs, node: int) -> None:
+def fail_node(state: State, parameters: SimulationParameters, node: int) -> None:
     """A node stops: what runs on it is lost at once, which the RM notices later; it places nothing there meanwhile."""
     state.nodes[node].down = 1
     state.nodes[node].state = NodeState.UNUSABLE
@@ -51,9 +51,9 @@ def fail_node(state: State, knobs: Knobs, node: int) -> None:
         container = state.containers[container].node_next
     turn = state.nodes[node].failures
     state.nodes[node].failures += 1
-    down_ms = int(exponential(knobs.node_repair_ms, knobs.seed, chance.NODE_DOWN, node, turn))
+    down_ms = int(exponential(parameters.node_repair_ms, parameters.seed, chance.NODE_DOWN, node, turn))
     schedule(state, state.clock[NOW] + down_ms, EventKind.NODE_RETURNS, node, 0)
-    schedule(state, state.clock[NOW] + knobs.node_detection_ms, EventKind.NODE_LOST, node, turn)
+    schedule(state, state.clock[NOW] + parameters.node_detection_ms, EventKind.NODE_LOST, node, turn)
 
 
 @inner
@@ -93,7 +93,7 @@ def stop_one(state: State, task: int, again: bool) -> None:
 
 
 @inner
-def lose_containers(state: State, knobs: Knobs, node: int) -> None:
+def lose_containers(state: State, parameters: SimulationParameters, node: int) -> None:
     """The RM takes all containers of a node for lost, and tells their application masters."""
     while state.nodes[node].first_container >= 0:
         container = state.nodes[node].first_container
@@ -113,7 +113,7 @@ def lose_containers(state: State, knobs: Knobs, node: int) -> None:
                 tell_app(state, app, ITSELF)
                 set_count(state, state.apps[app].first_row, 1)
         elif state.apps[app].state == AppState.RUNNING:
-            wake(state, knobs, app, state.clock[NOW])
+            wake(state, parameters, app, state.clock[NOW])
 
 
 @inner
@@ -135,19 +135,19 @@ def forget_new(state: State, app: int, container: int) -> None:
 
 
 @inner
-def lose_node(state: State, knobs: Knobs, node: int, turn: int) -> None:
+def lose_node(state: State, parameters: SimulationParameters, node: int, turn: int) -> None:
     """The RM gives a node up that has been silent for too long."""
     if state.nodes[node].down and state.nodes[node].failures == turn + 1:
-        lose_containers(state, knobs, node)
+        lose_containers(state, parameters, node)
         state.nodes[node].state = NodeState.GONE
         tell_node(state, node)
 
 
 @inner
-def return_node(state: State, knobs: Knobs, node: int) -> None:
+def return_node(state: State, parameters: SimulationParameters, node: int) -> None:
     """A node comes back, empty."""
-    lose_containers(state, knobs, node)
+    lose_containers(state, parameters, node)
     state.nodes[node].down = 0
     state.nodes[node].state = NodeState.USABLE
     tell_node(state, node)
-    schedule_failure(state, knobs, node)
+    schedule_failure(state, parameters, node)

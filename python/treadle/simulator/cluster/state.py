@@ -281,7 +281,7 @@ OUT_OF_ROOM: Final = 21  # a table was too small: an error in the bounds below
 CLOCKS: Final = 22
 
 
-class Knobs(NamedTuple):
+class SimulationParameters(NamedTuple):
     """Numbers that hold for a whole simulation; docs/simulator.md has their meaning."""
 
     node_heartbeat_ms: int

@@ -14,7 +14,7 @@ from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import NOW, EventKind, RowKind, TaskState
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import Knobs, State
+    from treadle.simulator.cluster.state import SimulationParameters, State
 
 
 TASK_FAILS: Final = 1
@@ -119,7 +119,7 @@ def choose_task(state: State, row: int, node: int) -> int:
 
 
 @inner
-def run_task(state: State, knobs: Knobs, task: int) -> None:
+def run_task(state: State, parameters: SimulationParameters, task: int) -> None:
     """Let a task begin in its container as soon as that is ready, and its end come."""
     container = state.tasks[task].container
     state.tasks[task].state = TaskState.RUNNING
@@ -128,11 +128,11 @@ def run_task(state: State, knobs: Knobs, task: int) -> None:
     begin_ms = max(state.clock[NOW], state.containers[container].ready_ms)
     attempt = state.tasks[task].attempt
     duration = float(state.tasks[task].duration_ms)
-    if knobs.straggler > 0.0 and uniform(knobs.seed, TASK_SLOW, task, attempt) < knobs.straggler:
-        factor = uniform(knobs.seed, TASK_FACTOR, task, attempt)
-        duration *= knobs.straggler_min + (knobs.straggler_max - knobs.straggler_min) * factor
-    if fails(knobs, task, attempt):
-        duration *= uniform(knobs.seed, TASK_FAILS_AT, task, attempt)
+    if parameters.straggler > 0.0 and uniform(parameters.seed, TASK_SLOW, task, attempt) < parameters.straggler:
+        factor = uniform(parameters.seed, TASK_FACTOR, task, attempt)
+        duration *= parameters.straggler_min + (parameters.straggler_max - parameters.straggler_min) * factor
+    if fails(parameters, task, attempt):
+        duration *= uniform(parameters.seed, TASK_FAILS_AT, task, attempt)
     row = state.tasks[task].row
     app = state.rows[row].app
     if state.apps[app].started_ms < 0:
@@ -148,13 +148,15 @@ def run_task(state: State, knobs: Knobs, task: int) -> None:
 
 
 @inner
-def fails(knobs: Knobs, task: int, attempt: int) -> bool:
+def fails(parameters: SimulationParameters, task: int, attempt: int) -> bool:
     """Say whether this attempt at a task will fail by itself."""
-    return knobs.task_failure > 0.0 and uniform(knobs.seed, TASK_FAILS, task, attempt) < knobs.task_failure
+    return (
+        parameters.task_failure > 0.0 and uniform(parameters.seed, TASK_FAILS, task, attempt) < parameters.task_failure
+    )
 
 
 @inner
-def start_task(state: State, knobs: Knobs, row: int, task: int, container: int) -> None:
+def start_task(state: State, parameters: SimulationParameters, row: int, task: int, container: int) -> None:
     """Put a task that waits for a container of a row into one; it runs at once unless its input is missing."""
     dequeue(state, row, task)
     state.tasks[task].container = container
@@ -165,7 +167,7 @@ def start_task(state: State, knobs: Knobs, row: int, task: int, container: int) 
         state.tasks[task].state = TaskState.EARLY
         state.rows[stage].early += 1
     else:
-        run_task(state, knobs, task)
+        run_task(state, parameters, task)
 
 
 @inner
@@ -191,7 +193,7 @@ def release(state: State, row: int) -> None:
 
 
 @inner
-def input_complete(state: State, knobs: Knobs, row: int) -> None:
+def input_complete(state: State, parameters: SimulationParameters, row: int) -> None:
     """Let a stage go whose last stage before it has ended: those that came early begin, the others may be asked for."""
     if not state.rows[row].released:
         release(state, row)
@@ -199,12 +201,12 @@ def input_complete(state: State, knobs: Knobs, row: int) -> None:
         first = state.rows[row].first_task
         for task in range(first, first + state.rows[row].tasks):
             if state.tasks[task].state == TaskState.EARLY:
-                run_task(state, knobs, task)
+                run_task(state, parameters, task)
         state.rows[row].early = 0
 
 
 @inner
-def task_done(state: State, knobs: Knobs, task: int) -> bool:
+def task_done(state: State, parameters: SimulationParameters, task: int) -> bool:
     """Count a task as done; return whether tasks of other stages may run now that could not before."""
     row = state.tasks[task].row
     state.tasks[task].state = TaskState.DONE
@@ -226,7 +228,7 @@ def task_done(state: State, knobs: Knobs, task: int) -> bool:
         elif ended:
             state.rows[child].blockers -= 1
             if state.rows[child].blockers == 0:
-                input_complete(state, knobs, child)
+                input_complete(state, parameters, child)
                 more = True
     if ended:
         state.apps[state.rows[row].app].stages_left -= 1
