@@ -238,7 +238,7 @@ def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: in
         return False
     at = counters[WITNESS] if counters[WITNESS] < count else 0
     for _ in range(count):
-        if takes(view, scratch, parameters, row, scratch.spots[at].node):
+        if takes(view, scratch, parameters, row, scratch.open_nodes[at].node):
             counters[WITNESS] = at
             return True
         if counters[CHECKS_LEFT] <= 0:

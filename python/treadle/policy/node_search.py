@@ -13,11 +13,11 @@ from treadle.policy.node_sets import is_restricted, may_use
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
+    INFEASIBLE,
+    INFEASIBLE_COUNT,
+    INFEASIBLE_MAX,
     LEAST,
     LOOKED,
-    MEMO,
-    MEMO_COUNT,
-    MEMOS,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
@@ -103,29 +103,29 @@ def draw_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
     count = scratch.counters[OPEN_NODES]
     for again in range(DRAWS):
         at = draw(parameters, scratch, row, again, count)
-        node = scratch.spots[at].node
-        good = scratch.spots[at].next == at and fits(view, scratch, row, node)
+        node = scratch.open_nodes[at].node
+        good = scratch.open_nodes[at].next == at and fits(view, scratch, row, node)
         if good and level_of(view, row, node) <= farthest and is_wanted(view, scratch, parameters, row, node):
             return node
     return NO_NODE
 
 
 @inner
-def skip(spots: Records, at: int) -> int:
+def skip(open_nodes: Records, at: int) -> int:
     """Return the first place at or after ``at`` whose node is still open (with path halving)."""
-    while spots[at].next != at:
-        spots[at].next = spots[spots[at].next].next
-        at = spots[at].next
+    while open_nodes[at].next != at:
+        open_nodes[at].next = open_nodes[open_nodes[at].next].next
+        at = open_nodes[at].next
     return int(at)
 
 
 @inner
-def position_of(spots: Records, count: int, node: int) -> int:
+def position_of(open_nodes: Records, count: int, node: int) -> int:
     """Return the place of the first node that is not before ``node`` in the list, by bisection."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if spots[middle].node < node:
+        if open_nodes[middle].node < node:
             low = middle + 1
         else:
             high = middle
@@ -137,9 +137,9 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
     """Take a node off the list if not even the smallest ask fits any more."""
     for r in range(len(view.counted)):
         if scratch.bound[r] and scratch.available[node, r] < scratch.asks[LEAST, r]:
-            scratch.spots[node].open = 0
-            at = position_of(scratch.spots, scratch.counters[OPEN_NODES], node)
-            scratch.spots[at].next = at + 1
+            scratch.open_nodes[node].open = 0
+            at = position_of(scratch.open_nodes, scratch.counters[OPEN_NODES], node)
+            scratch.open_nodes[at].next = at + 1
             return
 
 
@@ -159,15 +159,15 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
             return node
         start = draw(parameters, scratch, row, DRAWS, count)
     elif parameters.goes_round:
-        start = position_of(scratch.spots, count, scratch.counters[CURSOR])
+        start = position_of(scratch.open_nodes, count, scratch.counters[CURSOR])
     best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
     for lap in range(2):
-        at = skip(scratch.spots, start if lap == 0 else 0)
+        at = skip(scratch.open_nodes, start if lap == 0 else 0)
         end = count if lap == 0 else start
         while at < end and found < parameters.window:
-            node = scratch.spots[at].node
+            node = scratch.open_nodes[at].node
             scratch.counters[LOOKED] += 1
-            at = skip(scratch.spots, at + 1)
+            at = skip(scratch.open_nodes, at + 1)
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
@@ -199,7 +199,7 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
         asked = view.places[place].count > view.places[place].assumed
         node = view.first_node[view.places[place].name] if asked else -1
         while node >= 0:
-            good = scratch.spots[node].open and fits(view, scratch, row, node)
+            good = scratch.open_nodes[node].open and fits(view, scratch, row, node)
             if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, scratch, parameters, row, node):
                 found += 1
                 value = score(view, scratch, parameters, row, node, NODE_LOCAL)
@@ -213,10 +213,10 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
 @inner
 def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
     """Has an ask that is no larger in any resource been found to fit nowhere?"""
-    for memo in range(scratch.counters[MEMO_COUNT]):
+    for infeasible in range(scratch.counters[INFEASIBLE_COUNT]):
         larger = True
         for r in range(len(view.counted)):
-            if scratch.bound[r] and view.capability[row, r] < scratch.asks[MEMO + memo, r]:
+            if scratch.bound[r] and view.capability[row, r] < scratch.asks[INFEASIBLE + infeasible, r]:
                 larger = False
                 break
         if larger:
@@ -228,10 +228,14 @@ def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
     """Remember that an ask fits nowhere, if it was only its size that mattered."""
     pure = view.rows[row].relax and view.rows[row].exclusions == 0 and not is_restricted(scratch, row)
-    if pure and view.apps[view.rows[row].application].blacklisted == 0 and scratch.counters[MEMO_COUNT] < MEMOS:
+    if (
+        pure
+        and view.apps[view.rows[row].application].blacklisted == 0
+        and scratch.counters[INFEASIBLE_COUNT] < INFEASIBLE_MAX
+    ):
         for r in range(len(view.counted)):
-            scratch.asks[MEMO + scratch.counters[MEMO_COUNT], r] = view.capability[row, r]
-        scratch.counters[MEMO_COUNT] += 1
+            scratch.asks[INFEASIBLE + scratch.counters[INFEASIBLE_COUNT], r] = view.capability[row, r]
+        scratch.counters[INFEASIBLE_COUNT] += 1
 
 
 @inner

@@ -18,13 +18,13 @@ from treadle.policy.share_state import Shares
 BIG_ROWS: Final = 64
 """At most so many rows that fit no free node are remembered in a decide, as candidates for a held node."""
 
-MEMOS: Final = 8
+INFEASIBLE_MAX: Final = 8
 """So many asks that fit nowhere are remembered, to spare larger ones the search."""
 
 # Places in `Scratch.counters`.
 PLACED: Final = 0
 OPEN_NODES: Final = 1
-MEMO_COUNT: Final = 2
+INFEASIBLE_COUNT: Final = 2
 BIG_COUNT: Final = 3
 CURSOR: Final = 4  # the node at which the next search starts; lives from decide to decide
 DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
@@ -47,7 +47,7 @@ LARGEST: Final = 2  # 1 / those of the largest node, 0 for those not counted
 # Rows of `Scratch.asks`.
 LEAST: Final = 0  # the smallest ask of the partition in each resource
 ROOM: Final = 1  # what the leaf being served may still get
-MEMO: Final = 2  # asks that fit nowhere
+INFEASIBLE: Final = 2  # asks that fit nowhere
 
 # How near a node is to what an ask names.
 NODE_LOCAL: Final = 0
@@ -90,9 +90,9 @@ class DecideParameters(NamedTuple):
     lends: bool  # nodes of a non-exclusive partition go to asks without a label
 
 
-SPOT: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
-"""``spots[n].open``: is node n in the list of open nodes? ``spots[i].node`` is that list, ``spots[i].next`` the next
-place whose node is still open."""
+OPEN_NODE: Final = np.dtype([("node", "i4"), ("next", "i4"), ("open", "u1")], align=True)
+"""``open_nodes[n].open``: 1 if node n is in the list of open nodes. ``open_nodes[i].node`` is place i of that list,
+``open_nodes[i].next`` the next place whose node is still open."""
 
 UNBOUNDED: Final = 1 << 30
 """The quota of a row of which the gate does not count containers."""
@@ -160,8 +160,8 @@ class Scratch(NamedTuple):
     counters: I64
     available: I64  # node, resource: free and not assumed
     rates: F64  # CLUSTER, PARTITION, LARGEST
-    asks: I64  # LEAST, ROOM, MEMO...
-    spots: Records
+    asks: I64  # LEAST, ROOM, INFEASIBLE...
+    open_nodes: Records
     rows: Records
     apps: Records
     queues: Records
@@ -171,7 +171,7 @@ class Scratch(NamedTuple):
     big: Records  # rows that fit no node, how many proposals had been made then, and whether others got before them
     bound: U8  # resources that nodes bound: those counted, and those overbooked
     averages: F64
-    rivals: I32  # rows that compete for a node
+    candidates: I32  # rows that compete for a node
     shares: Shares
     scores: F64  # of a keyed fit: (1, node), or (request row, node) where they differ from row to row
     ask_keys: F64  # of each request row, if the order ranks asks; else nothing
@@ -223,8 +223,8 @@ def scratch_for(
         counters=counters,
         available=available,
         rates=np.zeros((3, resources)),
-        asks=np.zeros((MEMO + MEMOS, resources), np.int64),
-        spots=np.zeros(len(nodes.at) + 1, SPOT),
+        asks=np.zeros((INFEASIBLE + INFEASIBLE_MAX, resources), np.int64),
+        open_nodes=np.zeros(len(nodes.at) + 1, OPEN_NODE),
         rows=np.zeros(len(cluster.requests.at), ROW),
         apps=marks,
         queues=queues,
@@ -234,7 +234,7 @@ def scratch_for(
         big=np.zeros(BIG_ROWS, BIG),
         bound=bound,
         averages=old.averages if old is not None else np.zeros(2),
-        rivals=np.zeros(candidates, np.int32),
+        candidates=np.zeros(candidates, np.int32),
         shares=shares,
         scores=np.zeros((1, 1)),
         ask_keys=np.zeros(len(cluster.requests.at) if ranks_asks else 0),

@@ -1,8 +1,8 @@
 """The inner loop: leaf, application, ask, node, proposal.
 
 The share picks a leaf, the order an application of it; that application and those after it bring forward a bounded
-number of rows, the rivals. As long as one of them fits on the node that was chosen last, the best of those goes there.
-Then a node is chosen for the first of the rivals, as without competition.
+number of rows, the candidates. As long as one of them fits on the node that was chosen last, the best of those goes
+there. Then a node is chosen for the first candidate, as without competition.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from treadle.policy.state import (
     ASKS,
     BUNDLE,
     CLUSTER,
+    INFEASIBLE_COUNT,
     LARGEST,
     LEAST,
-    MEMO_COUNT,
     NODE_LOCAL,
     NOT_THERE,
     OFF_SWITCH,
@@ -103,7 +103,7 @@ def propose(
     if view.rows[row].hold_node == node:
         view.rows[row].hold_node = -1
         view.nodes[node].hold_row = -1
-    elif scratch.spots[node].open:
+    elif scratch.open_nodes[node].open:
         close_node(view, scratch, node)
 
 
@@ -126,7 +126,7 @@ def is_ranked(view: View, scratch: Scratch, row: int) -> bool:
 
 
 @inner
-def add_rivals(
+def add_candidates(
     view: View,
     scratch: Scratch,
     parameters: DecideParameters,
@@ -134,16 +134,16 @@ def add_rivals(
     user: int,
     leaf: int,
     partition: int,
-    rivals: int,
+    candidates: int,
 ) -> int:
-    """Add an application's rows that may compete to the rivals; return how many rivals there are.
+    """Add an application's rows that may compete to the candidates; return how many candidates there are.
 
     Those of its first request priority that has any; rows that a plan or the order ranked compete whatever their
     priority. Of the latter the one with the least key comes first.
     """
-    first, begin = -1, rivals
+    first, begin = -1, candidates
     row = view.apps[app].first_row
-    while row >= 0 and rivals < parameters.candidates:
+    while row >= 0 and candidates < parameters.candidates:
         if asks_here(view, scratch, parameters, row, partition):
             if not has_room(view, scratch.asks[ROOM], app, row, user):
                 scratch.rows[row].done = 1
@@ -151,13 +151,13 @@ def add_rivals(
             elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, scratch, row):
                 if first < 0:
                     first = row
-                scratch.rivals[rivals] = row
-                if len(scratch.ask_keys) > 0 and scratch.ask_keys[row] < scratch.ask_keys[scratch.rivals[begin]]:
-                    scratch.rivals[rivals] = scratch.rivals[begin]
-                    scratch.rivals[begin] = row
-                rivals += 1
+                scratch.candidates[candidates] = row
+                if len(scratch.ask_keys) > 0 and scratch.ask_keys[row] < scratch.ask_keys[scratch.candidates[begin]]:
+                    scratch.candidates[candidates] = scratch.candidates[begin]
+                    scratch.candidates[begin] = row
+                candidates += 1
         row = view.rows[row].next
-    return rivals
+    return candidates
 
 
 @inner
@@ -167,8 +167,8 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
     Applications without any that may be served are done. At most four times as many applications are looked at as
     rows may compete.
     """
-    rivals, at = 0, 0
-    while rivals < parameters.candidates and at < 4 * parameters.candidates:
+    candidates, at = 0, 0
+    while candidates < parameters.candidates and at < 4 * parameters.candidates:
         app = application_after(scratch, leaf, at)
         if app < 0:
             break
@@ -176,18 +176,18 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
         if view.apps[app].awaiting_am or not wants(view, scratch, app):
             continue
         user = user_of(view, parameters, app, leaf, partition)
-        before = rivals
+        before = candidates
         if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-            rivals = add_rivals(view, scratch, parameters, app, user, leaf, partition, rivals)
-        if rivals == before:
+            candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates)
+        if candidates == before:
             drop_application(view, scratch, parameters, leaf, app, partition)
             scratch.apps[app].done = 1
-    return rivals
+    return candidates
 
 
 @inner
-def best_rival(view: View, scratch: Scratch, parameters: DecideParameters, rivals: int, node: int) -> int:
-    """Return the rival with the highest perfScore on a node, or -1 if none fits there.
+def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, candidates: int, node: int) -> int:
+    """Return the candidate with the highest perfScore on a node, or -1 if none fits there.
 
     perfScore is packing score x plan score - eta x work left; eta makes the averages of both terms equal, times the
     weight that is set.
@@ -196,8 +196,8 @@ def best_rival(view: View, scratch: Scratch, parameters: DecideParameters, rival
     if scratch.averages[WORK] > 0.0:
         eta = parameters.srpt_weight * scratch.averages[PACKED] / scratch.averages[WORK]
     best, best_score = -1, 0.0
-    for at in range(rivals):
-        row = scratch.rivals[at]
+    for at in range(candidates):
+        row = scratch.candidates[at]
         if not fits(view, scratch, row, node) or not is_wanted(view, scratch, parameters, row, node):
             continue
         level = level_of(view, row, node)
@@ -222,16 +222,16 @@ def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
 
 
 @inner
-def choose_rival(
-    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, rivals: int
+def choose_candidate(
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
 ) -> int:
-    """Return the row to place on the node ``scratch.counters[BUNDLE]``, -1 if the first rival has no node now."""
+    """Return the row to place on the node ``scratch.counters[BUNDLE]``, -1 if the first candidate has no node now."""
     node = scratch.counters[BUNDLE]
-    if 0 <= node < len(view.nodes) and scratch.spots[node].open:
-        row = best_rival(view, scratch, parameters, rivals, node)
+    if 0 <= node < len(view.nodes) and scratch.open_nodes[node].open:
+        row = best_candidate(view, scratch, parameters, candidates, node)
         if row >= 0:
             return row
-    first = scratch.rivals[0]
+    first = scratch.candidates[0]
     app = view.rows[first].application
     node = choose_node(view, scratch, parameters, first)
     if node < 0:
@@ -246,7 +246,7 @@ def choose_rival(
     scratch.counters[BUNDLE] = node
     if view.nodes[node].hold_row == first:
         return first
-    row = best_rival(view, scratch, parameters, rivals, node)
+    row = best_candidate(view, scratch, parameters, candidates, node)
     return row if row >= 0 else first
 
 
@@ -261,14 +261,14 @@ def propose_best(
     leaf: int,
     partition: int,
 ) -> bool:
-    """Propose one container for the best of the leaf's rivals; False if a row or application has had its turn."""
-    rivals = gather(view, scratch, parameters, leaf, partition)
-    if rivals == 0:
+    """Propose one container for the best of the leaf's candidates; False if a row or application has had its turn."""
+    candidates = gather(view, scratch, parameters, leaf, partition)
+    if candidates == 0:
         if not scratch.apps[app].done:
             drop_application(view, scratch, parameters, leaf, app, partition)
             scratch.apps[app].done = 1
         return False
-    row = choose_rival(view, scratch, parameters, leaf, partition, rivals)
+    row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
     if row < 0:
         return False
     node = scratch.counters[BUNDLE]
@@ -321,7 +321,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
         scratch.rates[PARTITION, r] = scratch.rates[LARGEST, r] = 0.0
     count = 0
     for node in range(len(view.nodes)):
-        scratch.spots[node].open = 0
+        scratch.open_nodes[node].open = 0
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
         fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
@@ -332,14 +332,14 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
             if scratch.bound[r]:
                 scratch.rates[LARGEST, r] = max(scratch.rates[LARGEST, r], float(view.node_amounts[node, TOTAL, r]))
                 fits = fits and scratch.available[node, r] >= scratch.asks[LEAST, r]
-        scratch.spots[node].open = fits
+        scratch.open_nodes[node].open = fits
         if fits:
-            scratch.spots[count].node = node
-            scratch.spots[count].next = count
+            scratch.open_nodes[count].node = node
+            scratch.open_nodes[count].next = count
             count += 1
-    scratch.spots[count].next = count
+    scratch.open_nodes[count].next = count
     scratch.counters[OPEN_NODES] = count
-    scratch.counters[MEMO_COUNT] = 0
+    scratch.counters[INFEASIBLE_COUNT] = 0
     for r in range(resources):
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
