@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
-from treadle.live.session import Teller
+from treadle.live.session import EventSource
 from treadle.wire.frames import Frame
 
 _KINDS: Final = (TaskEstimates, TaskClaims, PlanRanks, StageInputs, TaskInputs, Samples)
@@ -36,34 +36,34 @@ class Told:
 
 
 class Remembering:
-    """A teller, and what it told."""
+    """An event source, and what it told."""
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
         self.told: list[Told] = []
 
-    def tell(self, frame: Frame) -> Sequence[Event]:
-        """Return what the teller tells."""
-        events = tuple(self._teller.tell(frame))
+    def collect(self, frame: Frame) -> Sequence[Event]:
+        """Return what the event source tells."""
+        events = tuple(self._source.collect(frame))
         if events:
             self.told.append(Told(frame.header.epoch, frame.header.sequence, events))
         return events
 
     def learn(self, samples: Samples) -> None:
-        """Let the teller learn."""
-        self._teller.learn(samples)
+        """Let the event source learn."""
+        self._source.learn(samples)
 
     def forget(self) -> None:
-        """Let the teller forget."""
-        self._teller.forget()
+        """Let the event source forget."""
+        self._source.forget()
 
     def summary(self) -> str:
-        """Return what the teller says of itself."""
-        return self._teller.summary()
+        """Return what the event source says of itself."""
+        return self._source.summary()
 
     def keys_for(self) -> Sequence[str]:
-        """Return what the teller wants keys for."""
-        return self._teller.keys_for()
+        """Return what the event source wants keys for."""
+        return self._source.keys_for()
 
 
 def told_from_bytes(line: bytes) -> Told:

@@ -41,7 +41,7 @@ from treadle.live.plan_child import RUNS, RUNS_OF_USER, Runs
 from treadle.live.plan_link import PlanLink
 from treadle.live.plan_memory import MEMORY_MAX, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory
 from treadle.live.plan_process import Started
-from treadle.live.plan_source import PlanTeller
+from treadle.live.plan_source import PlanEventSource
 from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
 from treadle.live.plans import open_plans
 from treadle.niceness import LISTENER
@@ -160,21 +160,21 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
-    tellers: list[StagesOf] = []
+    sources: list[StagesOf] = []
     with closing(socket.create_server((ADDRESS, 8047))), caplog.at_level(logging.INFO, plan_link.__name__):
-        teller = open_plans(SETTINGS, lambda _: None, tellers.append)
-        assert isinstance(teller, PlanTeller)
-        link = teller._side
+        source = open_plans(SETTINGS, lambda _: None, sources.append)
+        assert isinstance(source, PlanEventSource)
+        link = source._side
         assert isinstance(link, PlanLink)
         said = f"no plans, tried again soon: listener: {ADDRESS} port 8047"
-        assert teller.summary().startswith(said), "the status says so meanwhile"
+        assert source.summary().startswith(said), "the status says so meanwhile"
         assert not link.listening
         assert eventually(lambda: caplog.text.count("started anew") > 1)
         assert caplog.text.count(f"listener: {ADDRESS} port 8047") == 1, "the log says the same reason once"
-        assert teller.summary().startswith(said)
+        assert source.summary().startswith(said)
     try:
         assert eventually(lambda: link.listening)
-        assert teller.summary() == ""
+        assert source.summary() == ""
         link.meet(ONE, "ann", "root.default", "TEZ")
         link.tell(ONE, 5, KEY)
         assert eventually(lambda: ask(link, Kind.PLAN, DAG) is not None)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from tests.unit.test_plan_teller import TEXTS, i32, u8
+from tests.unit.test_plan_event_source import TEXTS, i32, u8
 
 from treadle import events
 from treadle.am.keys import Attempt
@@ -15,7 +15,7 @@ from treadle.am.plan_registry import Amounts
 from treadle.am.record import CLAIM, Claims
 from treadle.am.turns import FairQueue
 from treadle.config.settings import default_settings
-from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanTeller
+from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource
 from treadle.live.plans import open_plans
 from treadle.policy.catalogue import register_parts
 from treadle.wire.frames import Frame, FrameHeader
@@ -56,9 +56,9 @@ class Side:
         return ""
 
 
-def tell(teller: PlanTeller, *found: events.Event) -> Any:
+def tell(source: PlanEventSource, *found: events.Event) -> Any:
     """Return the applications and keys that the engine is told of after a frame."""
-    said: Any = teller.tell(Frame(FrameHeader(0, 1, 1, 1, 0, 16, 2), list(found)))
+    said: Any = source.collect(Frame(FrameHeader(0, 1, 1, 1, 0, 16, 2), list(found)))
     return (said[0].application, said[0].key) if said else (i32(), i32())
 
 
@@ -93,11 +93,11 @@ def asks(application: int, keys: int) -> events.Requests:
 def test_so_much_is_told_between_two_decides_and_each_user_has_a_turn() -> None:
     users = ["mallory"] * 30 + ["xavier"]
     side, keys = Side(2 * ROWS_MAX), 2 * ROWS_MAX // 3
-    teller = PlanTeller(side)
+    source = PlanEventSource(side)
     names = events.Names((*TEXTS, "mallory", "xavier"))
     begun = [asks(at, 2 if user == "xavier" else keys) for at, user in enumerate(users)]
     told: dict[int, int] = {}
-    first = tell(teller, events.Snapshot(1), names, applications(users), *begun)
+    first = tell(source, events.Snapshot(1), names, applications(users), *begun)
     assert side.asked == LOOKED_MAX
     assert len(first[1]) == ROWS_MAX
     assert 30 in first[0].tolist(), "whoever has one waits for no more than one of whoever has thirty"
@@ -106,18 +106,18 @@ def test_so_much_is_told_between_two_decides_and_each_user_has_a_turn() -> None:
         assert len(first[1]) <= ROWS_MAX
         for at in first[0].tolist():
             told[at] = told.get(at, 0) + 1
-        first, rounds = tell(teller), rounds + 1
+        first, rounds = tell(source), rounds + 1
     assert told == {at: 2 if user == "xavier" else keys for at, user in enumerate(users)}, "nothing is told twice"
     assert rounds >= 30 * keys // ROWS_MAX
 
 
 def test_so_many_request_keys_of_an_application_are_told_of() -> None:
-    teller = PlanTeller(Side(KEYS_MAX + 100))
-    begun = tell(teller, events.Snapshot(1), events.Names((*TEXTS, "a")), applications(["a"]), asks(0, KEYS_MAX + 100))
+    source = PlanEventSource(Side(KEYS_MAX + 100))
+    begun = tell(source, events.Snapshot(1), events.Names((*TEXTS, "a")), applications(["a"]), asks(0, KEYS_MAX + 100))
     count = 0
     while len(begun[1]):
         count += len(begun[1])
-        begun = tell(teller)
+        begun = tell(source)
     assert count == KEYS_MAX
 
 

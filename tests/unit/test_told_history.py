@@ -30,7 +30,7 @@ from treadle.history.sketch import DurationSketch
 from treadle.history.stages import splits as split_meta
 from treadle.history.stages.splits import Split
 from treadle.history.store import ProfileStore, open_store
-from treadle.live.event_source import LiveTeller
+from treadle.live.event_source import HistorySource
 from treadle.live.hints import AHEAD_KEY
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.session import Session
@@ -72,7 +72,7 @@ class Live:
         recorder.follow(self.settings)
         if not self.wait:
             recorder.start()
-        self.teller = Remembering(LiveTeller(recorder))
+        self.source = Remembering(HistorySource(recorder))
         self.session = Session(
             Engine,
             lambda: self.settings,
@@ -80,7 +80,7 @@ class Live:
             clock_ns=lambda: 0,
             settings=self.settings,
             observer=recorder,
-            teller=self.teller,
+            event_source=self.source,
         )
         self.encoder = FrameEncoder()
         self.rm.snapshot_next()
@@ -108,16 +108,16 @@ class Live:
         return answer
 
     def told(self) -> list[Event]:
-        return [event for told in self.teller.told for event in told.events]
+        return [event for told in self.source.told for event in told.events]
 
 
 class Silent:
-    """A teller that says what was recorded."""
+    """An event source that says what was recorded."""
 
     def __init__(self, told: Mapping[tuple[int, int], Told]) -> None:
         self._told = told
 
-    def tell(self, frame: Frame) -> tuple[Event, ...]:
+    def collect(self, frame: Frame) -> tuple[Event, ...]:
         told = self._told.get((frame.header.epoch, frame.header.sequence))
         return () if told is None else told.events
 
@@ -240,7 +240,7 @@ def _replayed(live: Live, told: list[Told]) -> list[bytes]:
         reply_max_bytes=1 << 20,
         clock_ns=lambda: 0,
         settings=live.settings,
-        teller=Silent(kept),
+        event_source=Silent(kept),
     )
     return [session.decide(frame) for frame in live.frames]
 
@@ -264,7 +264,7 @@ def test_a_repetition_from_frames_and_what_was_told_gives_the_same_bytes(store: 
         live.tick()
     live.rm.snapshot_next()
     live.tick()
-    told = list(live.teller.told)
+    told = list(live.source.told)
     assert {type(event) for one in told for event in one.events} == {TaskEstimates, Samples}
     assert _proposals(_replayed(live, told)) == _proposals(live.answers)
     assert _proposals(_replayed(live, [])) != _proposals(live.answers), "what was told mattered"
@@ -373,7 +373,7 @@ def test_what_is_known_of_an_older_snapshot_is_not_told(store: str) -> None:
     live.tick()
     live.rm.snapshot_next()
     live.tick()
-    (first,) = [told.sequence for told in live.teller.told if isinstance(told.events[-1], TaskEstimates)] or [0]
+    (first,) = [told.sequence for told in live.source.told if isinstance(told.events[-1], TaskEstimates)] or [0]
     assert first == 0, "it was looked up for the snapshot before"
     live.tick()
     assert [type(event) for event in live.told()][-1] is TaskEstimates

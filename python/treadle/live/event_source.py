@@ -16,7 +16,7 @@ from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
 from treadle.live.hints import Moment, ToldKey, ToldSplits
-from treadle.live.session import Teller
+from treadle.live.session import EventSource
 from treadle.wire.frames import Frame
 
 ROWS_MAX: Final = 5_000
@@ -46,7 +46,7 @@ class Sources(Protocol):
         """Return in a few words what is known."""
 
 
-class LiveTeller:
+class HistorySource:
     """Tells an engine between two decides what is known, and hears from it what its pilots have said.
 
     What pilots have said is told after each snapshot, because the engine's model begins anew with it.
@@ -75,7 +75,7 @@ class LiveTeller:
         """What jobs read, until a frame has come as a whole."""
         self._waiting: list[tuple[Moment, ToldKey]] = []
 
-    def tell(self, frame: Frame) -> list[Event]:
+    def collect(self, frame: Frame) -> list[Event]:
         """Return what the engine is to be told after this frame, and before it decides."""
         self._follow(frame)
         for moment, told in self._sources.splits():
@@ -85,9 +85,9 @@ class LiveTeller:
         if frame.header.more:
             return []
         inputs, self._inputs = self._inputs, []
-        samples = self._tell_samples(frame.header.rm_time_ms)
+        samples = self._restored_samples(frame.header.rm_time_ms)
         self._drop_absent(frame.header.rm_time_ms)
-        return [*inputs, *samples, *self._tell_history()]
+        return [*inputs, *samples, *self._hints()]
 
     def learn(self, samples: Samples) -> None:
         """Take what the engine's pilots have said."""
@@ -182,7 +182,7 @@ class LiveTeller:
         if ended:
             self._sources.keep(dict.fromkeys(ended))
 
-    def _tell_samples(self, now_ms: int) -> Sequence[Event]:
+    def _restored_samples(self, now_ms: int) -> Sequence[Event]:
         self._note_absent(now_ms)
         for id_, sample in self._sources.restored().items():
             known = self._samples.get(id_)
@@ -202,7 +202,7 @@ class LiveTeller:
         rows = [(self._index[id_], self._samples[id_]) for id_ in due if id_ in self._index]
         return (samples_event(rows),) if rows else ()
 
-    def _tell_history(self) -> Sequence[Event]:
+    def _hints(self) -> Sequence[Event]:
         self._waiting += self._sources.told()
         if not self._waiting:
             return ()
@@ -224,30 +224,30 @@ class LiveTeller:
         )
 
 
-class Tellers:
-    """Several tellers as one; what a later one says of a request key counts."""
+class EventSources:
+    """Several event sources as one; what a later one says of a request key counts."""
 
-    def __init__(self, *tellers: Teller) -> None:
-        self._tellers = tellers
+    def __init__(self, *event_sources: EventSource) -> None:
+        self._event_sources = event_sources
 
-    def tell(self, frame: Frame) -> list[Event]:
+    def collect(self, frame: Frame) -> list[Event]:
         """Return what all of them tell."""
-        return [event for teller in self._tellers for event in teller.tell(frame)]
+        return [event for source in self._event_sources for event in source.collect(frame)]
 
     def learn(self, samples: Samples) -> None:
         """Take what the engine's pilots have said."""
-        for teller in self._tellers:
-            teller.learn(samples)
+        for source in self._event_sources:
+            source.learn(samples)
 
     def forget(self) -> None:
         """Take that the engine fails over and over."""
-        for teller in self._tellers:
-            teller.forget()
+        for source in self._event_sources:
+            source.forget()
 
     def summary(self) -> str:
         """Return what all of them know."""
-        return "; ".join(filter(None, (teller.summary() for teller in self._tellers)))
+        return "; ".join(filter(None, (source.summary() for source in self._event_sources)))
 
     def keys_for(self) -> Sequence[str]:
         """Return the types of the applications whose keys any of them wants."""
-        return [type_ for teller in self._tellers for type_ in teller.keys_for()]
+        return [type_ for source in self._event_sources for type_ in source.keys_for()]

@@ -89,7 +89,7 @@ class _Application:
         return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
 
 
-class PlanTeller:
+class PlanEventSource:
     """Tells an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
     def __init__(self, side: PlanSide) -> None:
@@ -109,19 +109,19 @@ class PlanTeller:
         self._broken = False
         """Something went wrong; until the next snapshot nothing is told."""
 
-    def tell(self, frame: Frame) -> Sequence[Event]:
+    def collect(self, frame: Frame) -> Sequence[Event]:
         """Return what the engine is to be told after this frame, and before it decides."""
         self._broken = self._broken and not frame.header.snapshot
         if self._broken:
             return ()
         try:
-            return self._tell(frame)
+            return self._collect(frame)
         except Exception:  # plans are worth less than decisions
             _log.exception("the engine is told nothing of plans until the next snapshot")
             self._broken = True
             return ()
 
-    def _tell(self, frame: Frame) -> Sequence[Event]:
+    def _collect(self, frame: Frame) -> Sequence[Event]:
         for event in frame.events:
             self._follow(event)
         if frame.header.more:

@@ -8,14 +8,14 @@ from treadle.config.settings import Settings
 from treadle.history.run import JobRun
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_link import PlanLink
-from treadle.live.plan_source import PlanTeller
-from treadle.live.session import Teller
+from treadle.live.plan_source import PlanEventSource
+from treadle.live.session import EventSource
 
 
 def open_plans(
     settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
-) -> Teller | None:
-    """Open the plan listener that the settings name; one that cannot listen is tried again, and its teller says so.
+) -> EventSource | None:
+    """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
 
     Args:
         settings: what to follow, as long as the process lives
@@ -30,4 +30,4 @@ def open_plans(
     link = PlanLink(settings, remember)
     link.start()
     ask_stages(link.take)
-    return PlanTeller(link)
+    return PlanEventSource(link)

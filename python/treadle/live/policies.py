@@ -22,7 +22,7 @@ from treadle.config.settings import Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
-from treadle.live.event_source import LiveTeller, Tellers
+from treadle.live.event_source import EventSources, HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings
 from treadle.live.plans import open_plans
@@ -108,7 +108,7 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        live, plans = LiveTeller(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
+        live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
         session = Session(
             self.make_engine,
             self.read,
@@ -118,7 +118,7 @@ class LivePolicies:
             keeper=self,
             submit=_beside,
             observer=recorder,
-            teller=live if plans is None else Tellers(live, plans),
+            event_source=live if plans is None else EventSources(live, plans),
         )
         session.say(self.refusal)
         return session

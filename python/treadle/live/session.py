@@ -99,10 +99,10 @@ class FrameObserver(Protocol):
         """Return what the administrator should know."""
 
 
-class Teller(Protocol):
-    """Who knows more than the frames say; `treadle.live.event_source.LiveTeller` does. All must return at once."""
+class EventSource(Protocol):
+    """Who knows more than the frames say; `treadle.live.event_source.HistorySource` does. All must return at once."""
 
-    def tell(self, frame: Frame) -> Sequence[Event]:
+    def collect(self, frame: Frame) -> Sequence[Event]:
         """Return what the engine is to be told after the events of a frame and before it decides."""
 
     def learn(self, samples: Samples) -> None:
@@ -152,7 +152,7 @@ class Session:
         keeper: PolicyKeeper | None = None,
         submit: Submit = at_once,
         observer: FrameObserver | None = None,
-        teller: Teller | None = None,
+        event_source: EventSource | None = None,
     ) -> None:
         """Make the engine.
 
@@ -165,7 +165,7 @@ class Session:
             keeper: who is told what becomes of policies
             submit: has settings read again; until they are there the old ones are followed
             observer: who is shown the frames, after each has been answered
-            teller: who knows more than the frames say
+            event_source: who knows more than the frames say
 
         Raises:
             ConfigError: there are no settings to start with.
@@ -177,7 +177,7 @@ class Session:
         self._told_switches: list[PolicySwitch] = []
         self._submit = submit
         self._observer = observer
-        self._teller = teller
+        self._event_source = event_source
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._running: Settings | None = None
@@ -196,7 +196,7 @@ class Session:
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = self._steady = 0
-        self._status = Status("", keys_for=() if teller is None else tuple(teller.keys_for()))
+        self._status = Status("", keys_for=() if event_source is None else tuple(event_source.keys_for()))
         self._note_policy()
 
     def say(self, policy_error: str) -> None:
@@ -260,7 +260,7 @@ class Session:
         try:
             self._reconfigure(header.configuration)
             self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
-            self._tell(frame)
+            self._collect(frame)
             self._lost = self._refusing = False
             self._status.frame_error = ""
             if header.more:
@@ -285,19 +285,19 @@ class Session:
             self._status.engine_error = ""
         return proposals
 
-    def _tell(self, frame: Frame) -> None:
+    def _collect(self, frame: Frame) -> None:
         """Let the engine have what is known beside the frame: a run can be repeated with both."""
-        events = () if self._teller is None else tuple(self._teller.tell(frame))
+        events = () if self._event_source is None else tuple(self._event_source.collect(frame))
         if events:
             self._engine.apply(events)
 
     def _hear(self) -> None:
-        if self._teller is None:
+        if self._event_source is None:
             return
         samples = self._engine.samples()
         if samples is not None:
-            self._teller.learn(samples)
-        self._status.learned = self._teller.summary()
+            self._event_source.learn(samples)
+        self._status.learned = self._event_source.summary()
 
     def _limit(self, wanted: int) -> int:
         fits = (self._reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // PROPOSAL_ROW_BYTES
@@ -309,8 +309,8 @@ class Session:
         self._steady = 0
         self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
-        if self._teller is not None and self._failures > 1:
-            self._teller.forget()
+        if self._event_source is not None and self._failures > 1:
+            self._event_source.forget()
         if self._failures >= FAILURES_MAX:
             raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
         self._engine = self._make_engine(self._engine.running)

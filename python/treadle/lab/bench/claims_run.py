@@ -26,7 +26,7 @@ from treadle.events import Event
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.hostile import attack
 from treadle.live.plan_link import PlanLink
-from treadle.live.plan_source import PlanTeller
+from treadle.live.plan_source import PlanEventSource
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -84,7 +84,7 @@ class _Decider:
         self.users = users
         self.state = SteadyState(LOAD)
         self.engine = Engine(settings)
-        self.teller = PlanTeller(link)
+        self.source = PlanEventSource(link)
         self.keys = {Attempt(0, at, 0): secrets.token_bytes(32) for at in range(masters)}
         self.told = 0
         self._tell(self._with_masters(self.state.snapshot()), FrameFlag.SNAPSHOT)
@@ -112,7 +112,7 @@ class _Decider:
     def _tell(self, found: list[Event], flags: int) -> None:
         self.engine.apply([event for event in found if not isinstance(event, events.AttemptKeys)])
         header = FrameHeader(flags, 1, self.state.sequence, self.state.now_ms, 0, LOAD.batch, 2)
-        told = self.teller.tell(Frame(header, found))
+        told = self.source.collect(Frame(header, found))
         if told:
             self.engine.apply(told)
             self.told += len(getattr(told[0], "key", ()))

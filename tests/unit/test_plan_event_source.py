@@ -18,7 +18,7 @@ from treadle.am.protocol import Header, Kind, Status
 from treadle.am.service import PlanService
 from treadle.config.settings import Plans
 from treadle.history.run import JobRun
-from treadle.live.plan_source import PlanTeller
+from treadle.live.plan_source import PlanEventSource
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, without_keys
 
 TEXTS = (
@@ -94,7 +94,7 @@ class Cluster:
         self.runs: list[JobRun] = []
         self.service = PlanService(Plans(schedules=schedules), remember=self.runs.append)
         self.keys, self.plans, self.stages = self.service.keys, self.service.plans, self.service.stages
-        self.teller = PlanTeller(LocalPlans(self.service))
+        self.source = PlanEventSource(LocalPlans(self.service))
         self.now_ms = 0
         types = events.ResourceTypes(TEXTS[1:3], ("Mi", ""), u8(1, 1), i64(0, 0), i64(1 << 20, 64))
         queues = events.Queues(i32(0, 1), i32(-1, 0), i32(4, 5), u8(1, 1), u8(0, 1), i32(0, 0), u8(0, 0), i32(0, 0))
@@ -106,7 +106,7 @@ class Cluster:
         """A frame; returns score, duration and tasks left of each request key that the engine is told of."""
         self.now_ms += 1_000
         header = FrameHeader(0, 1, self.now_ms, self.now_ms, 0, 16, 2)
-        said: Any = self.teller.tell(Frame(header, list(found)))
+        said: Any = self.source.collect(Frame(header, list(found)))
         if not said:
             return {}
         ranks, estimates = said

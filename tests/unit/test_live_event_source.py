@@ -1,4 +1,4 @@
-"""What a live teller keeps of applications, and for how long: by YARN's ids, over snapshots, never without bound."""
+"""What a live event source keeps of applications, and for how long: by YARN's ids, over snapshots, within bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treadle import events
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, Event, Samples
 from treadle.history.samples import Sample, samples_event
-from treadle.live.event_source import ABSENT_MS, LiveTeller
+from treadle.live.event_source import ABSENT_MS, HistorySource
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -51,7 +51,7 @@ class Rm:
 
     def __init__(self, samples_max: int = 100, restored: dict[str, Sample] | None = None) -> None:
         self.store = Store(restored or {})
-        self.teller = LiveTeller(self.store, samples_max)
+        self.source = HistorySource(self.store, samples_max)
         self.now_ms = 1_000_000
         self.sequence = count(1)
         self.epoch = 1
@@ -59,7 +59,7 @@ class Rm:
     def frame(self, flags: int, *told: Event) -> list[Event]:
         self.now_ms += 1000
         header = FrameHeader(flags, self.epoch, next(self.sequence), self.now_ms, 0, 100, 2)
-        return list(self.teller.tell(Frame(header, list(told))))
+        return list(self.source.collect(Frame(header, list(told))))
 
     def snapshot(self, *numbers: int, more: bool = False) -> list[Event]:
         flags = int(FrameFlag.SNAPSHOT) | (int(FrameFlag.MORE) if more else 0)
@@ -78,10 +78,10 @@ class Rm:
         return rows(events.Applications, Texts(), ids)
 
     def learn(self, *indices: int) -> None:
-        self.teller.learn(samples_event([(at, SAMPLE) for at in indices]))
+        self.source.learn(samples_event([(at, SAMPLE) for at in indices]))
 
     def known(self) -> list[str]:
-        return sorted(self.teller._samples)
+        return sorted(self.source._samples)
 
 
 def told_of(found: list[Event]) -> list[int]:
@@ -97,7 +97,7 @@ def test_applications_that_end_unseen_leave_nothing_behind() -> None:
         assert told_of(found) == []
         rm.learn(*range(10))
         assert rm.known() == sorted(map(name, numbers))
-        assert "no more" not in rm.teller.summary()
+        assert "no more" not in rm.source.summary()
     assert rm.store.kept[name(0)] is None, "the store forgets it too"
     assert rm.store.kept[name(999)] == SAMPLE
 
@@ -158,11 +158,11 @@ def test_applications_beyond_the_bound_are_said() -> None:
     rm = Rm(samples_max=2)
     rm.snapshot(1, 2, 3)
     rm.learn(0, 1)
-    assert rm.teller.summary() == "history"
+    assert rm.source.summary() == "history"
     rm.learn(2)
     assert rm.known() == [name(1), name(2)]
-    assert rm.teller.summary() == "history; what pilots say is kept of 2 jobs and no more"
+    assert rm.source.summary() == "history; what pilots say is kept of 2 jobs and no more"
     rm.delta((0, 1), state=ApplicationState.GONE)
     rm.learn(2)
     assert rm.known() == [name(2), name(3)]
-    assert rm.teller.summary() == "history"
+    assert rm.source.summary() == "history"
