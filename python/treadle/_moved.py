@@ -19,6 +19,7 @@ MOVED: Final = MappingProxyType(
         "treadle.model.scripted": "treadle.engine.invented_cluster",
         "treadle.planner.following": "treadle.planner.online",
         "treadle.planner.search": "treadle.planner.graphene",
+        "treadle.policy.moment": "treadle.policy.cluster_view",
         "treadle.profiles": "treadle.history",
         "treadle.workload.distributions": "treadle.workload.generate",
         "treadle.workload.google": "treadle.workload.traces.google",

@@ -32,7 +32,7 @@ def read(tmp_path: Path) -> Read:
         for part, body in bodies.items():
             method = methods.get(part, "keys")
             source = (
-                f"import numpy as np\n\nclass Mine:\n    calls = 0\n    def {method}(self, moment):\n        {body}\n"
+                f"import numpy as np\n\nclass Mine:\n    calls = 0\n    def {method}(self, view):\n        {body}\n"
             )
             (tmp_path / f"{part}.py").write_text(source)
             lines.append(f"  {part}: {{kind: file, path: {part}.py, class: Mine{more}}}")
@@ -42,13 +42,13 @@ def read(tmp_path: Path) -> Read:
 
 
 def test_a_share_picks_the_queue(read: Read) -> None:
-    engine = Engine(read(share="return [path != 'root.q1' for path in moment.queue_paths] * np.array(1.0)"))
+    engine = Engine(read(share="return [path != 'root.q1' for path in view.queue_paths] * np.array(1.0)"))
     engine.apply(small_cluster(nodes=2))
     assert set(engine.decide(1000, 8, sequence=1).application.tolist()) == {1}
 
 
 def test_keys_are_computed_again_after_so_many_containers(read: Read) -> None:
-    fair = "return moment.queue_used[:, 0]"
+    fair = "return view.queue_used[:, 0]"
     counts = []
     for after in (1, 4, 100):
         engine = Engine(read(share=fair, more=f", recompute_after: {after}"))
@@ -58,7 +58,7 @@ def test_keys_are_computed_again_after_so_many_containers(read: Read) -> None:
 
 
 def test_an_order_picks_the_application(read: Read) -> None:
-    engine = Engine(read(order="return -moment.applications['id']"))
+    engine = Engine(read(order="return -view.applications['id']"))
     engine.apply(small_cluster(leaves=1))
     assert engine.decide(1000, 10, sequence=1).application.tolist() == [3] * 8 + [2] * 2
 
@@ -66,8 +66,8 @@ def test_an_order_picks_the_application(read: Read) -> None:
 def test_an_order_knows_what_the_estimate_says(read: Read) -> None:
     engine = Engine(
         read(
-            estimate="return 1000.0 / (1.0 + moment.requests['application'])",
-            order="return np.bincount(moment.requests['application'], moment.durations_ms * moment.request_count)",
+            estimate="return 1000.0 / (1.0 + view.requests['application'])",
+            order="return np.bincount(view.requests['application'], view.durations_ms * view.request_count)",
         )
     )
     engine.apply(small_cluster(leaves=1))
@@ -76,7 +76,7 @@ def test_an_order_knows_what_the_estimate_says(read: Read) -> None:
 
 def test_a_compiled_order_follows_the_estimate(read: Read) -> None:
     srpt = "policy:\n  order: {kind: srpt}\n"
-    settings = read(estimate="return 1000.0 / (1.0 + moment.requests['application'])")
+    settings = read(estimate="return 1000.0 / (1.0 + view.requests['application'])")
     assert settings.source is not None
     text = settings.source.text.replace("policy:\n", srpt)
     engine = Engine(parse_settings(settings.source.file, text))
@@ -85,16 +85,16 @@ def test_a_compiled_order_follows_the_estimate(read: Read) -> None:
 
 
 def test_an_order_may_use_the_work_left(read: Read) -> None:
-    engine = Engine(read(order="return -moment.application_work * (1 + moment.applications['id'])"))
+    engine = Engine(read(order="return -view.application_work * (1 + view.applications['id'])"))
     engine.apply(small_cluster(leaves=1))
     assert engine.decide(1000, 9, sequence=1).application.tolist() == [3] * 8 + [2]
 
 
 def test_a_fit_picks_the_node_for_all_or_for_each_request(read: Read) -> None:
-    engine = Engine(read(fit="return -abs(np.arange(len(moment.nodes)) - 5)"))
+    engine = Engine(read(fit="return -abs(np.arange(len(view.nodes)) - 5)"))
     engine.apply(small_cluster())
     assert engine.decide(1000, 9, sequence=1).node.tolist() == [5] * 8 + [4]
-    each = "return -abs(np.arange(len(moment.nodes)) - 2 * moment.requests['application'][:, None])"
+    each = "return -abs(np.arange(len(view.nodes)) - 2 * view.requests['application'][:, None])"
     engine = Engine(read(fit=each))
     engine.apply(small_cluster(applications=4))
     found = engine.decide(1000, 8, sequence=1)
@@ -103,14 +103,14 @@ def test_a_fit_picks_the_node_for_all_or_for_each_request(read: Read) -> None:
 
 
 def test_a_gate_keeps_requests_out(read: Read) -> None:
-    engine = Engine(read(gate="return moment.requests['application'] == 2"))
+    engine = Engine(read(gate="return view.requests['application'] == 2"))
     engine.apply(small_cluster())
     assert engine.decide(1000, 100, sequence=1).application.tolist() == [2] * 8
 
 
 def test_parts_draw_at_random_by_the_seed(read: Read) -> None:
     def nodes() -> list[int]:
-        engine = Engine(read(fit="return moment.random.random(len(moment.nodes))", more=", recompute_after: 1"))
+        engine = Engine(read(fit="return view.random.random(len(view.nodes))", more=", recompute_after: 1"))
         engine.apply(small_cluster())
         found: list[int] = engine.decide(1000, 20, sequence=1).node.tolist()
         return found
@@ -136,7 +136,7 @@ def test_a_part_that_fails_is_replaced_within_the_same_decide(read: Read, part: 
 
 
 def test_what_a_part_placed_before_it_failed_stays(read: Read) -> None:
-    body = "self.calls += 1; return moment.applications['id'] / (3 - self.calls)"
+    body = "self.calls += 1; return view.applications['id'] / (3 - self.calls)"
     engine = Engine(read(order=body, more=", recompute_after: 4"))
     engine.apply(small_cluster(leaves=1))
     engine_alone = Engine(read())
@@ -150,9 +150,9 @@ def test_what_a_part_placed_before_it_failed_stays(read: Read) -> None:
 
 def test_the_last_good_policy_takes_over_then_the_default(read: Read) -> None:
     engine = Engine(read())
-    engine.configure(read(order="return -moment.applications['id'] if len(moment.queues) else 1 // 0"))
+    engine.configure(read(order="return -view.applications['id'] if len(view.queues) else 1 // 0"))
     reverse = engine.running.policy.name()
-    engine.configure(read(share="return moment.queue_used[:, 0] / (1 if moment.now_ms < 2000 else None)"))
+    engine.configure(read(share="return view.queue_used[:, 0] / (1 if view.now_ms < 2000 else None)"))
     engine.apply(small_cluster(leaves=1))
     engine.decide(1000, 2, sequence=1)
     assert engine.failure is None
@@ -174,7 +174,7 @@ def test_a_policy_whose_part_cannot_be_made_is_refused(read: Read) -> None:
 
 
 def test_a_part_that_is_stopped_can_be_repeated(read: Read) -> None:
-    settings = read(order="self.calls += 1; return moment.applications['id'] * -1.0", more=", recompute_after: 3")
+    settings = read(order="self.calls += 1; return view.applications['id'] * -1.0", more=", recompute_after: 3")
     calls = 0
 
     def stopping(function):  # type: ignore[no-untyped-def]

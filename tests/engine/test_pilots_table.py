@@ -86,8 +86,8 @@ def test_what_pilots_have_said_outlives_a_change_of_parameters() -> None:
 @pytest.mark.parametrize("fails_at_ms", [0, 1_003_500])
 def test_what_pilots_have_said_is_there_when_another_policy_fails(tmp_path: Path, fails_at_ms: int) -> None:
     """One that fails at once, or after containers have ended under it."""
-    body = f"return moment.applications['id'] * (1.0 if moment.now_ms < {fails_at_ms} else None)"
-    (tmp_path / "mine.py").write_text(f"class Mine:\n    def keys(self, moment):\n        {body}\n")
+    body = f"return view.applications['id'] * (1.0 if view.now_ms < {fails_at_ms} else None)"
+    (tmp_path / "mine.py").write_text(f"class Mine:\n    def keys(self, view):\n        {body}\n")
     text = "policy:\n  order: {kind: file, path: mine.py, class: Mine}\n"
     bench = bench_with(SAMPLES)
     app = bench.job(40)

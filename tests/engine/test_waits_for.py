@@ -16,7 +16,7 @@ from treadle.config.reader import read_settings
 from treadle.config.settings import Hold
 from treadle.engine import Engine
 
-NOTHING = "class Nothing:\n    def allows(self, moment):\n        return moment.request_count < 0\n"
+NOTHING = "class Nothing:\n    def allows(self, view):\n        return view.request_count < 0\n"
 
 
 def test_nothing_is_waited_for_without_a_reason() -> None:

@@ -17,7 +17,7 @@ from treadle.lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
 
-GATE = "class Nothing:\n    def allows(self, moment):\n        return moment.request_count < 0\n"
+GATE = "class Nothing:\n    def allows(self, view):\n        return view.request_count < 0\n"
 MONITORS = "yarn.resourcemanager.scheduler.monitor.enable"
 
 

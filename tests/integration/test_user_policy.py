@@ -26,10 +26,10 @@ PART = """
 import os, time
 
 class Part:
-    def keys(self, moment):
+    def keys(self, view):
         if os.path.exists({flag!r}):
             {fault}
-        return moment.applications["id"] * 1.0
+        return view.applications["id"] * 1.0
 """
 FAULTS = {
     "raises": ("raise RuntimeError('on demand')", "fault.py:7: RuntimeError: on demand"),

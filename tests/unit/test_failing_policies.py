@@ -31,11 +31,11 @@ class Lifo:
     def __init__(self):
         self.calls = 0
 
-    def keys(self, moment):
+    def keys(self, view):
         self.calls += 1
         if self.calls == 25:
             raise RuntimeError("lifo has had enough")
-        return -moment.application_id if hasattr(moment, "application_id") else [0.0] * len(moment.applications)
+        return -view.application_id if hasattr(view, "application_id") else [0.0] * len(view.applications)
 """
 FAILS_AT_ONCE = FAILS_LATER.replace("== 25", ">= 1")
 LIFO = "policy: {order: {kind: file, path: lifo.py, class: Lifo}}\n"

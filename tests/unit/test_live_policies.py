@@ -47,8 +47,8 @@ class Conversation:
 
 def policies(folder: Path, body: str) -> LivePolicies:
     (folder / "mine.py").write_text(
-        f"class Mine:\n    def keys(self, moment):\n        if moment.now_ms >= {LATER_MS}:\n"
-        f"            {body}\n        return moment.applications['id'] * 1.0\n"
+        f"class Mine:\n    def keys(self, view):\n        if view.now_ms >= {LATER_MS}:\n"
+        f"            {body}\n        return view.applications['id'] * 1.0\n"
     )
     file = folder / "treadle.yaml"
     file.write_text("policy:\n  order: {kind: file, path: mine.py, class: Mine}\nlimits: {part_timeout_ms: 50}\n")
@@ -60,7 +60,7 @@ def policies(folder: Path, body: str) -> LivePolicies:
     [
         ("raise RuntimeError('on demand')", "mine.py:4: RuntimeError: on demand"),
         ("while True: pass", "mine.py:4: took too long and was stopped"),
-        ("return [float('nan')] * len(moment.applications)", "keys returned NaN at index 0"),
+        ("return [float('nan')] * len(view.applications)", "keys returned NaN at index 0"),
     ],
 )
 def test_the_same_frame_is_answered_by_another_policy(

@@ -16,8 +16,8 @@ class Even:
     def __init__(self, weight: float = 1.0):
         self.weight = weight
 
-    def keys(self, moment):
-        return self.weight * moment.queue_used[:, 0]
+    def keys(self, view):
+        return self.weight * view.queue_used[:, 0]
 """
 
 
@@ -74,7 +74,7 @@ def test_kept_contents_are_used_instead_of_the_files(tmp_path: Path) -> None:
         (
             "fit",
             SHARE,
-            "t.yaml:5: policy.fit.class: my_part.py:3: Even has no method scores; write `def scores(self, moment)` ",
+            "t.yaml:5: policy.fit.class: my_part.py:3: Even has no method scores; write `def scores(self, view)` ",
         ),
         (
             "share",
@@ -83,8 +83,8 @@ def test_kept_contents_are_used_instead_of_the_files(tmp_path: Path) -> None:
         ),
         (
             "gate",
-            "class Even:\n    async def allows(self, moment):\n        return True\n",
-            "t.yaml:5: policy.gate.class: my_part.py:2: allows is no plain function; write `def allows(self, moment)` ",
+            "class Even:\n    async def allows(self, view):\n        return True\n",
+            "t.yaml:5: policy.gate.class: my_part.py:2: allows is no plain function; write `def allows(self, view)` ",
         ),
         (
             "estimate",
@@ -123,23 +123,23 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "body", "problem"),
     [
-        ("share", "return moment.queue_used", "keys returned shape (3, 2) instead of (3,)"),
-        ("share", "return [None] * len(moment.queues)", "keys returned an array of object"),
-        ("share", "return [float('nan')] * len(moment.queues)", "keys returned NaN at index 0"),
-        ("share", "moment.queues['parent'] = 3", "my_part.py:3: ValueError: assignment destination is read-only"),
+        ("share", "return view.queue_used", "keys returned shape (3, 2) instead of (3,)"),
+        ("share", "return [None] * len(view.queues)", "keys returned an array of object"),
+        ("share", "return [float('nan')] * len(view.queues)", "keys returned NaN at index 0"),
+        ("share", "view.queues['parent'] = 3", "my_part.py:3: ValueError: assignment destination is read-only"),
         ("share", "return 1 // 0", "my_part.py:3: ZeroDivisionError: integer division or modulo by zero"),
         ("share", "raise SystemExit('bye')", "my_part.py:3: SystemExit: bye"),
-        ("order", "return [moment.applications['id'].argmin()]", "keys returned shape (1,) instead of (4,)"),
-        ("order", "return moment.applications['id'] - moment.applications['id'].min()", "ValueError: zero-size array"),
-        ("fit", "return moment.node_free.T", "scores returned shape (2, 8) instead of (8,) or (4, 8)"),
-        ("gate", "return moment.requests['count']", "allows returned an array of int32"),
+        ("order", "return [view.applications['id'].argmin()]", "keys returned shape (1,) instead of (4,)"),
+        ("order", "return view.applications['id'] - view.applications['id'].min()", "ValueError: zero-size array"),
+        ("fit", "return view.node_free.T", "scores returned shape (2, 8) instead of (8,) or (4, 8)"),
+        ("gate", "return view.requests['count']", "allows returned an array of int32"),
         ("gate", "return [True]", "allows returned shape (1,) instead of (4,)"),
-        ("estimate", "return [-1.0] * len(moment.requests)", "durations_ms returned -1.0"),
+        ("estimate", "return [-1.0] * len(view.requests)", "durations_ms returned -1.0"),
     ],
 )
 def test_a_part_is_tried_out_on_a_small_cluster(tmp_path: Path, part: str, body: str, problem: str) -> None:
     method = {"gate": "allows", "fit": "scores", "estimate": "durations_ms"}.get(part, "keys")
-    line = said(write(tmp_path, part, f"class Even:\n    def {method}(self, moment):\n        {body}\n"))
+    line = said(write(tmp_path, part, f"class Even:\n    def {method}(self, view):\n        {body}\n"))
     assert line.startswith(f"t.yaml:2: policy.{part}: tried out on a small cluster: ")
     assert problem in line
     assert "Traceback" not in line
@@ -147,7 +147,7 @@ def test_a_part_is_tried_out_on_a_small_cluster(tmp_path: Path, part: str, body:
 
 def test_a_constructor_that_fails_is_told(tmp_path: Path) -> None:
     source = (
-        "class Even:\n    def __init__(self):\n        open('/not/there')\n    def keys(self, moment):\n        pass\n"
+        "class Even:\n    def __init__(self):\n        open('/not/there')\n    def keys(self, view):\n        pass\n"
     )
     assert "policy.share: tried out on a small cluster: my_part.py:3: FileNotFoundError" in said(
         write(tmp_path, "share", source)

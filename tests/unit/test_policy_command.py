@@ -19,7 +19,7 @@ from treadle.config.history import History
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
 
-SHARE = "class Mine:\n    def keys(self, moment):\n        return moment.queue_used[:, 0]\n"
+SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
 SCHEDULES = {"Schedules": 1, "tag.Mode": "enforce"}
 HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
 

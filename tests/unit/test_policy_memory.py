@@ -19,8 +19,8 @@ from treadle.live.policy_memory import BAD_MAX, SWITCHES_MAX, PolicyMemory, stat
 DEFAULT = default_settings().policy.name()
 
 
-def write(folder: Path, body: str = "return moment.queue_used[:, 0]") -> Path:
-    (folder / "mine.py").write_text(f"class Mine:\n    def keys(self, moment):\n        {body}\n")
+def write(folder: Path, body: str = "return view.queue_used[:, 0]") -> Path:
+    (folder / "mine.py").write_text(f"class Mine:\n    def keys(self, view):\n        {body}\n")
     file = folder / "treadle.yaml"
     file.write_text("policy:\n  share: {kind: file, path: mine.py, class: Mine}\n")
     return file
@@ -30,7 +30,7 @@ def policies(file: Path) -> LivePolicies:
     return LivePolicies(file, PolicyMemory(file.parent / "state"))
 
 
-FAILS_LATER = "return moment.queue_used[:, 0] if moment.now_ms < 60_000 else None"
+FAILS_LATER = "return view.queue_used[:, 0] if view.now_ms < 60_000 else None"
 
 
 def test_what_failed_is_not_tried_again_until_it_changes(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_what_failed_is_not_tried_again_until_it_changes(tmp_path: Path) -> None
     assert "mine.py:Mine" in second.refusal
     assert f"{DEFAULT} runs instead" in second.refusal
 
-    write(tmp_path, "return moment.queue_used[:, 1]")
+    write(tmp_path, "return view.queue_used[:, 1]")
     third = policies(file)
     assert "share=mine.py:Mine" in third.start().policy.name()
     assert third.refusal == ""

@@ -16,7 +16,7 @@ from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
 from treadle.live.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
 
-GOOD = "class Mine:\n    def keys(self, moment):\n        return moment.applications['id'] * 1.0\n"
+GOOD = "class Mine:\n    def keys(self, view):\n        return view.applications['id'] * 1.0\n"
 
 
 def policy(folder: Path, part: str) -> Path:

@@ -20,9 +20,7 @@ from treadle.policy.catalogue import register_parts
 
 register_parts()
 
-PART = (
-    'from pathlib import Path\nPath(__file__).with_name("ran").touch()\nclass O:\n  def keys(self, moment): return 0\n'
-)
+PART = 'from pathlib import Path\nPath(__file__).with_name("ran").touch()\nclass O:\n  def keys(self, view): return 0\n'
 NOBODY = 65534
 
 

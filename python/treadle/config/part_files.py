@@ -177,7 +177,7 @@ def _find(path: Path, source: bytes, name: str) -> type[Any]:
 
 def _check_interface(path: Path, found: type[Any], part: str) -> None:
     name, returns = METHODS[part]
-    remedy = f"write `def {name}(self, moment)` that returns {returns}"
+    remedy = f"write `def {name}(self, view)` that returns {returns}"
     method = inspect.getattr_static(found, name, None)
     if method is None:
         raise PartFileError("class", f"{_place(path, found)}: {found.__name__} has no method {name}; {remedy}")

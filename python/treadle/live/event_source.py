@@ -15,7 +15,7 @@ from treadle.events import Applications, ApplicationState, Event, Samples, TaskE
 from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
-from treadle.live.hints import Moment, ToldKey, ToldSplits
+from treadle.live.hints import SnapshotId, ToldKey, ToldSplits
 from treadle.live.session import EventSource
 from treadle.wire.frames import Frame
 
@@ -30,10 +30,10 @@ tells of its applications one after the other."""
 class Sources(Protocol):
     """Where it comes from; `treadle.live.history_writer.ProfileRecorder` is. Nothing may wait."""
 
-    def told(self) -> list[tuple[Moment, ToldKey]]:
+    def told(self) -> list[tuple[SnapshotId, ToldKey]]:
         """Return what earlier runs say of request keys, and has not been returned before."""
 
-    def splits(self) -> list[tuple[Moment, ToldSplits]]:
+    def splits(self) -> list[tuple[SnapshotId, ToldSplits]]:
         """Return the splits of jobs that have come, and have not been returned before."""
 
     def restored(self) -> Mapping[str, Sample]:
@@ -56,7 +56,7 @@ class HistorySource:
         """Ask ``sources``; keep what the pilots of at most ``samples_max`` applications have said."""
         self._sources = sources
         self._samples_max = samples_max
-        self._moment = Moment(0, 0)
+        self._snapshot = SnapshotId(0, 0)
         self._before: int | None = None
         """The epoch before a snapshot of which not all has come yet; None if it has."""
         self._live: dict[int, str] = {}
@@ -73,13 +73,13 @@ class HistorySource:
         self._followed = SplitFollower()
         self._inputs: list[Event] = []
         """What jobs read, until a frame has come as a whole."""
-        self._waiting: list[tuple[Moment, ToldKey]] = []
+        self._waiting: list[tuple[SnapshotId, ToldKey]] = []
 
     def collect(self, frame: Frame) -> list[Event]:
         """Return what the engine is to be told after this frame, and before it decides."""
         self._follow(frame)
-        for moment, told in self._sources.splits():
-            if moment == self._moment and told.application in self._live:
+        for snapshot, told in self._sources.splits():
+            if snapshot == self._snapshot and told.application in self._live:
                 self._followed.know(told.application, told.order)
         self._inputs += self._followed.follow(frame.events)
         if frame.header.more:
@@ -117,8 +117,8 @@ class HistorySource:
     def _follow(self, frame: Frame) -> None:
         if frame.header.snapshot:
             if self._before is None:
-                self._before = self._moment.epoch
-            self._moment = Moment(frame.header.epoch, frame.header.sequence)
+                self._before = self._snapshot.epoch
+            self._snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
             self._live.clear()
             self._index.clear()
             self._inputs.clear()
@@ -161,7 +161,7 @@ class HistorySource:
         if before is None:
             return
         missing = [id_ for id_ in self._samples if id_ not in self._index]
-        if before == self._moment.epoch:
+        if before == self._snapshot.epoch:
             self._end(missing)
         else:
             self._absent |= {id_: now_ms for id_ in missing if id_ not in self._absent}
@@ -207,7 +207,7 @@ class HistorySource:
         if not self._waiting:
             return ()
         now, self._waiting = self._waiting[:ROWS_MAX], self._waiting[ROWS_MAX:]
-        rows = [key for moment, key in now if moment == self._moment and key.application in self._live]
+        rows = [key for snapshot, key in now if snapshot == self._snapshot and key.application in self._live]
         if not rows:
             return ()
         application, key, duration_ms, deviation_ms, tasks = (np.array(column) for column in zip(*rows, strict=True))

@@ -139,7 +139,7 @@ STAGES_AHEAD_MAX: Final = KEYS_AHEAD
 FindProfile = Callable[[RecurrenceKey], JobProfile | None]
 
 
-class Moment(NamedTuple):
+class SnapshotId(NamedTuple):
     """A snapshot, by which indices of applications and of request keys are counted."""
 
     epoch: int
@@ -182,13 +182,13 @@ class HistoryLookup:
         """Applications of which something was told."""
         self._ahead: dict[int, dict[str, int]] = {}
         """Of each application the keys of stages that it has not asked for yet."""
-        self.moment = Moment(0, 0)
+        self.snapshot = SnapshotId(0, 0)
         """Which snapshot the indices of what was returned last count by."""
 
     def look(self, frame: Frame) -> list[ToldKey]:
         """Return what is known of what a frame asks for and was not told of since the last snapshot, in its order."""
         if frame.header.snapshot:
-            self.moment = Moment(frame.header.epoch, frame.header.sequence)
+            self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
             self._profiles.clear()
             self._told.clear()
             self._keys = 0

@@ -25,7 +25,7 @@ from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.samples import Sample
 from treadle.history.stages.tracker import StageTracker
 from treadle.history.store import ProfileStore, open_store
-from treadle.live.hints import HistoryLookup, Moment, StagedSplits, ToldKey, ToldSplits
+from treadle.live.hints import HistoryLookup, SnapshotId, StagedSplits, ToldKey, ToldSplits
 from treadle.live.stored_profiles import retention_of
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 
@@ -125,8 +125,8 @@ class ProfileRecorder:
     def __init__(self, open_: OpenStore = open_store) -> None:
         self._changed = Condition()
         self._waiting: deque[bytes | Profiles] = deque()
-        self._told: Keeping[int, tuple[Moment, ToldKey]] = Keeping(TOLD)
-        self._splits: Keeping[int, tuple[Moment, ToldSplits]] = Keeping(SPLITS)
+        self._told: Keeping[int, tuple[SnapshotId, ToldKey]] = Keeping(TOLD)
+        self._splits: Keeping[int, tuple[SnapshotId, ToldSplits]] = Keeping(SPLITS)
         self._samples: dict[str, Sample | None] = {}
         """What pilots have said and has not been written, by application; None: it has ended."""
         self._restored: dict[str, Sample] = {}
@@ -189,7 +189,7 @@ class ProfileRecorder:
                 if id_ in self._samples or len(self._samples) < SAMPLES_MAX:
                     self._samples[id_] = sample
 
-    def told(self) -> list[tuple[Moment, ToldKey]]:
+    def told(self) -> list[tuple[SnapshotId, ToldKey]]:
         """Return what earlier runs say of request keys, and has not been returned before."""
         if not len(self._told):
             return []
@@ -197,7 +197,7 @@ class ProfileRecorder:
             found, self._told = self._told, Keeping(TOLD)
         return [one for _, one in found.things()]
 
-    def splits(self) -> list[tuple[Moment, ToldSplits]]:
+    def splits(self) -> list[tuple[SnapshotId, ToldSplits]]:
         """Return the splits of jobs that have come, and have not been returned before."""
         if not len(self._splits):
             return []
@@ -301,13 +301,13 @@ class ProfileRecorder:
         with self._changed:
             pending = self._splits.users()
         splits = self._staged.look(frame, self._tracker, self._settings.staging, pending)
-        moment = self._history.moment
+        snapshot = self._history.snapshot
         if found or splits:
             with self._changed:
                 for key in found:
-                    self._told.put(next(self._numbers), self._user(key.application), (moment, key), 0)
+                    self._told.put(next(self._numbers), self._user(key.application), (snapshot, key), 0)
                 for one in splits:
-                    self._splits.put(next(self._numbers), self._user(one.application), (moment, one), 0)
+                    self._splits.put(next(self._numbers), self._user(one.application), (snapshot, one), 0)
 
     def _user(self, application: int) -> str:
         job = self._tracker.job(application)

@@ -17,11 +17,11 @@ from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.claims import floor_claims
+from treadle.policy.cluster_view import ClusterView
 from treadle.policy.fits.rules import RULES as FITS
 from treadle.policy.loop.place import place
 from treadle.policy.loop.reserve import Holds
 from treadle.policy.loop.uncommitted import Uncommitted
-from treadle.policy.moment import Moment
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.parts import NEVER, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper
@@ -161,14 +161,14 @@ class Composition:
         self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
-            self._estimate.ask(self._moment(cluster, now_ms, 0))
+            self._estimate.ask(self._cluster_view(cluster, now_ms, 0))
         if self._from_files:
             self._durations_ms = self._jobs.durations().rows_ms[: cluster.requests.size]
         rows = scratch.rows
         rows["may"] = rows["held"] = rows["random"] = 0
         rows["quota"] = UNBOUNDED
         if isinstance(self._gate, FileGate):
-            self._gate.fill(self._moment(cluster, now_ms, 0), rows["may"])
+            self._gate.fill(self._cluster_view(cluster, now_ms, 0), rows["may"])
         else:
             self._gate.open(cluster, view, now_ms, rows)
             self._gate.mark(cluster, scratch.apps)
@@ -223,19 +223,19 @@ class Composition:
         Raises:
             PartFailure: one failed.
         """
-        moment = self._moment(cluster, now_ms, partition)
+        cluster_view = self._cluster_view(cluster, now_ms, partition)
         if isinstance(self.share, FileShare):
-            self.share.fill(moment, scratch.queues["key"])
+            self.share.fill(cluster_view, scratch.queues["key"])
         if isinstance(self.order, FileOrder):
-            self.order.fill(moment, scratch.apps["key"])
+            self.order.fill(cluster_view, scratch.apps["key"])
         if isinstance(self.fit, FileFit):
-            return scratch._replace(scores=self.fit.scores(moment, len(cluster.nodes.at)))
+            return scratch._replace(scores=self.fit.scores(cluster_view, len(cluster.nodes.at)))
         return scratch
 
-    def _moment(self, cluster: Cluster, now_ms: int, partition: int) -> Moment:
+    def _cluster_view(self, cluster: Cluster, now_ms: int, partition: int) -> ClusterView:
         random = np.random.default_rng((self._seed, cluster.decide, self._calls.number))
         assert self._jobs is not None  # there is a decide
-        return Moment(cluster, self._jobs, now_ms, partition, random, self._durations_ms)
+        return ClusterView(cluster, self._jobs, now_ms, partition, random, self._durations_ms)
 
 
 NODE_LOCALITY_DELAY = 40

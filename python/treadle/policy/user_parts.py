@@ -1,7 +1,7 @@
 """Parts from a user's Python file: what a class must be for each role, and how what it returns gets into the columns.
 
-Such a class is written in plain Python and numpy. It is asked before the inner loop runs, and again after so many
-containers as its settings say, with a `Moment` and for numbers; the loop compares the numbers. It is chosen by
+Such a class is written in plain Python and numpy. It is asked for numbers before the inner loop runs, and again after
+as many containers as its settings say, each time with a `ClusterView`; the loop compares the numbers. It is chosen by
 ``kind: file``; see docs/write-a-policy.md.
 """
 
@@ -24,7 +24,7 @@ from treadle.config.part_files import (
 )
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.moment import Moment
+from treadle.policy.cluster_view import ClusterView
 from treadle.policy.parts import PlainFit, PlainOrder, PlainShare
 from treadle.policy.work import Jobs
 
@@ -37,29 +37,29 @@ T = TypeVar("T")
 class GateByHand(Protocol):
     """May this ask be served now? Asked once a decide."""
 
-    def allows(self, moment: Moment) -> npt.ArrayLike:
-        """Return True or False for each of ``moment.requests``."""
+    def allows(self, view: ClusterView) -> npt.ArrayLike:
+        """Return True or False for each of ``view.requests``."""
 
 
 class ShareByHand(Protocol):
     """Which queue is owed most?"""
 
-    def keys(self, moment: Moment) -> npt.ArrayLike:
-        """Return a number for each of ``moment.queues``: of siblings the one with the smallest is served first."""
+    def keys(self, view: ClusterView) -> npt.ArrayLike:
+        """Return a number for each of ``view.queues``: of siblings the one with the smallest is served first."""
 
 
 class OrderByHand(Protocol):
     """Which application first?"""
 
-    def keys(self, moment: Moment) -> npt.ArrayLike:
-        """Return a number for each of ``moment.applications``: the one with the smallest in its leaf comes first."""
+    def keys(self, view: ClusterView) -> npt.ArrayLike:
+        """Return a number for each of ``view.applications``: the one with the smallest in its leaf comes first."""
 
 
 class FitByHand(Protocol):
     """Which node for an ask?"""
 
-    def scores(self, moment: Moment) -> npt.ArrayLike:
-        """Return a number for each of ``moment.nodes``, or (request, node) where it depends on the request.
+    def scores(self, view: ClusterView) -> npt.ArrayLike:
+        """Return a number for each of ``view.nodes``, or (request, node) where it depends on the request.
 
         Of the nodes on which an ask fits, and which are as near as its locality demands, the largest is taken.
         """
@@ -68,8 +68,8 @@ class FitByHand(Protocol):
 class EstimateByHand(Protocol):
     """How long? Asked once a decide."""
 
-    def durations_ms(self, moment: Moment) -> npt.ArrayLike:
-        """Return how long a container of each of ``moment.requests`` will run; NaN where that is not known."""
+    def durations_ms(self, view: ClusterView) -> npt.ArrayLike:
+        """Return how long a container of each of ``view.requests`` will run; NaN where that is not known."""
 
 
 class PartFailure(Exception):  # noqa: N818 (it is told, not handled)
@@ -128,7 +128,7 @@ class Calls:
                 raise
             raise PartFailure(part, parameters.label, where(error, parameters.path)) from error
 
-    def ask(self, part: str, parameters: FilePart, function: Callable[[Moment], Any], moment: Moment) -> Any:
+    def ask(self, part: str, parameters: FilePart, function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
         """Return what a part's method returns, as an array of its own.
 
         Raises:
@@ -139,7 +139,7 @@ class Calls:
         if number == self._stop_at:
             raise PartFailure(part, label, "was stopped here before", number, stopped=True)
         try:
-            return self._watch(lambda: np.array(function(moment)))
+            return self._watch(lambda: np.array(function(view)))
         except PartStoppedError as error:
             text = f"{where(error, parameters.path).partition(': ')[0]}: took too long and was stopped"
             raise PartFailure(part, label, text, number, stopped=True) from error
@@ -159,18 +159,18 @@ class _FromFile:
         self._calls = calls
         self._method, self._returns = METHODS[self.part]
         made = calls.make(self.part, parameters)
-        self._function: Callable[[Moment], Any] = getattr(made, self._method)
+        self._function: Callable[[ClusterView], Any] = getattr(made, self._method)
 
-    def _ask(self, moment: Moment) -> Any:
-        return self._calls.ask(self.part, self._parameters, self._function, moment)
+    def _ask(self, view: ClusterView) -> Any:
+        return self._calls.ask(self.part, self._parameters, self._function, view)
 
     def _wrong(self, text: str) -> PartFailure:
         text = f"{self._method} returned {text}; it must return {self._returns}"
         return PartFailure(self.part, self._parameters.label, text, self._calls.number)
 
-    def _numbers(self, moment: Moment, *shapes: tuple[int, ...]) -> F64:
+    def _numbers(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
         """Return what the part says, one of these shapes."""
-        found = self._ask(moment)
+        found = self._ask(view)
         if found.dtype.kind not in "iuf":
             raise self._wrong(f"an array of {found.dtype}")
         if found.shape not in shapes:
@@ -178,8 +178,8 @@ class _FromFile:
         numbers: F64 = found.astype(np.float64)
         return numbers
 
-    def _keys(self, moment: Moment, *shapes: tuple[int, ...]) -> F64:
-        numbers = self._numbers(moment, *shapes)
+    def _keys(self, view: ClusterView, *shapes: tuple[int, ...]) -> F64:
+        numbers = self._numbers(view, *shapes)
         nan = np.argwhere(np.isnan(numbers))
         if len(nan):
             raise self._wrong(f"NaN at index {', '.join(map(str, nan[0]))}")
@@ -191,9 +191,9 @@ class FileGate(_FromFile):
 
     part = "gate"
 
-    def fill(self, moment: Moment, may: U8) -> None:
+    def fill(self, view: ClusterView, may: U8) -> None:
         """Set ``may[row]`` for each request row."""
-        found, rows = self._ask(moment), len(moment.requests)
+        found, rows = self._ask(view), len(view.requests)
         if found.dtype != np.bool_:
             raise self._wrong(f"an array of {found.dtype}")
         if found.shape != (rows,):
@@ -207,10 +207,10 @@ class FileShare(PlainShare, _FromFile):
     part = "share"
     keyed = True
 
-    def fill(self, moment: Moment, key: F64) -> None:
+    def fill(self, view: ClusterView, key: F64) -> None:
         """Set ``key[queue]`` for each queue."""
-        queues = len(moment.queues)
-        key[:queues] = self._keys(moment, (queues,))
+        queues = len(view.queues)
+        key[:queues] = self._keys(view, (queues,))
 
 
 class FileOrder(PlainOrder, _FromFile):
@@ -221,10 +221,10 @@ class FileOrder(PlainOrder, _FromFile):
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Leave the keys to `fill`."""
 
-    def fill(self, moment: Moment, key: F64) -> None:
+    def fill(self, view: ClusterView, key: F64) -> None:
         """Set ``key[application]`` for each application."""
-        applications = len(moment.applications)
-        key[:applications] = self._keys(moment, (applications,))
+        applications = len(view.applications)
+        key[:applications] = self._keys(view, (applications,))
 
 
 class FileFit(PlainFit, _FromFile):
@@ -233,13 +233,13 @@ class FileFit(PlainFit, _FromFile):
     part = "fit"
     window = 1 << 30
 
-    def scores(self, moment: Moment, nodes: int) -> F64:
+    def scores(self, view: ClusterView, nodes: int) -> F64:
         """Return (1 or request, node), made wide enough for so many nodes."""
-        requests, known = len(moment.requests), len(moment.nodes)
+        requests, known = len(view.requests), len(view.nodes)
         shapes: list[tuple[int, ...]] = [(known,)]
         if requests * known <= SCORES_MAX:
             shapes.append((requests, known))
-        found = np.atleast_2d(self._keys(moment, *shapes))
+        found = np.atleast_2d(self._keys(view, *shapes))
         scores: F64 = np.zeros((len(found), max(nodes, 1)))
         scores[:, :known] = found
         return scores
@@ -255,9 +255,9 @@ class FileEstimate(_FromFile):
         self.default_ms = float(parameters.default_ms)
         self._rows_ms: F64 = np.zeros(0)
 
-    def ask(self, moment: Moment) -> None:
+    def ask(self, view: ClusterView) -> None:
         """Let the part say how long a task of each request row takes, for the rest of the decide."""
-        numbers = self._numbers(moment, (len(moment.requests),))
+        numbers = self._numbers(view, (len(view.requests),))
         if bool((numbers < 0).any()):
             raise self._wrong(f"{np.nanmin(numbers)}")
         self._rows_ms = numbers

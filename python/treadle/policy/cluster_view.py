@@ -1,4 +1,4 @@
-"""What a part from a file may look at: the cluster at one moment of one decide, in arrays that cannot be written to."""
+"""What a part from a file may look at: the cluster as one decide sees it, in arrays that cannot be written to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_only(array: A) -> A:
     return seen
 
 
-class Moment:
+class ClusterView:
     """The cluster as it is now, what is assumed included. Arrays hold only during the call that they are passed to.
 
     Row n of an array is node, queue, application or request n; rows without one are there too: a node with ``state``
@@ -165,3 +165,7 @@ class Moment:
     def tags(self, application: int) -> list[str]:
         """Return the tags of an application, in order."""
         return self._cluster.tags(application)
+
+
+Moment = ClusterView
+"""Its name of before, for the annotations in users' parts."""
