@@ -39,7 +39,7 @@ OpenStore = Callable[[str, Retention], ProfileStore]
 T = TypeVar("T")
 
 
-class PatientStore:
+class RetryingStore:
     """A store that may be missing, full, broken or busy, for one thread.
 
     `opened` is called with the store each time that it was opened.
@@ -138,7 +138,7 @@ class ProfileRecorder:
         self._settings = Profiles()
         self._decoder = FrameDecoder()
         self._tracker = StageTracker()
-        self._store = PatientStore(self._restore, open_)
+        self._store = RetryingStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
         self._stages_of: StagesOf = lambda _: ()
         self._staged = StagedSplits()

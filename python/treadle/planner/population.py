@@ -23,7 +23,7 @@ CHILDREN_FIRST: Final = 250
 """The first population is small and gives way after so many children: it is there for those who have little time."""
 LISTS_SECOND: Final = 60
 LISTS_MAX: Final = 480
-PATIENCE: Final = 8
+STALE_GENERATIONS_MAX: Final = 8
 """A population starts afresh after so many times its size in children without a better one."""
 MUTATION_PER_MILLE: Final = 20
 NOISE: Final = 0.3
@@ -78,7 +78,7 @@ class Population:
         """Go on until nothing gets better, or ``most`` children have been made."""
         best, made, stale = int(fitness.min()), 0, 0
         count = self._size // 2
-        while stale <= PATIENCE * self._size and made < most:
+        while stale <= STALE_GENERATIONS_MAX * self._size and made < most:
             children, worths = np.zeros((count, self._stages), np.int64), np.zeros(count, np.int64)
             for first in range(0, count, at_once):
                 end = min(first + at_once, count)

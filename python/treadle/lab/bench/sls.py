@@ -353,13 +353,13 @@ def _sample_children(process: subprocess.Popen[bytes], run: Run) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the simulation and whatever it has started."""
-    for name, patience_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, END_S)):
+    for name, timeout_s in ((signal.SIGTERM, END_S), (signal.SIGKILL, END_S)):
         try:
             os.killpg(process.pid, name)
         except ProcessLookupError:
             return
         try:
-            process.wait(patience_s)
+            process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             continue
     if process.poll() is None:

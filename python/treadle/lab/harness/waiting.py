@@ -13,7 +13,7 @@ _SIDECAR_START_S: Final = 300
 START_TIMEOUT_S: Final = _SIDECAR_START_S + 60
 """Of a whole cluster: kernels may have to be compiled first."""
 
-PATIENCE: Final = {
+LONG_TIMEOUTS: Final = {
     "yarn.scheduler.treadle.lease-ms": "6000",
     "yarn.scheduler.treadle.sidecar.start-timeout-ms": str(_SIDECAR_START_S * 1000),
 }

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 POLL_MS: Final = 1000
 """How often an application master looks again that waits for something of which nobody tells it."""
 
-MAPREDUCE_PATIENCE_MS: Final = 300_000
+MAPREDUCE_PREEMPTION_TIMEOUT_MS: Final = 300_000
 """mapreduce.job.reducer.unconditional-preempt.delay.sec"""
 
-TEZ_PATIENCE_MS: Final = 60_000
+TEZ_PREEMPTION_TIMEOUT_MS: Final = 60_000
 """tez.am.preemption.max.wait-time-ms"""
 
 
@@ -210,8 +210,8 @@ def make_room(state: State, parameters: SimulationParameters, app: int) -> bool:
     if state.apps[app].starved_ms < 0:
         state.apps[app].starved_ms = now
     mapreduce = state.apps[app].framework == FrameworkCode.MAPREDUCE
-    patience = MAPREDUCE_PATIENCE_MS if mapreduce else TEZ_PATIENCE_MS
-    starved = now - state.apps[app].starved_ms >= patience
+    timeout_ms = MAPREDUCE_PREEMPTION_TIMEOUT_MS if mapreduce else TEZ_PREEMPTION_TIMEOUT_MS
+    starved = now - state.apps[app].starved_ms >= timeout_ms
     for r in range(len(state.counted)):
         starved = starved or (state.counted[r] and headroom(state, app, r) < state.capability[hungry, r])
     if starved:

@@ -12,7 +12,7 @@ from typing import Final
 from treadle.config.reader import read_settings
 from treadle.lab.harness import distributed_shell as sleepers
 from treadle.lab.harness.distributed_shell import Sleeper
-from treadle.lab.harness.waiting import PATIENCE, START_TIMEOUT_S
+from treadle.lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S
 from treadle.lab.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle.lab.minicluster.site import write_site
 from treadle.lab.reproduce.agreement.trace import (
@@ -103,7 +103,7 @@ def _cluster_settings(folder: Path, policy: Path) -> ClusterSettings:
             "yarn.nodemanager.admin-env": sleepers.node_environment(str(folder.resolve())),
             "yarn.nodemanager.container-monitor.enabled": "false",
         }
-        | PATIENCE,
+        | LONG_TIMEOUTS,
         start_timeout_s=START_TIMEOUT_S,
     )
 

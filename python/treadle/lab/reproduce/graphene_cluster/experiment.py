@@ -23,7 +23,7 @@ from treadle.dag.dag import Dag
 from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
 from treadle.lab.harness.sleeping_dags import MEMORY, VCORES, SleepingDags, master_log
-from treadle.lab.harness.waiting import PATIENCE, START_TIMEOUT_S, wait_ended
+from treadle.lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S, wait_ended
 from treadle.lab.minicluster import ClusterSettings, MiniCluster
 from treadle.lab.minicluster.layout import LOOPBACK, free_ports
 from treadle.lab.minicluster.site import CS, Entries, write_configuration, write_site
@@ -169,7 +169,7 @@ def cluster_settings(
         resources={NETWORK: NODE[NETWORK]},
         queues=queue_file,
         policy=file,
-        overrides={"yarn.scheduler.minimum-allocation-mb": str(UNIT_MB), **PATIENCE},
+        overrides={"yarn.scheduler.minimum-allocation-mb": str(UNIT_MB), **LONG_TIMEOUTS},
         start_timeout_s=START_TIMEOUT_S,
     )
 

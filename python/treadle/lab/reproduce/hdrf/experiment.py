@@ -12,7 +12,7 @@ from typing import Any
 from treadle.admin.install import ready_made
 from treadle.lab.harness import distributed_shell as sleepers
 from treadle.lab.harness.distributed_shell import Sleeper, queue_of
-from treadle.lab.harness.waiting import PATIENCE, START_TIMEOUT_S
+from treadle.lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S
 from treadle.lab.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.lab.minicluster.site import CS, Entries, write_site
 from treadle.lab.reproduce.hdrf.paper_tests import HdrfTest
@@ -113,7 +113,7 @@ def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> Clus
         "yarn.nodemanager.container-monitor.enabled": "false",
     }
     if scheduler is Scheduler.TREADLE:
-        overrides |= PATIENCE
+        overrides |= LONG_TIMEOUTS
     return ClusterSettings(
         nodes=test.nodes,
         memory_mb=PLENTY_MB,

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.lab.harness.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
-from treadle.lab.harness.waiting import PATIENCE, START_TIMEOUT_S, wait_ended
+from treadle.lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S, wait_ended
 from treadle.lab.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.lab.minicluster.site import CS, Entries, write_site
 from treadle.workload.traces.swim import MB, SwimModel, swim_small
@@ -205,7 +205,7 @@ def cluster_settings(scheme: Scheme, settings: Settings, folder: Path) -> Cluste
         policy.write_text(
             POLICY.format(store=store, threshold_ms=settings.threshold_ms, masters=settings.masters_starting)
         )
-        overrides = dict(PATIENCE)
+        overrides = dict(LONG_TIMEOUTS)
     return ClusterSettings(
         nodes=settings.nodes,
         memory_mb=settings.slots * TASK_MB + 4 * MASTER_MB,
