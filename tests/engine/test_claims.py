@@ -32,7 +32,7 @@ def shared(engine: Engine, claim: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("order", ["srpt", ("mlfq", {"first_threshold_ms": 200_000, "size": "whole"}), "mlfq"])
-@pytest.mark.parametrize("estimate", ["told", "combined", "pilots", "observed", "none"])
+@pytest.mark.parametrize("estimate", ["hints", "combined", "pilots", "observed", "none"])
 def test_who_claims_to_be_done_and_asks_for_10_000_tasks_gets_what_is_left(order: Any, estimate: str) -> None:
     engine = engine_with(order=order, estimate=estimate)
     assert shared(engine, lambda liar: claims((liar, 0, 1, 0))) == [5, 5]
@@ -40,7 +40,7 @@ def test_who_claims_to_be_done_and_asks_for_10_000_tasks_gets_what_is_left(order
 
 def test_who_knows_better_is_believed() -> None:
     """A store or an oracle that says how long tasks take is not the application."""
-    assert shared(engine_with(order="srpt", estimate="told"), lambda liar: estimates((liar, 0, 1, 0))) == [0, 10]
+    assert shared(engine_with(order="srpt", estimate="hints"), lambda liar: estimates((liar, 0, 1, 0))) == [0, 10]
 
 
 class Clustered:
@@ -52,7 +52,7 @@ class Clustered:
         (leaf,) = flat(self.rm, 1, (1, 1))
         self.app = self.rm.application(leaf)
         self.rm.ask(self.app, 0, asked, (2, 2), priority=5)
-        self.engine = engine_with(order="srpt", estimate="told")
+        self.engine = engine_with(order="srpt", estimate="hints")
         self.engine.apply(self.rm.frame())
 
     def run(self, *created_ms: int) -> None:
@@ -68,7 +68,7 @@ class Clustered:
         self.engine.apply([claims((self.app, 0, duration_ms, tasks))])
         self.engine._cluster.changed = True  # type: ignore[union-attr]
         self.engine.decide(now_ms, 10, sequence=self.rm.sequence)
-        told = self.engine._cluster.told  # type: ignore[union-attr]
+        told = self.engine._cluster.hints  # type: ignore[union-attr]
         row = told.at[told.index.find(self.app, 0)]
         return int(row["duration_ms"]), int(row["tasks"])
 

@@ -91,7 +91,7 @@ def test_the_work_left_weighs_against_packing() -> None:
 
     def after_one(weight: float) -> list[int]:
         rm = asks(cluster((1000, 1000)), (100, (2, 2)), (3, (1, 1)))
-        engine = engine_with(fit=("tetris", {"srpt_weight": weight}), order="fifo", estimate="told")
+        engine = engine_with(fit=("tetris", {"srpt_weight": weight}), order="fifo", estimate="hints")
         return applications(told(rm, engine, 5, estimates((0, 0, 1000, -1), (1, 0, 10, -1))))
 
     assert after_one(0.0) == [0, 0, 0, 0, 0]

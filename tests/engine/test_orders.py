@@ -60,19 +60,19 @@ def test_srpt_serves_the_least_sum_of_demands_when_nothing_is_known_of_durations
 def test_srpt_serves_the_least_duration_times_demands_that_was_told() -> None:
     rm = leaf_with((4, (1, 1)), (1, (9, 3)), (2, (1, 3)))
     told = estimates((0, 0, 900, -1), (1, 0, 100, -1), (2, 0, 400, -1))
-    assert served(rm, engine_with(order="srpt", estimate="told"), 10, told) == [1, 2, 2, 0, 0, 0, 0]
+    assert served(rm, engine_with(order="srpt", estimate="hints"), 10, told) == [1, 2, 2, 0, 0, 0, 0]
 
 
 def test_srpt_counts_the_tasks_left_that_were_told_also_before_they_are_asked_for() -> None:
     rm = leaf_with((2, (1, 1)), (2, (1, 1)))
     told = estimates((0, 0, 100, 50), (1, 0, 100, 3))
-    assert served(rm, engine_with(order="srpt", estimate="told"), 2, told) == [1, 1]
+    assert served(rm, engine_with(order="srpt", estimate="hints"), 2, told) == [1, 1]
 
 
 def test_what_nothing_was_told_of_takes_the_default() -> None:
     rm = leaf_with((1, (1, 1)), (1, (1, 1)))
     slow, fast = estimates((1, 0, 40_000, -1)), estimates((1, 0, 20_000, -1))
-    told = ("told", {"default_ms": 30_000})
+    told = ("hints", {"default_ms": 30_000})
     assert served(rm, engine_with(order="srpt", estimate=told), 1, slow) == [0]
     rm = leaf_with((1, (1, 1)), (1, (1, 1)))
     assert served(rm, engine_with(order="srpt", estimate=told), 1, fast) == [1]
@@ -85,7 +85,7 @@ def test_srpt_counts_the_rests_of_tasks_that_run(told: int, first: int) -> None:
     running = containers(STARTED, *((0, 1 + at, 0, 905, 905) for at in range(10)))
     about = estimates((0, 0, 100, told), (1, 0, 110 if told < 0 else 130, -1))
     # 0: 2 x 100 + 10 x 5 = 250; told of 12: 12 x 100 - 10 x 95 = 250. 1: 2 x 110 = 220 or 2 x 130 = 260.
-    assert served(rm, engine_with(order="srpt", estimate="told"), 1, running, about) == [first]
+    assert served(rm, engine_with(order="srpt", estimate="hints"), 1, running, about) == [first]
 
 
 @pytest.mark.parametrize(("units", "first"), [(1, 0), (3, 1)])
@@ -96,14 +96,14 @@ def test_a_resized_task_counts_with_what_it_has_now(units: int, first: int) -> N
     resized = replace(containers(ContainerEvent.RESIZED, life), capability=np.full((1, 2), units))
     about = estimates((0, 0, 100, -1), (1, 0, 190, -1))
     told = containers(STARTED, life), resized, about
-    assert served(rm, engine_with(order="srpt", estimate="told"), 1, *told) == [first]
+    assert served(rm, engine_with(order="srpt", estimate="hints"), 1, *told) == [first]
 
 
 def test_a_task_that_runs_longer_than_expected_is_about_to_end() -> None:
     rm = leaf_with((1, (1, 1)), (1, (1, 1)))
     late = containers(STARTED, (0, 1, 0, 0, 0))
     about = estimates((0, 0, 100, -1), (1, 0, 101, -1))
-    assert served(rm, engine_with(order="srpt", estimate="told"), 1, late, about, now_ms=9000) == [0]
+    assert served(rm, engine_with(order="srpt", estimate="hints"), 1, late, about, now_ms=9000) == [0]
 
 
 def test_observed_durations_are_means_of_the_same_application_and_priority() -> None:
@@ -150,14 +150,14 @@ def test_levels_share_by_weight_and_are_fifo_inside() -> None:
     """Levels 0 (applications 1 and 3), 1 (0), 2 (2) with weights 1, 1/4, 1/16: of 21 containers 16, 4 and 1."""
     rm = leaf_with(*[(100, (1, 1))] * 4)
     told = estimates((0, 0, 1, 10_000), (1, 0, 1, 1000), (2, 0, 1, 10_001), (3, 0, 1, 1))
-    made = served(rm, engine_with(order=("mlfq", LEVELS), estimate="told"), 21, told)
+    made = served(rm, engine_with(order=("mlfq", LEVELS), estimate="hints"), 21, told)
     assert [made.count(app) for app in range(4)] == [4, 16, 1, 0]
 
 
 def test_a_level_without_asks_leaves_its_share_to_the_others() -> None:
     rm = leaf_with((10, (1, 1)), (2, (1, 1)))
     told = estimates((0, 0, 1, 10_000), (1, 0, 1, 1000))
-    made = served(rm, engine_with(order=("mlfq", LEVELS), estimate="told"), 100, told)
+    made = served(rm, engine_with(order=("mlfq", LEVELS), estimate="hints"), 100, told)
     assert [made.count(app) for app in range(2)] == [10, 2]
 
 

@@ -249,7 +249,7 @@ def test_what_was_told_of_tasks_is_kept() -> None:
     rm.ask(apps[0], 0, 2, (1, 1), priority=1)
     rm.ask(apps[0], 1, 9, (1, 1), priority=2)
     rm.ask(apps[1], 0, 9, (1, 1), priority=1)
-    twins = Twins(rm, settings_with(order="srpt", share="none", estimate="told", fit=("tetris", {"candidates": 4})))
+    twins = Twins(rm, settings_with(order="srpt", share="none", estimate="hints", fit=("tetris", {"candidates": 4})))
     for key, duration_ms in ((0, 900_000), (1, 10), ((1 << 22) - 2, 5_000)):
         twins.estimate(apps[0], key, duration_ms, 3 if key > 1 else -1)
     said = estimates((apps[1], 0, 90_000, 9))
@@ -263,8 +263,8 @@ def test_what_was_told_of_tasks_is_kept() -> None:
     twins.tick(limit=2)
     twins.tick(snapshot=Shifts(), limit=1)
     churn(twins, 4)
-    assert twins.other.engine._cluster.told.size == 4, "nothing is there twice"  # type: ignore[union-attr]
-    assert twins.other.engine._cluster.told.has_claims  # type: ignore[union-attr]
+    assert twins.other.engine._cluster.hints.size == 4, "nothing is there twice"  # type: ignore[union-attr]
+    assert twins.other.engine._cluster.hints.has_claims  # type: ignore[union-attr]
 
 
 def test_a_snapshot_that_is_cut_short_loses_nothing() -> None:
@@ -298,7 +298,7 @@ def test_nothing_is_kept_of_applications_that_have_gone() -> None:
         twins.tick(snapshot=Shifts(application=at % 7))
         cluster = twins.other.engine._cluster
         assert cluster is not None
-        assert (cluster.told.size, cluster.tasks.size, cluster.requests.size) == (0, 0, 0)
+        assert (cluster.hints.size, cluster.tasks.size, cluster.requests.size) == (0, 0, 0)
         assert twins.other.engine._before is None
 
 

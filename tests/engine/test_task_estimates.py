@@ -28,8 +28,8 @@ def row_of(engine: Engine, app: int, key: int) -> Any:
     """Return what was told of a request row, with its ask, or None."""
     view = engine._cluster.view()  # type: ignore[union-attr]
     row = engine._cluster.requests.index.find(app, key)  # type: ignore[union-attr]
-    told = int(view.rows["told"][row])
-    return None if told < 0 else (view.told[told], view.told_capability[told].tolist())
+    told = int(view.rows["hint"][row])
+    return None if told < 0 else (view.hints[told], view.hint_capability[told].tolist())
 
 
 @pytest.mark.parametrize("told_first", [True, False])
@@ -60,7 +60,7 @@ def test_they_outlive_the_asks_and_go_with_the_application() -> None:
     engine.apply([*rm.frame(), estimates((app, 3, 5000, 2))])
     rm.commit(engine.decide(0, 10, sequence=rm.sequence))
     engine.apply(rm.frame())
-    told = engine._cluster.told  # type: ignore[union-attr]
+    told = engine._cluster.hints  # type: ignore[union-attr]
     assert engine._cluster.requests.index.find(app, 3) == -1  # type: ignore[union-attr]
     assert told.at["tasks"][told.index.find(app, 3)] == 2
     rm.applications[app].state = ApplicationState.GONE

@@ -94,7 +94,7 @@ def write_policy(folder: Path, port: int) -> Path:
         "plans: {schedules: 50}\n"
         f"listener: {{address: 127.0.0.2, port: {port}}}\n"
         f"profiles: {{store: {folder}/profiles.db}}\n"
-        "policy: {fit: {kind: tetris}, order: {kind: srpt}, estimate: {kind: told}}\n"
+        "policy: {fit: {kind: tetris}, order: {kind: srpt}, estimate: {kind: hints}}\n"
     )
     return policy
 

@@ -6,7 +6,7 @@ from treadle.config.reader import parse_settings
 from treadle.lab.bench.liars import run_liars
 from treadle.lab.bench.lies import Lie
 
-TOLD = "policy: {share: {kind: none}, order: {kind: srpt}, fit: {kind: packing}, estimate: {kind: told}}\n"
+TOLD = "policy: {share: {kind: none}, order: {kind: srpt}, fit: {kind: packing}, estimate: {kind: hints}}\n"
 
 
 def test_floors_leave_a_liar_nothing_to_gain() -> None:

@@ -29,7 +29,7 @@ class Store:
     found: dict[str, Sample] = field(default_factory=dict)
     kept: dict[str, Sample | None] = field(default_factory=dict)
 
-    def told(self) -> list[Any]:
+    def hints(self) -> list[Any]:
         return []
 
     def splits(self) -> list[Any]:

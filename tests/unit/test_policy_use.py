@@ -158,7 +158,7 @@ def test_a_policy_that_needs_a_store_is_refused_without_one(
     assert not (tmp_path / "new.yaml").exists()
     assert use(target, "slearn") == 0
     capsys.readouterr()
-    (tmp_path / "told.yaml").write_text("policy: {estimate: {kind: told}}\n")
+    (tmp_path / "told.yaml").write_text("policy: {estimate: {kind: hints}}\n")
     assert use(target, str(tmp_path / "told.yaml")) == 2
     assert "set profiles.store or listener.address" in capsys.readouterr().err
 

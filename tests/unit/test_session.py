@@ -284,11 +284,11 @@ def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
     register_parts()
     caller = Caller()
     caller.send(1, SNAPSHOT)
-    caller.settings = lambda: parse_settings("t.yaml", "policy: {estimate: {kind: told}}\n")
+    caller.settings = lambda: parse_settings("t.yaml", "policy: {estimate: {kind: hints}}\n")
     caller.engines[0].said = ("odd",)
-    needs = "policy.estimate (told) goes by what is known of earlier runs: set profiles.store or listener.address"
+    needs = "policy.estimate (hints) goes by what is known of earlier runs: set profiles.store or listener.address"
     assert caller.status(caller.send(2, configuration=1))["warnings"] == [needs, "odd"]
-    text = "policy: {estimate: {kind: told}}\nlistener: {address: 127.0.0.1}\n"
+    text = "policy: {estimate: {kind: hints}}\nlistener: {address: 127.0.0.1}\n"
     caller.settings = lambda: parse_settings("t.yaml", text)
     assert caller.status(caller.send(3, configuration=2))["warnings"] == ["odd"]
 

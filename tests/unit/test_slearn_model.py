@@ -21,18 +21,18 @@ BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
 
 
 def trace_of(
-    jobs: Sequence[tuple[int, Sequence[int]]], told_ms: Sequence[int] = (), certain: Sequence[bool] = ()
+    jobs: Sequence[tuple[int, Sequence[int]]], hint_ms: Sequence[int] = (), certain: Sequence[bool] = ()
 ) -> Trace:
     """Return jobs of (arrival, durations), both in seconds.
 
-    History says ``told_ms`` of a task, else the truth; it is as good as sure of those that are ``certain``.
+    History says ``hint_ms`` of a task, else the truth; it is as good as sure of those that are ``certain``.
     """
     made, true_ms = [], np.array([1000.0 * np.mean(durations) for _, durations in jobs])
     for number, (arrival_s, durations) in enumerate(jobs):
         each = 1000 * np.array(durations, np.int64)
         stage = Stage(0, len(each), round(float(each.mean())), dict(CONTAINER), durations_ms=each)
         made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), (stage,)), Framework.MAPREDUCE))
-    mean = np.array(told_ms or np.rint(true_ms), np.int64)
+    mean = np.array(hint_ms or np.rint(true_ms), np.int64)
     told = Told(mean, mean)
     settled = np.array(certain or [False] * len(jobs))
     sure = Told(mean, np.where(settled, mean // 10, 6 * mean))
@@ -70,7 +70,7 @@ def test_the_level_is_that_of_what_was_told() -> None:
     jobs = [(0, [1000] * 4), (1, [600] * 4), (2, [600] * 4)]
     # Sizes of level 1; told wrongly the last is of level 0 and comes first of those that wait.
     right = completions_s(trace_of(jobs), BY_NAME["3sigma"], 2)
-    wrong = completions_s(trace_of(jobs, told_ms=(1_000_000, 600_000, 1)), BY_NAME["3sigma"], 2)
+    wrong = completions_s(trace_of(jobs, hint_ms=(1_000_000, 600_000, 1)), BY_NAME["3sigma"], 2)
     assert right[1] < right[2]
     assert wrong[2] < right[2]
 
@@ -136,12 +136,12 @@ def test_engine_and_model_agree(scheme: Scheme) -> None:
 def test_engine_and_model_agree_on_what_history_lets_run_beside_pilots() -> None:
     generator = np.random.default_rng(4)
     jobs: list[tuple[int, list[int]]] = []
-    told_ms: list[int] = []
+    hint_ms: list[int] = []
     for number in range(60):
         width = int(generator.choice([2, 6, 30]))
         jobs.append((60 * number, generator.integers(1, 10 ** int(generator.integers(1, 5)), width).tolist()))
-        told_ms.append(int(1000 * np.mean(jobs[-1][1]) * 10.0 ** generator.uniform(-1.0, 1.0)))
-    trace = trace_of(jobs, told_ms, certain=(generator.random(60) < 0.8).tolist())
+        hint_ms.append(int(1000 * np.mean(jobs[-1][1]) * 10.0 ** generator.uniform(-1.0, 1.0)))
+    trace = trace_of(jobs, hint_ms, certain=(generator.random(60) < 0.8).tolist())
     done = {}
     for part in (0.0, 0.2, 0.5):
         scheme = ours(history_part=part)
@@ -152,8 +152,8 @@ def test_engine_and_model_agree_on_what_history_lets_run_beside_pilots() -> None
     assert not np.allclose(done[0.5], done[0.2], rtol=0.01)
 
 
-def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], told_ms: Sequence[int]) -> Trace:
-    """Return chains of (arrival, durations by stage), both in seconds; history says ``told_ms`` by stage."""
+def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], hint_ms: Sequence[int]) -> Trace:
+    """Return chains of (arrival, durations by stage), both in seconds; history says ``hint_ms`` by stage."""
     made = []
     for number, (arrival_s, stages_s) in enumerate(dags):
         each = [1000 * np.array(stage, np.int64) for stage in stages_s]
@@ -162,7 +162,7 @@ def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], told_ms: 
             for at, ms in enumerate(each)
         )
         made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), stages), Framework.TEZ))
-    mean = np.array(told_ms, np.int64)
+    mean = np.array(hint_ms, np.int64)
     widths = np.array([sum(len(stage) for stage in stages) for _, stages in dags], np.int64)
     true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
     known = dict.fromkeys(("3sigma", "point", "oracle", "history"), Told(mean, mean // 2))
@@ -188,7 +188,7 @@ def test_a_stage_begins_when_the_one_before_has_ended() -> None:
 def test_engine_and_model_agree_on_dags(scheme: Scheme) -> None:
     generator = np.random.default_rng(5)
     dags: list[tuple[int, list[list[int]]]] = []
-    told_ms: list[int] = []
+    hint_ms: list[int] = []
     for number in range(25):
         seconds = 10 ** int(generator.integers(1, 4))
         stages = [
@@ -196,8 +196,8 @@ def test_engine_and_model_agree_on_dags(scheme: Scheme) -> None:
             for _ in range(int(generator.integers(2, 6)))
         ]
         dags.append((200 * number, stages))
-        told_ms += [int(1000 * np.mean(stage) * generator.uniform(0.2, 5.0)) for stage in stages]
-    trace = trace_of_dags(dags, told_ms)
+        hint_ms += [int(1000 * np.mean(stage) * generator.uniform(0.2, 5.0)) for stage in stages]
+    trace = trace_of_dags(dags, hint_ms)
     by_engine, by_model = run_scheme(trace, scheme, 5)[0], Model(trace, scheme, 5).run()
     assert by_model.mean() == pytest.approx(by_engine.mean(), rel=0.02)
     assert np.median(np.abs(by_model / by_engine - 1.0)) < 0.01

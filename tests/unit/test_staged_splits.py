@@ -18,8 +18,8 @@ from treadle.history.sketch import DurationSketch
 from treadle.history.stages import splits as split_meta
 from treadle.history.stages.splits import BYTES_MAX, Split, SplitOrder
 from treadle.history.stages.tracker import StageTracker
-from treadle.live.hints import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, StagedSplits, ToldSplits
-from treadle.live.history_writer import SPLITS, TOLD, WAITING_RUNS, ProfileRecorder
+from treadle.live.hints import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, JobSplits, StagedSplits
+from treadle.live.history_writer import HINTS, SPLITS, WAITING_RUNS, ProfileRecorder
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
 
@@ -49,7 +49,7 @@ class Cluster:
         (folder / "job.splitmetainfo").write_bytes(made)
         return app
 
-    def look(self, later_ms: int = 0, pending: tuple[str, ...] = ()) -> list[ToldSplits]:
+    def look(self, later_ms: int = 0, pending: tuple[str, ...] = ()) -> list[JobSplits]:
         self.now_ms += later_ms
         events: list[Event] = list(self.rm.frame())
         snapshot = any(isinstance(event, Snapshot) for event in events)
@@ -65,7 +65,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(tmp_path)
 
 
-def applications(found: list[ToldSplits]) -> list[int]:
+def applications(found: list[JobSplits]) -> list[int]:
     return [one.application for one in found]
 
 
@@ -174,7 +174,7 @@ def test_runs_that_wait_for_a_store_are_bounded_by_user(tmp_path: Path) -> None:
 
 def test_what_nobody_has_taken_is_bounded_and_one_user_does_not_push_out_another() -> None:
     assert (SPLITS.user, SPLITS.all) == (1 << 10, 100 << 10), "one of a user, a hundred in all"
-    told: Keeping[int, str] = Keeping(TOLD)
+    told: Keeping[int, str] = Keeping(HINTS)
     for number in range(30_000):
         user = "ann" if number < 100 else "mallory"
         told.put(number, user, user, 0)

@@ -202,7 +202,7 @@ def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:
 
 def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treadle.history.stages.tracker.JOBS_MAX", 2)
-    live = Live(store, settings_with(estimate="told"))
+    live = Live(store, settings_with(estimate="hints"))
     for _ in range(2):
         live.job(1)
     live.tick()
@@ -213,7 +213,7 @@ def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.Mo
 
 
 def test_two_jobs_of_one_key_at_once_are_both_told(store: str) -> None:
-    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="told"))
+    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="hints"))
     jobs = [live.job(40), live.job(7)]
     live.tick()
     live.tick()
@@ -223,7 +223,7 @@ def test_two_jobs_of_one_key_at_once_are_both_told(store: str) -> None:
 
 
 def test_the_name_of_a_job_may_be_anything(store: str) -> None:
-    live = Live(store, settings_with(gate=GATE, estimate="told"))
+    live = Live(store, settings_with(gate=GATE, estimate="hints"))
     for name in ("夜" * 10_000, "\u202e\U0001f9f5" * 5_000, "é\0" * 5_000, " " * 10_000):
         live.job(3, name=name[:1000])  # as the shim cuts it
     live.tick()

@@ -9,13 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import typer
 import yaml
 
 from treadle.admin.install import ready_made, replace_file, with_absolute_paths
-from treadle.config.errors import unknown
+from treadle.config.errors import lines_of, unknown
 from treadle.config.history import History, Version
 from treadle.config.needs import missing
 from treadle.config.reader import parse_settings, peek_source
+from treadle.config.renamed import old_names
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import SECTIONS, Settings
 from treadle.config.trust import reason_against, trusted_owners
@@ -83,6 +85,12 @@ def refuse_missing(file: Path) -> None:
     """
     register_parts()
     _refuse_missing(file, file, _read(file))
+
+
+def warn_of_old_names(file: Path) -> None:
+    """Say on standard error which settings of a treadle.yaml have another name now."""
+    for line in lines_of(str(file), sorted(old_names(YamlDocument(str(file), _read(file))))):
+        typer.echo(f"warning: {line}", err=True)
 
 
 def target_of(config: Path | None, rm: str) -> Path:

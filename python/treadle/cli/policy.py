@@ -35,11 +35,12 @@ def policy() -> None:
 def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
-    from treadle.cli._policy_use import checked, refuse_missing
+    from treadle.cli._policy_use import checked, refuse_missing, warn_of_old_names
 
     found = find_policy(file)
     name = checked(found)
     refuse_missing(found)
+    warn_of_old_names(found)
     typer.echo(f"{found}: right: {name}")
 
 
@@ -104,6 +105,7 @@ def use(
 
     found = find_policy(file)
     wanted = _policy_use.checked(found)
+    _policy_use.warn_of_old_names(found)
     target = _policy_use.target_of(config, rm)
     _take_over_change(_policy_use.change_of(found, target, also or []), wanted, rm, yarn, no_refresh=no_refresh)
 

@@ -29,10 +29,14 @@ class ConfigError(UserError):
 
     def lines(self) -> list[str]:
         """Return each problem as ``file:line: field: problem``."""
-        return [
-            f"{self.file}{f':{line}' if line else ''}: {f'{field}: ' if field else ''}{text}"
-            for line, field, text in self.problems
-        ]
+        return lines_of(self.file, self.problems)
+
+
+def lines_of(file: str, problems: Iterable[Problem]) -> list[str]:
+    """Return each problem of a file as ``file:line: field: problem``."""
+    return [
+        f"{file}{f':{line}' if line else ''}: {f'{field}: ' if field else ''}{text}" for line, field, text in problems
+    ]
 
 
 def unknown(word: str, known: Iterable[str]) -> str:

@@ -10,9 +10,10 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.config.errors import ConfigError, Problem, unknown
+from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
+from treadle.config.renamed import kind_now, old_names, parameters_now
 from treadle.config.settings import (
     SECTIONS,
     SEED_MAX,
@@ -123,7 +124,10 @@ class _Reader:
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
         source = Source(self._document.file, text, self._part_files)
-        return Settings(Policy(**policy), hold, assumed, limits, seed, source, profiles, plans, listener)
+        warnings = tuple(lines_of(self._document.file, sorted(old_names(self._document))))
+        return Settings(
+            Policy(**policy), hold, assumed, limits, seed, source, profiles, plans, listener, tuple(warnings)
+        )
 
     def profiles(self) -> Profiles:
         found = self._section("profiles", Profiles, self._mapping(self._document.value, ()))
@@ -161,10 +165,11 @@ class _Reader:
         mapping = self._mapping(value, path)
         kinds = self._parts.kinds(part)
         name = mapping.pop("kind", DEFAULTS[part])
+        name = kind_now(part, name) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in kinds:
             self._wrong((*path, "kind"), unknown(str(name), kinds))
             return None
-        parameters = self._parameters(kinds[name].parameters, mapping, path, ("kind",))
+        parameters = self._parameters(kinds[name].parameters, parameters_now(part, name, mapping), path, ("kind",))
         if isinstance(parameters, FilePart):
             parameters = self._located(part, parameters)
         return None if parameters is None else Part(kinds[name], parameters)

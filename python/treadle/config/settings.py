@@ -229,6 +229,8 @@ class Settings:
     profiles: Profiles = field(default_factory=Profiles)
     plans: Plans = field(default_factory=Plans)
     listener: Listener = field(default_factory=Listener)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What in their file should be written otherwise though it is understood: settings under old names."""
 
     @property
     def digest(self) -> str:

@@ -40,7 +40,7 @@ BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Sampl
 """Told when a frame has come as a whole."""
 
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
-    {"order": "srpt", "estimate": "told"},
+    {"order": "srpt", "estimate": "hints"},
     {"order": "srpt", "estimate": "observed"},
     {"gate": "pilots", "order": ("mlfq", {"size": "whole"}), "estimate": "combined"},
 )
@@ -247,7 +247,8 @@ class Engine:
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
-        return () if self._cluster is None else (*self._cluster.queues.warnings, *self._policy.warnings())
+        found = self._settings.warnings
+        return found if self._cluster is None else (*found, *self._cluster.queues.warnings, *self._policy.warnings())
 
     def waits_for(self) -> str:
         """Return for what asks that could be served are held back on purpose; empty if none is."""

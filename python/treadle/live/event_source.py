@@ -15,7 +15,7 @@ from treadle.events import Applications, ApplicationState, Event, Samples, TaskE
 from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
-from treadle.live.hints import SnapshotId, ToldKey, ToldSplits
+from treadle.live.hints import JobSplits, KeyHint, SnapshotId
 from treadle.live.session import EventSource
 from treadle.wire.frames import Frame
 
@@ -30,10 +30,10 @@ tells of its applications one after the other."""
 class Sources(Protocol):
     """Where it comes from; `treadle.live.history_writer.ProfileRecorder` is. Nothing may wait."""
 
-    def told(self) -> list[tuple[SnapshotId, ToldKey]]:
+    def hints(self) -> list[tuple[SnapshotId, KeyHint]]:
         """Return what earlier runs say of request keys, and has not been returned before."""
 
-    def splits(self) -> list[tuple[SnapshotId, ToldSplits]]:
+    def splits(self) -> list[tuple[SnapshotId, JobSplits]]:
         """Return the splits of jobs that have come, and have not been returned before."""
 
     def restored(self) -> Mapping[str, Sample]:
@@ -73,14 +73,14 @@ class HistorySource:
         self._followed = SplitFollower()
         self._inputs: list[Event] = []
         """What jobs read, until a frame has come as a whole."""
-        self._waiting: list[tuple[SnapshotId, ToldKey]] = []
+        self._waiting: list[tuple[SnapshotId, KeyHint]] = []
 
     def collect(self, frame: Frame) -> list[Event]:
         """Return what the engine is to be told after this frame, and before it decides."""
         self._follow(frame)
-        for snapshot, told in self._sources.splits():
-            if snapshot == self._snapshot and told.application in self._live:
-                self._followed.know(told.application, told.order)
+        for snapshot, hint in self._sources.splits():
+            if snapshot == self._snapshot and hint.application in self._live:
+                self._followed.know(hint.application, hint.order)
         self._inputs += self._followed.follow(frame.events)
         if frame.header.more:
             return []
@@ -203,7 +203,7 @@ class HistorySource:
         return (samples_event(rows),) if rows else ()
 
     def _hints(self) -> Sequence[Event]:
-        self._waiting += self._sources.told()
+        self._waiting += self._sources.hints()
         if not self._waiting:
             return ()
         now, self._waiting = self._waiting[:ROWS_MAX], self._waiting[ROWS_MAX:]

@@ -37,7 +37,7 @@ _PAUSE_MS_MAX: Final = 60_000
 _USERS_MAX: Final = 1_000
 
 
-class ToldSplits(NamedTuple):
+class JobSplits(NamedTuple):
     """The splits of a job, arranged for the nodes of the cluster."""
 
     application: int
@@ -57,7 +57,7 @@ class StagedSplits:
         self._again_ms: dict[str, int] = {}
         """When more is read of a user; of all under the empty name."""
 
-    def look(self, frame: Frame, tracker: StageTracker, staging: str, pending: Collection[str]) -> list[ToldSplits]:
+    def look(self, frame: Frame, tracker: StageTracker, staging: str, pending: Collection[str]) -> list[JobSplits]:
         """Return the splits of MapReduce jobs whose masters have no container yet, as many as there is time for.
 
         Args:
@@ -86,7 +86,7 @@ class StagedSplits:
                 self._had.add(application)
                 self._waiting.put(application, job.user, job.user, 0)
 
-    def _read_some(self, tracker: StageTracker, staging: str, pending: set[str], now_ms: int) -> list[ToldSplits]:
+    def _read_some(self, tracker: StageTracker, staging: str, pending: set[str], now_ms: int) -> list[JobSplits]:
         found = []
         for application, user in self._waiting.things():
             job = tracker.job(application)
@@ -99,7 +99,7 @@ class StagedSplits:
                 order = self._read(staging, job, now_ms)
                 if order is not None:
                     pending.add(user)
-                    found.append(ToldSplits(application, order))
+                    found.append(JobSplits(application, order))
         return found
 
     def _read(self, staging: str, job: JobState, now_ms: int) -> SplitOrder | None:
@@ -146,7 +146,7 @@ class SnapshotId(NamedTuple):
     sequence: int
 
 
-class ToldKey(NamedTuple):
+class KeyHint(NamedTuple):
     """What earlier runs say of the tasks of a request key; a row of `treadle.events.TaskEstimates`."""
 
     application: int
@@ -175,7 +175,7 @@ class HistoryLookup:
         self._find = find
         self._profiles: dict[int, JobProfile | None] = {}
         """By application, of those that have asked for containers."""
-        self._told: dict[int, set[int]] = {}
+        self._asked: dict[int, set[int]] = {}
         """The request keys that were looked at, by application."""
         self._keys = 0
         self._known: set[int] = set()
@@ -185,16 +185,16 @@ class HistoryLookup:
         self.snapshot = SnapshotId(0, 0)
         """Which snapshot the indices of what was returned last count by."""
 
-    def look(self, frame: Frame) -> list[ToldKey]:
+    def look(self, frame: Frame) -> list[KeyHint]:
         """Return what is known of what a frame asks for and was not told of since the last snapshot, in its order."""
         if frame.header.snapshot:
             self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
             self._profiles.clear()
-            self._told.clear()
+            self._asked.clear()
             self._keys = 0
             self._known.clear()
             self._ahead.clear()
-        found: list[ToldKey] = []
+        found: list[KeyHint] = []
         for event in frame.events:
             if isinstance(event, events.Applications):
                 gone = event.application[event.state == ApplicationState.GONE]
@@ -210,11 +210,11 @@ class HistoryLookup:
         """Return in a few words how many jobs are known by earlier runs."""
         return f"{len(self._known)} of {len(self._profiles)} jobs by earlier runs"
 
-    def _look_up(self, application: int, key: int, priority: int, count: int) -> list[ToldKey]:
+    def _look_up(self, application: int, key: int, priority: int, count: int) -> list[KeyHint]:
         job = self._tracker.job(application)
         if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX:
             return []  # the only container of a job that awaits its AM is the AM's
-        keys = self._told.setdefault(application, set())
+        keys = self._asked.setdefault(application, set())
         if key in keys:
             return []
         keys.add(key)
@@ -225,18 +225,18 @@ class HistoryLookup:
             found = self._tell_ahead(job, application, name)
         else:
             ahead = self._ahead.get(application, {}).pop(name, None)
-            found = [ToldKey(application, ahead, -1, -1, 0)] if ahead is not None else []
+            found = [KeyHint(application, ahead, -1, -1, 0)] if ahead is not None else []
         asked = self._tell(job, application, key, priority)
         return [*found, asked] if asked is not None else found
 
-    def _tell_ahead(self, job: JobState, application: int, first: str) -> list[ToldKey]:
+    def _tell_ahead(self, job: JobState, application: int, first: str) -> list[KeyHint]:
         """Return what is known of stages that come after the first one asked for, under keys of their own."""
         profile = self._profiles[application]
         stages = () if profile is None else profile.stages
         position = next((stage.position for stage in stages if stage.name == first), None)
         if position is None:
             return []
-        found: list[ToldKey] = []
+        found: list[KeyHint] = []
         for at, stage in enumerate(stages[:STAGES_AHEAD_MAX]):
             if stage.position <= position or stage.measured is not job.framework.measured:
                 continue
@@ -244,10 +244,10 @@ class HistoryLookup:
             if estimate is not None:
                 key = AHEAD_KEY - at  # the same after the next snapshot, whatever is asked for by then
                 self._ahead.setdefault(application, {})[stage.name] = key
-                found.append(ToldKey(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
+                found.append(KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
         return found
 
-    def _tell(self, job: JobState, application: int, key: int, priority: int) -> ToldKey | None:
+    def _tell(self, job: JobState, application: int, key: int, priority: int) -> KeyHint | None:
         profile = self._profiles[application]
         name = job.stage(priority).name
         stage = None if profile is None else next((one for one in profile.stages if one.name == name), None)
@@ -258,13 +258,13 @@ class HistoryLookup:
             return None
         job.tell_duration(name, estimate.duration_ms)
         self._known.add(application)
-        return ToldKey(application, key, estimate.duration_ms, estimate.deviation_ms)
+        return KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms)
 
     def _forget(self, application: int) -> None:
         self._profiles.pop(application, None)
         self._known.discard(application)
         self._ahead.pop(application, None)
-        self._keys -= len(self._told.pop(application, ()))
+        self._keys -= len(self._asked.pop(application, ()))
 
 
 def _measured_as(profile: JobProfile | None, measured: Measured) -> JobProfile | None:

@@ -25,7 +25,7 @@ from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.samples import Sample
 from treadle.history.stages.tracker import StageTracker
 from treadle.history.store import ProfileStore, open_store
-from treadle.live.hints import HistoryLookup, SnapshotId, StagedSplits, ToldKey, ToldSplits
+from treadle.live.hints import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
 from treadle.live.stored_profiles import retention_of
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 
@@ -105,7 +105,7 @@ of a user with too many, and of the user with most."""
 SAMPLES_EVERY_MS: Final = 500
 """How often what pilots have said is written."""
 
-TOLD: Final = Bounds(1 << 10, 10_000 << 10, 10_000 << 10, things=10_000)
+HINTS: Final = Bounds(1 << 10, 10_000 << 10, 10_000 << 10, things=10_000)
 """Request keys of which something is known and that nobody has taken yet, a KiB each: 10,000. Of the user with most the
 oldest go first."""
 
@@ -119,14 +119,14 @@ StagesOf = Callable[[str], Sequence[StageRun]]
 class ProfileRecorder:
     """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings.
 
-    `take`, `keep`, `told` and `restored` are for the thread that decides: none of them waits for the store.
+    `take`, `keep`, `hints` and `restored` are for the thread that decides: none of them waits for the store.
     """
 
     def __init__(self, open_: OpenStore = open_store) -> None:
         self._changed = Condition()
         self._waiting: deque[bytes | Profiles] = deque()
-        self._told: Keeping[int, tuple[SnapshotId, ToldKey]] = Keeping(TOLD)
-        self._splits: Keeping[int, tuple[SnapshotId, ToldSplits]] = Keeping(SPLITS)
+        self._hints: Keeping[int, tuple[SnapshotId, KeyHint]] = Keeping(HINTS)
+        self._splits: Keeping[int, tuple[SnapshotId, JobSplits]] = Keeping(SPLITS)
         self._samples: dict[str, Sample | None] = {}
         """What pilots have said and has not been written, by application; None: it has ended."""
         self._restored: dict[str, Sample] = {}
@@ -189,15 +189,15 @@ class ProfileRecorder:
                 if id_ in self._samples or len(self._samples) < SAMPLES_MAX:
                     self._samples[id_] = sample
 
-    def told(self) -> list[tuple[SnapshotId, ToldKey]]:
+    def hints(self) -> list[tuple[SnapshotId, KeyHint]]:
         """Return what earlier runs say of request keys, and has not been returned before."""
-        if not len(self._told):
+        if not len(self._hints):
             return []
         with self._changed:
-            found, self._told = self._told, Keeping(TOLD)
+            found, self._hints = self._hints, Keeping(HINTS)
         return [one for _, one in found.things()]
 
-    def splits(self) -> list[tuple[SnapshotId, ToldSplits]]:
+    def splits(self) -> list[tuple[SnapshotId, JobSplits]]:
         """Return the splits of jobs that have come, and have not been returned before."""
         if not len(self._splits):
             return []
@@ -267,7 +267,7 @@ class ProfileRecorder:
             with self._changed:
                 self._runs = Keeping(WAITING_RUNS)
                 self._samples.clear()
-                self._told, self._splits = Keeping(TOLD), Keeping(SPLITS)
+                self._hints, self._splits = Keeping(HINTS), Keeping(SPLITS)
             return
         self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
 
@@ -292,8 +292,8 @@ class ProfileRecorder:
 
     def _with_stages(self, run: JobRun) -> JobRun:
         # Nobody else reports stages, and to ask may take as long as the listener's process is busy.
-        told = self._stages_of(run.id) if run.key.type == SPARK else ()
-        return replace(run, stages=(*run.stages, *told)) if told else run
+        hints = self._stages_of(run.id) if run.key.type == SPARK else ()
+        return replace(run, stages=(*run.stages, *hints)) if hints else run
 
     def _tell(self, frame: Frame) -> None:
         """Look up what earlier runs say of what is asked for the first time."""
@@ -305,7 +305,7 @@ class ProfileRecorder:
         if found or splits:
             with self._changed:
                 for key in found:
-                    self._told.put(next(self._numbers), self._user(key.application), (snapshot, key), 0)
+                    self._hints.put(next(self._numbers), self._user(key.application), (snapshot, key), 0)
                 for one in splits:
                     self._splits.put(next(self._numbers), self._user(one.application), (snapshot, one), 0)
 

@@ -38,7 +38,7 @@ APPLICATION: Final = np.dtype(
         ("assumed_count", "i4"),
         ("first_row", "i4"),
         ("first_group", "i4"),  # the first of its groups of tasks
-        ("first_told", "i4"),  # the first of its keys in the table of what was told of tasks
+        ("first_hint", "i4"),  # the first of its keys in the table of hints about tasks
         ("blacklisted", "i4"),  # how many names it does not want
         ("state", "u1"),
         ("awaiting_am", "u1"),
@@ -48,7 +48,7 @@ APPLICATION: Final = np.dtype(
 )
 
 
-_DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_told": -1, "queue": -1}
+_DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_hint": -1, "queue": -1}
 
 MOVED_MAX: Final = 16
 """If more applications are not in their place, all are sorted."""

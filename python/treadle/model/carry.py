@@ -18,7 +18,7 @@ from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationStat
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_of
-from treadle.model.hints import told_row
+from treadle.model.hints import hint_row
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
@@ -125,22 +125,22 @@ def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
 
 
 @inner
-def told_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: int) -> int:
+def hint_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: int) -> int:
     """Return under which key something that was told is to be kept, -1 if it is not.
 
     Of what is asked for that is its new key. What is not asked for yet keeps its own; what is asked for no more, but
     may still run, gets the reserved key ``past``.
     """
-    row = old.told[at].row
+    row = old.hints[at].row
     if row >= 0 and rows[row] >= 0:
         return int(new.rows[rows[row]].key)
-    if old.told[at].priority < 0:
-        return int(old.told[at].key) if old.told[at].key >= first_ahead else -1
+    if old.hints[at].priority < 0:
+        return int(old.hints[at].key) if old.hints[at].key >= first_ahead else -1
     return past if past < first_ahead else -1
 
 
 @kernel
-def carry_told(
+def carry_hints(
     old: View,
     new: View,
     apps: I32,
@@ -153,27 +153,27 @@ def carry_told(
     first_reserved: int,
     first_ahead: int,
 ) -> None:
-    """Take over what was told of tasks; ``chain`` is room for as many rows as there are.
+    """Take over hints about tasks; ``chain`` is room for as many rows as there are.
 
     Request keys from ``first_reserved`` on are never told by a frame; those from ``first_ahead`` on stand for stages
     ahead.
     """
     for app in range(len(apps)):
-        at = old.apps[app].first_told if apps[app] >= 0 else -1
+        at = old.apps[app].first_hint if apps[app] >= 0 else -1
         count, past = 0, first_reserved
         while at >= 0:
             chain[count] = at
             count += 1
-            at = old.told[at].next
+            at = old.hints[at].next
         for place in range(count - 1, -1, -1):  # so that the list has the order of the old one
             at = chain[place]
-            key = told_key(old, new, at, rows, past, first_ahead)
+            key = hint_key(old, new, at, rows, past, first_ahead)
             if key < 0:
                 continue
-            made = told_row(
+            made = hint_row(
                 new.apps,
-                new.told,
-                new.told_capability,
+                new.hints,
+                new.hint_capability,
                 index,
                 free,
                 next_unused,
@@ -183,18 +183,18 @@ def carry_told(
                 apps[app],
                 key,
             )
-            new.told[made].duration_ms = old.told[at].duration_ms
-            new.told[made].deviation_ms = old.told[at].deviation_ms
-            new.told[made].tasks = old.told[at].tasks
-            new.told[made].claimed_ms = old.told[at].claimed_ms
-            new.told[made].claimed_tasks = old.told[at].claimed_tasks
-            new.told[made].score = old.told[at].score
-            new.told[made].ranked = old.told[at].ranked
+            new.hints[made].duration_ms = old.hints[at].duration_ms
+            new.hints[made].deviation_ms = old.hints[at].deviation_ms
+            new.hints[made].tasks = old.hints[at].tasks
+            new.hints[made].claimed_ms = old.hints[at].claimed_ms
+            new.hints[made].claimed_tasks = old.hints[at].claimed_tasks
+            new.hints[made].score = old.hints[at].score
+            new.hints[made].ranked = old.hints[at].ranked
             if key == past:
                 past += 1
-                new.told[made].priority = old.told[at].priority
-                new.told[made].tasks = -1
-                new.told[made].claimed_tasks = -1
+                new.hints[made].priority = old.hints[at].priority
+                new.hints[made].tasks = -1
+                new.hints[made].claimed_tasks = -1
 
 
 LEARNED: Final = ("cool_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
@@ -222,31 +222,31 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     new.charged_ms = old.charged_ms
     rows: I32 = np.full(len(old.requests.at), -1, np.int32)
     new.tasks.make_room(old.tasks.size)
-    new.told.make_room(old.told.size)
+    new.hints.make_room(old.hints.size)
     before, now = old.view(), new.view()
     carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8))
-    tasks, told = new.tasks, new.told
+    tasks, hints = new.tasks, new.hints
     carry_groups(before, now, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
     tasks.size = int(tasks.next_unused[0])
     tasks.has_inputs |= old.tasks.has_inputs
     if old.tasks.has_inputs:
         carry_inputs(before, now, apps, old.tasks.task_index.pairs)
-    chain: I32 = np.zeros(len(old.told.at), np.int32)
-    carry_told(
+    chain: I32 = np.zeros(len(old.hints.at), np.int32)
+    carry_hints(
         before,
         now,
         apps,
         rows,
         chain,
-        told.index.pairs,
-        told.free,
-        told.next_unused,
+        hints.index.pairs,
+        hints.free,
+        hints.next_unused,
         new.requests.index.pairs,
         INDEX_MAX - KEYS_RESERVED,
         INDEX_MAX - KEYS_AHEAD,
     )
-    told.size = int(told.next_unused[0])
-    told.has_claims |= old.told.has_claims
+    hints.size = int(hints.next_unused[0])
+    hints.has_claims |= old.hints.has_claims
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
     gone = (old.apps.at["state"] != int(ApplicationState.GONE)) & (apps < 0)
     return Carried(apps, nodes, np.flatnonzero(gone).astype(np.int32))

@@ -13,7 +13,7 @@ from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.attributes import Attributes, Constraints
 from treadle.model.containers import TaskTable
-from treadle.model.hints import ToldTable
+from treadle.model.hints import HintTable
 from treadle.model.in_flight import Assumed, Rejections
 from treadle.model.nodes import NodeTable
 from treadle.model.queues import LimitTable, QueueTable, UserTable
@@ -35,7 +35,7 @@ class Cluster:
         self.users = UserTable(resources)
         self.apps = ApplicationTable(resources)
         self.requests = RequestTable(resources)
-        self.told = ToldTable(resources)
+        self.hints = HintTable(resources)
         self.tasks = TaskTable(resources)
         self.attributes = Attributes()
         self.constraints = Constraints()
@@ -76,8 +76,8 @@ class Cluster:
             excluded=self.rejections.excluded.pairs,
             first_node=self.names.first_node,
             counted=self.counted,
-            told=self.told.at,
-            told_capability=self.told.amounts,
+            hints=self.hints.at,
+            hint_capability=self.hints.amounts,
             groups=self.tasks.at,
             group_amounts=self.tasks.amounts,
             group_index=self.tasks.index.pairs,
@@ -106,7 +106,7 @@ class Cluster:
                 self.nodes.apply_free(event)
             case events.Requests():
                 self._check_width(event.capability)
-                self.requests.apply(event, self.apps, self.told, self.names)
+                self.requests.apply(event, self.apps, self.hints, self.names)
                 self.constraints.requests_changed(event)
             case events.Localities():
                 self.requests.apply_localities(event, self.names, self.decide)
@@ -148,7 +148,9 @@ class Cluster:
                 self.names.add(event.texts)
                 return
             case events.TaskEstimates() | events.PlanRanks():
-                self.told.apply(event, self.apps, self.requests.at, self.requests.capability, self.requests.index.pairs)
+                self.hints.apply(
+                    event, self.apps, self.requests.at, self.requests.capability, self.requests.index.pairs
+                )
                 return
             case events.Containers():
                 self._check_width(event.capability)
@@ -197,7 +199,7 @@ class Cluster:
                 self.requests.drop(application, self.apps)
                 self.constraints.drop(application)
             if event.state[at] == int(ApplicationState.GONE):
-                self.told.drop(application, self.apps, self.requests.at)
+                self.hints.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)
                 self.apps.at["input_bytes"][application] = 0.0
             if bits & Replaces.BLACKLIST:
@@ -230,7 +232,7 @@ class Cluster:
     def sweep(self) -> None:
         """Free what has ended: request rows without asks, and the holds for them."""
         rows = self.requests.at
-        for row in self.requests.sweep(self.apps, self.told):
+        for row in self.requests.sweep(self.apps, self.hints):
             node = int(rows["hold_node"][row])
             if node >= 0:
                 self.nodes.at["hold_row"][node] = -1

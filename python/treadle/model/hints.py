@@ -19,20 +19,20 @@ from treadle.model.tables import ModelError, Table, grown, largest, own
 
 
 @inner
-def copy_ask(rows: Records, capabilities: I64, row: int, told: Records, told_capability: I64) -> None:
+def copy_ask(rows: Records, capabilities: I64, row: int, hints: Records, hint_capability: I64) -> None:
     """Remember what the tasks of a key ask for, and at which priority, beyond the end of the asks."""
-    at = rows[row].told
-    told[at].priority = rows[row].priority
-    told[at].row = row
+    at = rows[row].hint
+    hints[at].priority = rows[row].priority
+    hints[at].row = row
     for r in range(capabilities.shape[1]):
-        told_capability[at, r] = capabilities[row, r]
+        hint_capability[at, r] = capabilities[row, r]
 
 
 @inner
-def told_row(
+def hint_row(
     apps: Records,
-    told: Records,
-    told_capability: I64,
+    hints: Records,
+    hint_capability: I64,
     index: Records,
     free: I32,
     next_unused: I64,
@@ -49,33 +49,33 @@ def told_row(
         return at
     at = take_from(free, next_unused)
     put(index, place, at)
-    told[at].application = app
-    told[at].key = key
-    told[at].duration_ms = -1
-    told[at].deviation_ms = -1
-    told[at].tasks = -1
-    told[at].claimed_ms = -1
-    told[at].claimed_tasks = -1
-    told[at].score = 1.0
-    told[at].ranked = 0
-    told[at].priority = -1
-    told[at].row = -1
-    told[at].next = apps[app].first_told
-    apps[app].first_told = at
-    for r in range(told_capability.shape[1]):
-        told_capability[at, r] = 0
+    hints[at].application = app
+    hints[at].key = key
+    hints[at].duration_ms = -1
+    hints[at].deviation_ms = -1
+    hints[at].tasks = -1
+    hints[at].claimed_ms = -1
+    hints[at].claimed_tasks = -1
+    hints[at].score = 1.0
+    hints[at].ranked = 0
+    hints[at].priority = -1
+    hints[at].row = -1
+    hints[at].next = apps[app].first_hint
+    apps[app].first_hint = at
+    for r in range(hint_capability.shape[1]):
+        hint_capability[at, r] = 0
     row = find(row_index, place)
     if row >= 0:
-        rows[row].told = at
-        copy_ask(rows, capabilities, row, told, told_capability)
+        rows[row].hint = at
+        copy_ask(rows, capabilities, row, hints, hint_capability)
     return at
 
 
 @kernel
-def told_rows(
+def hint_rows(
     apps: Records,
-    told: Records,
-    told_capability: I64,
+    hints: Records,
+    hint_capability: I64,
     index: Records,
     free: I32,
     next_unused: I64,
@@ -86,12 +86,12 @@ def told_rows(
     key: I32,
     found: I64,
 ) -> None:
-    """Write the row of each key to ``found``, as `told_row` does for one."""
+    """Write the row of each key to ``found``, as `hint_row` does for one."""
     for i in range(len(application)):
-        found[i] = told_row(
+        found[i] = hint_row(
             apps,
-            told,
-            told_capability,
+            hints,
+            hint_capability,
             index,
             free,
             next_unused,
@@ -104,22 +104,22 @@ def told_rows(
 
 
 @kernel
-def drop_told(apps: Records, app: int, told: Records, index: Records, free: I32, rows: Records) -> None:
+def drop_hints(apps: Records, app: int, hints: Records, index: Records, free: I32, rows: Records) -> None:
     """Forget what was told of an application's keys."""
     row = apps[app].first_row
     while row >= 0:
-        rows[row].told = -1
+        rows[row].hint = -1
         row = rows[row].next
-    at = apps[app].first_told
+    at = apps[app].first_hint
     while at >= 0:
-        remove(index, pair(app, told[at].key))
-        told[at].application = -1
+        remove(index, pair(app, hints[at].key))
+        hints[at].application = -1
         give_back(free, at)
-        at = told[at].next
-    apps[app].first_told = -1
+        at = hints[at].next
+    apps[app].first_hint = -1
 
 
-TOLD: Final = np.dtype(
+HINT: Final = np.dtype(
     [
         ("duration_ms", "i8"),  # of a task; -1: not known
         ("deviation_ms", "i8"),  # -1: not known
@@ -138,11 +138,11 @@ TOLD: Final = np.dtype(
 )
 
 
-class ToldTable(Table):
-    """All keys that something was told of. The amounts are what a task asked for last, 0 if it has not asked yet."""
+class HintTable(Table):
+    """All keys that there are hints about. The amounts are what a task asked for last, 0 if it has not asked yet."""
 
     def __init__(self, resources: int) -> None:
-        super().__init__(TOLD, (resources,), {"application": -1})
+        super().__init__(HINT, (resources,), {"application": -1})
         self.index = PairMap()
         self.has_claims = False
         """Has an application said anything of its own tasks?"""
@@ -187,7 +187,7 @@ class ToldTable(Table):
                 raise ModelError("PlanRanks.score must be between 0 and 1, or -1 for none")
             said = {"score": np.where(ranked, event.score, 1.0), "ranked": ranked.astype(np.uint8)}
         found = np.empty(more, np.int64)
-        told_rows(
+        hint_rows(
             apps.at,
             self.at,
             self.amounts,
@@ -207,4 +207,4 @@ class ToldTable(Table):
 
     def drop(self, application: int, apps: ApplicationTable, rows: Records) -> None:
         """Forget an application."""
-        drop_told(apps.at, application, self.at, self.index.pairs, self.free, rows)
+        drop_hints(apps.at, application, self.at, self.index.pairs, self.free, rows)

@@ -12,7 +12,7 @@ from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
 from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
-from treadle.model.hints import ToldTable, copy_ask
+from treadle.model.hints import HintTable, copy_ask
 from treadle.model.tables import Names, Table, grown, largest, own
 
 
@@ -77,7 +77,7 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].exclusions = 0
     rows[row].hold_node = -1
     rows[row].hold_avoid = -1
-    rows[row].told = -1
+    rows[row].hint = -1
     rows[row].group = -1
 
 
@@ -109,9 +109,9 @@ class RequestTables(NamedTuple):
     places: Records
     place_index: Records
     free_places: I32
-    told: Records
-    told_capability: I64
-    told_index: Records
+    hints: Records
+    hint_capability: I64
+    hint_index: Records
 
 
 @inner
@@ -146,7 +146,7 @@ def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32
             row = take_from(model.free, model.next_unused)
             put(model.row_index, place, row)
             start_row(rows, row, app, asks.key[i])
-            rows[row].told = find(model.told_index, place)
+            rows[row].hint = find(model.hint_index, place)
         set_count(apps, rows, row, capabilities[row, 0], 0)
         if count > 0:
             moved = rows[row].priority != asks.priority[i]
@@ -157,8 +157,8 @@ def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32
             if moved or fresh:
                 link(apps, rows, row)
             set_count(apps, rows, row, capabilities[row, 0], count)
-            if rows[row].told >= 0:
-                copy_ask(rows, capabilities, row, model.told, model.told_capability)
+            if rows[row].hint >= 0:
+                copy_ask(rows, capabilities, row, model.hints, model.hint_capability)
         else:
             clear_localities(rows, row, model.places, model.place_index, model.free_places)
             emptied[empty] = row
@@ -259,15 +259,15 @@ def free_row(
     places: Records,
     place_index: Records,
     free_places: I32,
-    told: Records,
+    hints: Records,
 ) -> None:
     """Give a row back that has no ask and nothing assumed."""
     clear_localities(rows, row, places, place_index, free_places)
     unlink(apps, rows, row)
     remove(row_index, pair(rows[row].application, rows[row].key))
     rows[row].application = -1
-    if rows[row].told >= 0:
-        told[rows[row].told].row = -1
+    if rows[row].hint >= 0:
+        hints[rows[row].hint].row = -1
     give_back(free_rows, row)
 
 
@@ -282,7 +282,7 @@ def sweep_rows(
     places: Records,
     place_index: Records,
     free_places: I32,
-    told: Records,
+    hints: Records,
 ) -> tuple[int, int]:
     """Give back the rows of ``emptied`` that have no ask and nothing assumed.
 
@@ -298,7 +298,7 @@ def sweep_rows(
             emptied[left] = row
             left += 1
             continue
-        free_row(apps, rows, row, row_index, free_rows, places, place_index, free_places, told)
+        free_row(apps, rows, row, row_index, free_rows, places, place_index, free_places, hints)
         if rows[row].hold_node >= 0:
             held[holds] = row
             holds += 1
@@ -323,7 +323,7 @@ REQUEST: Final = np.dtype(
         ("exclusions", "i4"),  # how many nodes it was rejected on of late
         ("hold_node", "i4"),  # the node held for it, or -1
         ("hold_avoid", "i4"),  # the node that was held for it in vain, or -1
-        ("told", "i4"),  # what was told of its tasks, or -1
+        ("hint", "i4"),  # what are hints about its tasks, or -1
         ("group", "i4"),  # where the group of its tasks was found last, or -1
         ("relax", "u1"),
         ("constrained", "u1"),
@@ -364,7 +364,7 @@ class RequestTable(Table):
         """What a container of each row is to have, in each resource."""
         return self.amounts
 
-    def apply(self, event: events.Requests, apps: ApplicationTable, told: ToldTable, names: Names) -> None:
+    def apply(self, event: events.Requests, apps: ApplicationTable, hints: HintTable, names: Names) -> None:
         """Take request keys, absolute; a count of 0 removes one."""
         partitions = names.partitions_of(event.partition_name)
         apps.cover(event.application, "application")
@@ -385,11 +385,11 @@ class RequestTable(Table):
             partition=partitions,
             capability=own(event.capability),
         )
-        count = apply_requests(apps.at, self._tables(told), asks, emptied)
+        count = apply_requests(apps.at, self._tables(hints), asks, emptied)
         self.size = int(self._next[0])
         self._emptied.update(emptied[:count].tolist())
 
-    def _tables(self, told: ToldTable) -> RequestTables:
+    def _tables(self, hints: HintTable) -> RequestTables:
         """Return the tables as kernels take them; stale as soon as one grows."""
         return RequestTables(
             rows=self.at,
@@ -400,9 +400,9 @@ class RequestTable(Table):
             places=self.localities.at,
             place_index=self.locality_index.pairs,
             free_places=self._free_localities,
-            told=told.at,
-            told_capability=told.amounts,
-            told_index=told.index.pairs,
+            hints=hints.at,
+            hint_capability=hints.amounts,
+            hint_index=hints.index.pairs,
         )
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
@@ -444,7 +444,7 @@ class RequestTable(Table):
         )
         self._emptied.update(emptied.tolist())
 
-    def sweep(self, apps: ApplicationTable, told: ToldTable) -> list[int]:
+    def sweep(self, apps: ApplicationTable, hints: HintTable) -> list[int]:
         """Free the rows that stayed without an ask and have nothing assumed; return those that a node is held for."""
         if not self._emptied:
             return []
@@ -460,7 +460,7 @@ class RequestTable(Table):
             self.localities.at,
             self.locality_index.pairs,
             self._free_localities,
-            told.at,
+            hints.at,
         )
         self._emptied = set(rows[:left].tolist())
         return [int(row) for row in held[:holds]]

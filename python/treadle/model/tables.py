@@ -161,8 +161,8 @@ class View(NamedTuple):
     excluded: Records
     first_node: I32
     counted: U8
-    told: Records
-    told_capability: I64
+    hints: Records
+    hint_capability: I64
     groups: Records
     group_amounts: I64
     group_index: Records

@@ -21,7 +21,7 @@ from treadle.config.parts import (
     PartRegistry,
     Traits,
 )
-from treadle.policy.estimates import NoEstimate, ObservedEstimate, ObservedParameters, ToldEstimate, ToldParameters
+from treadle.policy.estimates import HintsEstimate, HintsParameters, NoEstimate, ObservedEstimate, ObservedParameters
 from treadle.policy.fits.packing import Packing, PackingParameters, Tetris, TetrisParameters
 from treadle.policy.fits.plain import FirstFit, RandomFit
 from treadle.policy.gates import AllGate
@@ -59,7 +59,7 @@ class Own:
 
 MEMORY: Final = Kept("your object", "nothing: it stays as it is")
 ENDED: Final = Kept("groups.ended, groups.ended_ms", "application and priority")
-TOLD: Final = Kept("told", "ask, or reserved key")
+HINTS: Final = Kept("hints", "ask, or reserved key")
 STARTS: Final = Kept("master_since_ms", "application")
 SAMPLES: Final = (
     Kept(", ".join(LEARNED), "application"),
@@ -104,12 +104,12 @@ OWN: Final = (
     Own("fit", "packing", Packing, PackingParameters, Traits(steps="packing", keeps=(CURSOR,))),
     Own("fit", "random_fit", RandomFit),
     Own("fit", "tetris", Tetris, TetrisParameters, Traits(steps="packing", estimates=(DURATIONS,), keeps=SCORES)),
-    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(uses_keeper=True, keeps=(ENDED, TOLD))),
+    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
     Own("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
     Own("estimate", "none", NoEstimate),
     Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
-    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(uses_keeper=True, keeps=(ENDED, TOLD))),
-    Own("estimate", "told", ToldEstimate, ToldParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(TOLD,))),
+    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
+    Own("estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))),
 )
 """All of them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner, kernel
-from treadle.policy.work import ended_ms_of, ended_of, told_group
+from treadle.policy.work import ended_ms_of, ended_of, hint_group
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import Records
@@ -36,14 +36,14 @@ def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: 
     something was told of, ``more`` what has ended besides what the model counts (`Scratch.ended`).
     """
     for at in range(keys):
-        if view.told[at].application < 0:
+        if view.hints[at].application < 0:
             continue
-        group = told_group(view, at)
-        if view.told[at].claimed_tasks >= 0:
-            row = view.told[at].row
+        group = hint_group(view, at)
+        if view.hints[at].claimed_tasks >= 0:
+            row = view.hints[at].row
             there = view.groups[group].running if group >= 0 else 0
             there += view.rows[row].count if row >= 0 else 0
-            view.told[at].tasks = max(view.told[at].claimed_tasks, there)
-        if view.told[at].claimed_ms >= 0:
+            view.hints[at].tasks = max(view.hints[at].claimed_tasks, there)
+        if view.hints[at].claimed_ms >= 0:
             least_ms = part * seen_ms(view, more, group, default_ms, now_ms)
-            view.told[at].duration_ms = max(view.told[at].claimed_ms, int(least_ms))
+            view.hints[at].duration_ms = max(view.hints[at].claimed_ms, int(least_ms))

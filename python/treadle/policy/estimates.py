@@ -1,4 +1,4 @@
-"""Estimates of how long tasks run: none, what was observed, what was told."""
+"""Estimates of how long tasks run: none, observed means, hints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from treadle.compiled.array_types import F64, Records
 from treadle.config.parts import NoParameters, Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.work import observed_durations, told_durations
+from treadle.policy.work import hinted_durations, observed_durations
 
 
 class NoEstimate:
@@ -20,7 +20,7 @@ class NoEstimate:
         pass
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Leave all durations unknown."""
 
@@ -43,13 +43,13 @@ class ObservedEstimate:
         self.default_ms = float(parameters.default_ms)
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set the means."""
         observed_durations(view, ended, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)
 
 
-class ToldParameters(Parameters):
+class HintsParameters(Parameters):
     """What can be set."""
 
     default_ms: int = Field(
@@ -61,14 +61,14 @@ class ToldParameters(Parameters):
         return ("profiles.store", "listener.address")
 
 
-class ToldEstimate:
+class HintsEstimate:
     """What a profile store or the simulator's oracle tells the engine of tasks (`treadle.events.TaskEstimates`)."""
 
-    def __init__(self, parameters: ToldParameters) -> None:
+    def __init__(self, parameters: HintsParameters) -> None:
         self.default_ms = float(parameters.default_ms)
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set what was told."""
-        told_durations(view, cluster.told.size, rows_ms, groups_ms)
+        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)

@@ -153,9 +153,9 @@ class Composition:
         cluster.charged_ms = now_ms
         if self.keeper is not None:
             scratch = scratch._replace(ended=self.keeper.ended(cluster))
-        if cluster.told.has_claims:
+        if cluster.hints.has_claims:
             default_ms = float(self._estimate.default_ms)
-            floor_claims(view, scratch.ended, cluster.told.size, now_ms, default_ms, self._claims_part)
+            floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, self._claims_part)
         if not isinstance(self._gate, FileGate):
             self._gate.mark(cluster, scratch.apps)
         self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms)

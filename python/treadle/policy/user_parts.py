@@ -263,7 +263,7 @@ class FileEstimate(_FromFile):
         self._rows_ms = numbers
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set what the part said; tasks that run are taken to be like those that their application still asks for."""
         rows_ms[: len(self._rows_ms)] = self._rows_ms

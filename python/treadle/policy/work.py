@@ -40,18 +40,18 @@ def note_use(apps: Records, amounts: I64, counted: U8, size: int, totals: F64) -
 
 
 @kernel
-def told_durations(view: View, size: int, rows_ms: F64, groups_ms: F64) -> None:
+def hinted_durations(view: View, size: int, rows_ms: F64, groups_ms: F64) -> None:
     """Set the durations that were told: of the key for its row, of any of its keys for a group of tasks."""
     for at in range(size):
-        app = view.told[at].application
-        if app < 0 or view.told[at].duration_ms < 0:
+        app = view.hints[at].application
+        if app < 0 or view.hints[at].duration_ms < 0:
             continue
-        if view.told[at].row >= 0:
-            rows_ms[view.told[at].row] = view.told[at].duration_ms
-        if view.told[at].priority >= 0:
-            group = find(view.group_index, group_key(app, view.told[at].priority))
+        if view.hints[at].row >= 0:
+            rows_ms[view.hints[at].row] = view.hints[at].duration_ms
+        if view.hints[at].priority >= 0:
+            group = find(view.group_index, group_key(app, view.hints[at].priority))
             if group >= 0:
-                groups_ms[group] = view.told[at].duration_ms
+                groups_ms[group] = view.hints[at].duration_ms
 
 
 @inner
@@ -140,7 +140,7 @@ class Durations(NamedTuple):
     """Of each request row."""
     groups_ms: F64
     """Of each group of tasks that run or have run."""
-    told_ms: F64
+    hint_ms: F64
     """Of each key that something was told of."""
 
 
@@ -148,27 +148,27 @@ class Durations(NamedTuple):
 def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64) -> None:
     """Add the tasks that requests ask for, except where it was told how many have not ended."""
     for row in range(rows):
-        app, told = view.rows[row].application, view.rows[row].told
-        if app >= 0 and (told < 0 or view.told[told].tasks < 0):
+        app, hint = view.rows[row].application, view.rows[row].hint
+        if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
             left_ms = view.rows[row].count * or_default(rows_ms[row], default_ms)
             time_ms[app] += left_ms
             work[app] += left_ms * demand_of(view.capability, row, view.counted, totals)
 
 
 @inner
-def told_group(view: View, told: int) -> int:
+def hint_group(view: View, hint: int) -> int:
     """Return the group of the tasks of a key that something was told of, or -1."""
-    if view.told[told].priority < 0:
+    if view.hints[hint].priority < 0:
         return -1
-    return find(view.group_index, group_key(view.told[told].application, view.told[told].priority))
+    return find(view.group_index, group_key(view.hints[hint].application, view.hints[hint].priority))
 
 
 @inner
-def told_duration_ms(view: View, told: int, group: int, found: Durations) -> float:
-    """Return how long a task of a told key takes: as of its request row, else of its tasks, else as was told."""
-    if view.told[told].row >= 0:
-        return float(found.rows_ms[view.told[told].row])
-    return float(found.groups_ms[group] if group >= 0 else found.told_ms[told])
+def hinted_duration_ms(view: View, hint: int, group: int, found: Durations) -> float:
+    """Return how long a task of a hint takes: as of its request row, else of its tasks, else as was told."""
+    if view.hints[hint].row >= 0:
+        return float(found.rows_ms[view.hints[hint].row])
+    return float(found.groups_ms[group] if group >= 0 else found.hint_ms[hint])
 
 
 @inner
@@ -189,7 +189,7 @@ def demand_of_others(view: View, app: int, totals: F64) -> float:
 
 
 @inner
-def add_told(
+def add_hints(
     view: View,
     apps: Records,
     keys: int,
@@ -204,24 +204,24 @@ def add_told(
     The demands of what was not asked for yet are not known: it counts in time alone, unless the gate says more (the
     column ``ahead`` of ``apps``, a decide's applications).
     """
-    for told in range(keys):
-        app = view.told[told].application
-        if app < 0 or view.told[told].tasks < 0:
+    for hint in range(keys):
+        app = view.hints[hint].application
+        if app < 0 or view.hints[hint].tasks < 0:
             continue
-        ahead = view.told[told].priority < 0
+        ahead = view.hints[hint].priority < 0
         if ahead and apps[app].ahead == LEFT_OUT:
             continue
-        group = told_group(view, told)
+        group = hint_group(view, hint)
         if group >= 0:
             view.groups[group].covered = 1
-        duration_ms = told_duration_ms(view, told, group, found)
-        left_ms = view.told[told].tasks * or_default(duration_ms, default_ms)
+        duration_ms = hinted_duration_ms(view, hint, group, found)
+        left_ms = view.hints[hint].tasks * or_default(duration_ms, default_ms)
         time_ms[app] += left_ms
         if ahead:
             if apps[app].ahead != IN_TIME:
                 work[app] += left_ms * demand_of_others(view, app, totals)
         else:
-            work[app] += left_ms * demand_of(view.told_capability, told, view.counted, totals)
+            work[app] += left_ms * demand_of(view.hint_capability, hint, view.counted, totals)
 
 
 @inner
@@ -257,12 +257,12 @@ def add_work(
     """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
     Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``apps`` are the decide's
-    (`treadle.policy.state.APPLICATION`); ``rows``, ``keys`` and ``groups`` are how many request rows, told keys and
+    (`treadle.policy.state.APPLICATION`); ``rows``, ``keys`` and ``groups`` are how many request rows, hints and
     groups of tasks there are; ``work`` and ``time_ms`` are 0 before. A task that has run longer than expected counts as
     about to end.
     """
     add_asks(view, rows, found.rows_ms, default_ms, totals, work, time_ms)
-    add_told(view, apps, keys, found, default_ms, totals, work, time_ms)
+    add_hints(view, apps, keys, found, default_ms, totals, work, time_ms)
     add_running(view, groups, found.groups_ms, default_ms, totals, now_ms, work, time_ms)
     for app in range(len(work)):
         work[app] = max(work[app], 0.0)
@@ -286,17 +286,17 @@ def add_whole(
     what has ended besides what the model counts (`Scratch.ended`).
     """
     for row in range(rows):
-        app, told = view.rows[row].application, view.rows[row].told
-        if app >= 0 and (told < 0 or view.told[told].tasks < 0):
+        app, hint = view.rows[row].application, view.rows[row].hint
+        if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
             whole_ms[app] += view.rows[row].count * or_default(found.rows_ms[row], default_ms)
-    for told in range(keys):
-        app = view.told[told].application
-        if app >= 0 and view.told[told].tasks >= 0:
-            group = told_group(view, told)
+    for hint in range(keys):
+        app = view.hints[hint].application
+        if app >= 0 and view.hints[hint].tasks >= 0:
+            group = hint_group(view, hint)
             if group >= 0:
                 view.groups[group].covered = 1
-            duration_ms = told_duration_ms(view, told, group, found)
-            whole_ms[app] += view.told[told].tasks * or_default(duration_ms, default_ms)
+            duration_ms = hinted_duration_ms(view, hint, group, found)
+            whole_ms[app] += view.hints[hint].tasks * or_default(duration_ms, default_ms)
     for group in range(groups):
         app = view.groups[group].application
         if app >= 0:
@@ -327,13 +327,13 @@ class Estimate(Protocol):
     """How long a task is taken to run of which nothing is known."""
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
 
         Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``ended`` what ended of them
-        besides (`treadle.policy.state.Scratch.ended`), ``cluster.told`` what was told.
-        ``told_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
+        besides (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` what was told.
+        ``hint_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
         """
 
 
@@ -362,7 +362,7 @@ class Jobs:
     def durations(self) -> Durations:
         """Return how long tasks take by the estimate."""
         rows_ms, groups_ms = np.full(len(self._view.rows), np.nan), np.full(len(self._view.groups), np.nan)
-        said_ms = self._view.told["duration_ms"]
+        said_ms = self._view.hints["duration_ms"]
         found = Durations(rows_ms, groups_ms, np.where(said_ms < 0, np.nan, said_ms))
         self._estimate.durations(self.cluster, self._view, self._scratch.ended, *found)
         return found
@@ -419,5 +419,5 @@ class Jobs:
         return self._work
 
     def _sizes(self) -> tuple[int, int, int]:
-        """Return how many request rows, told keys and groups of tasks there are."""
-        return self.cluster.requests.size, self.cluster.told.size, self.cluster.tasks.size
+        """Return how many request rows, hints and groups of tasks there are."""
+        return self.cluster.requests.size, self.cluster.hints.size, self.cluster.tasks.size

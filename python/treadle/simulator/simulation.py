@@ -114,7 +114,7 @@ class Simulation:
             check: whether the invariants are checked at every step
             told: what the engine is told of each job's tasks when it comes, the jobs in the workload's order
             believed: the DAG that each job is planned by, in the workload's order, and whose durations the estimate
-                `told` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
+                `hints` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
             source: makes the plans, for the same machines and settings; what it remembers is not planned again
 
         Raises:

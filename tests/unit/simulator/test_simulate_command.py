@@ -122,6 +122,6 @@ def test_the_true_durations_that_a_simulation_tells_are_history_enough(
     scenario: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = scenario.parent / "told.yaml"
-    policy.write_text("policy: {estimate: {kind: told}}\n", encoding="utf-8")
+    policy.write_text("policy: {estimate: {kind: hints}}\n", encoding="utf-8")
     assert run(["simulate", str(scenario), f"--policy={policy}"]) == 0
     assert "warning" not in capsys.readouterr().out

@@ -58,7 +58,7 @@ def scenario(machines: int, *, order: str = "natural", **sections: Any) -> Scena
 def policy(fit: str = "tetris", schedules: int = 50, more: str = "") -> Settings:
     return parse_settings(
         "test",
-        f"policy: {{order: {{kind: srpt}}, fit: {{kind: {fit}}}, estimate: {{kind: told}}}}\n"
+        f"policy: {{order: {{kind: srpt}}, fit: {{kind: {fit}}}, estimate: {{kind: hints}}}}\n"
         f"plans: {{schedules: {schedules}{more}}}\n",
     )
 

@@ -193,7 +193,7 @@ def test_tasks_run_where_their_input_is() -> None:
 def test_the_oracle_lets_short_jobs_come_first() -> None:
     jobs = [{"name": name, "stages": [stage(4, seconds)]} for name, seconds in (("long", 100), ("short", 1))]
     read = scenario(jobs, slots=1, nodes=1)
-    policy = parse_settings("p.yaml", "policy: {order: {kind: srpt}, estimate: {kind: told}}")
+    policy = parse_settings("p.yaml", "policy: {order: {kind: srpt}, estimate: {kind: hints}}")
     workload = jobs_of(read, Path(), 1)
     done = completion_s(Simulation(read, workload, policy, 1).run())
     assert done.tolist() == pytest.approx([404.0, 4.0], abs=0.1)

@@ -114,15 +114,15 @@ MEMORY = 1000
 @inner
 def plan_score(view: View, row: int) -> float:
     """Return how early the plan wants a row: 1 first, 0 last; 1 without a plan."""
-    told = view.rows[row].told
-    return view.told[told].score if told >= 0 else 1.0
+    hint = view.rows[row].hint
+    return view.hints[hint].score if hint >= 0 else 1.0
 
 
 @inner
 def is_ranked(view: View, scratch: Scratch, row: int) -> bool:
     """Has a plan said when the row's tasks are wanted, or the order?"""
-    told = view.rows[row].told
-    return len(scratch.ask_keys) > 0 or (told >= 0 and view.told[told].ranked == 1)
+    hint = view.rows[row].hint
+    return len(scratch.ask_keys) > 0 or (hint >= 0 and view.hints[hint].ranked == 1)
 
 
 @inner

@@ -20,18 +20,18 @@ from treadle.policy.parts import Keeper
 from treadle.policy.slearn.keeper import PilotKeeper
 from treadle.policy.slearn.table import NONE, PilotTable, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
-from treadle.policy.work import observed_durations, told_durations
+from treadle.policy.work import hinted_durations, observed_durations
 
 ERROR_MIN: Final = 1e-3
 """No estimate counts for more certain than that."""
 
 
 @inner
-def joined(pilots_ms: float, pilot_error: float, told_ms: float, told_error: float) -> float:
+def joined(pilots_ms: float, pilot_error: float, hint_ms: float, hint_error: float) -> float:
     """Return two estimates of the same as one: their logarithms by inverse variance."""
     weight = 1.0 / max(pilot_error, ERROR_MIN) ** 2
-    told_weight = 1.0 / max(told_error, ERROR_MIN) ** 2
-    return exp((weight * log(max(pilots_ms, 1.0)) + told_weight * log(told_ms)) / (weight + told_weight))
+    hint_weight = 1.0 / max(hint_error, ERROR_MIN) ** 2
+    return exp((weight * log(max(pilots_ms, 1.0)) + hint_weight * log(hint_ms)) / (weight + hint_weight))
 
 
 @inner
@@ -54,19 +54,19 @@ def pilot_durations(view: View, sampled: Sampled, rows: int, groups: int, rows_m
 
 
 @kernel
-def join_told(view: View, sampled: Sampled, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
+def join_hints(view: View, sampled: Sampled, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
     """Join what pilots said with what was told of the same keys; ``default_error`` where no deviation was told."""
     for at in range(keys):
-        app, priority = view.told[at].application, view.told[at].priority
-        if priority < 0 or view.told[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
+        app, priority = view.hints[at].application, view.hints[at].priority
+        if priority < 0 or view.hints[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
             continue
-        told_ms = float(view.told[at].duration_ms)
+        hint_ms = float(view.hints[at].duration_ms)
         error = default_error
-        if view.told[at].deviation_ms >= 0:
-            error = view.told[at].deviation_ms / told_ms
-        joint_ms = joined(sampled.jobs[app].pilot_mean_ms, sampled.jobs[app].pilot_error, told_ms, error)
-        if view.told[at].row >= 0:
-            rows_ms[view.told[at].row] = joint_ms
+        if view.hints[at].deviation_ms >= 0:
+            error = view.hints[at].deviation_ms / hint_ms
+        joint_ms = joined(sampled.jobs[app].pilot_mean_ms, sampled.jobs[app].pilot_error, hint_ms, error)
+        if view.hints[at].row >= 0:
+            rows_ms[view.hints[at].row] = joint_ms
         group = find(view.group_index, group_key(app, priority))
         if group >= 0:
             groups_ms[group] = joint_ms
@@ -87,43 +87,45 @@ class Trust(NamedTuple):
 
 
 @inner
-def stage_told(view: View, sampled: Sampled, app: int) -> int:
+def stage_hint(view: View, sampled: Sampled, app: int) -> int:
     """Return a key of the stage that is sampled whose tasks' duration was told, or -1."""
-    at = view.apps[app].first_told
+    at = view.apps[app].first_hint
     while at >= 0:
-        of_stage = view.told[at].priority >= 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.told[at].priority)
-        if of_stage and view.told[at].duration_ms > 0:
+        of_stage = view.hints[at].priority >= 0 and is_of_stage(
+            sampled.jobs[app].sampled_stage, view.hints[at].priority
+        )
+        if of_stage and view.hints[at].duration_ms > 0:
             return at
-        at = view.told[at].next
+        at = view.hints[at].next
     return -1
 
 
 @inner
 def widest_ahead(view: View, app: int) -> int:
     """Return how many tasks the widest stage has that was told of and is not asked for yet."""
-    width, at = 0, view.apps[app].first_told
+    width, at = 0, view.apps[app].first_hint
     while at >= 0:
-        if view.told[at].priority < 0:
-            width = max(width, view.told[at].tasks)
-        at = view.told[at].next
+        if view.hints[at].priority < 0:
+            width = max(width, view.hints[at].tasks)
+        at = view.hints[at].next
     return width
 
 
 @inner
-def told_size_ms(view: View, sampled: Sampled, app: int, stage: int, deviations: float) -> float:
+def hinted_size_ms(view: View, sampled: Sampled, app: int, stage: int, deviations: float) -> float:
     """Return the size of a job by what was told, each stage so many deviations of it larger; -1 if one is not known.
 
     ``stage`` is the key of the stage that is sampled; of those after it how many tasks they have must have been told.
     """
-    size_ms, at = 0.0, view.apps[app].first_told
+    size_ms, at = 0.0, view.apps[app].first_hint
     while at >= 0:
-        tasks = sampled.jobs[app].width if at == stage else view.told[at].tasks if view.told[at].priority < 0 else 0
+        tasks = sampled.jobs[app].width if at == stage else view.hints[at].tasks if view.hints[at].priority < 0 else 0
         if tasks > 0:
-            duration_ms = float(view.told[at].duration_ms)
-            if duration_ms <= 0.0 or view.told[at].deviation_ms < 0:
+            duration_ms = float(view.hints[at].duration_ms)
+            if duration_ms <= 0.0 or view.hints[at].deviation_ms < 0:
                 return -1.0
-            size_ms += tasks * duration_ms * exp(deviations * view.told[at].deviation_ms / duration_ms)
-        at = view.told[at].next
+            size_ms += tasks * duration_ms * exp(deviations * view.hints[at].deviation_ms / duration_ms)
+        at = view.hints[at].next
     return size_ms
 
 
@@ -138,17 +140,17 @@ def level_of(size_ms: float, thresholds_ms: F64) -> int:
 
 @inner
 def is_trusted(view: View, sampled: Sampled, app: int, trust: Trust) -> bool:
-    """Say whether an application needs no pilots, by what was told of its tasks."""
-    stage = stage_told(view, sampled, app)
-    if stage < 0 or view.told[stage].deviation_ms < 0:
+    """Say whether an application needs no pilots, by what are hints about its tasks."""
+    stage = stage_hint(view, sampled, app)
+    if stage < 0 or view.hints[stage].deviation_ms < 0:
         return False
-    deviation_max_ms = trust.deviation_max * view.told[stage].duration_ms
-    if trust.deviation_max > 0.0 and view.told[stage].deviation_ms <= deviation_max_ms:
+    deviation_max_ms = trust.deviation_max * view.hints[stage].duration_ms
+    if trust.deviation_max > 0.0 and view.hints[stage].deviation_ms <= deviation_max_ms:
         return True
     if trust.deviations <= 0.0:
         return False
-    low_ms = told_size_ms(view, sampled, app, stage, -trust.deviations)
-    high_ms = told_size_ms(view, sampled, app, stage, trust.deviations)
+    low_ms = hinted_size_ms(view, sampled, app, stage, -trust.deviations)
+    high_ms = hinted_size_ms(view, sampled, app, stage, trust.deviations)
     if low_ms <= 0.0 or high_ms <= 0.0:
         return False
     high = level_of(high_ms, trust.thresholds_ms)
@@ -163,20 +165,20 @@ def correction(view: View, sampled: Sampled, app: int, default_error: float) -> 
     """
     if app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
         return 1.0
-    stage, pilots_ms = stage_told(view, sampled, app), sampled.jobs[app].pilot_mean_ms
+    stage, pilots_ms = stage_hint(view, sampled, app), sampled.jobs[app].pilot_mean_ms
     if stage < 0:
         return 1.0
-    told_ms = float(view.told[stage].duration_ms)
+    hint_ms = float(view.hints[stage].duration_ms)
     if default_error > 0.0:
         error = default_error
-        if view.told[stage].deviation_ms >= 0:
-            error = view.told[stage].deviation_ms / told_ms
-        pilots_ms = joined(pilots_ms, sampled.jobs[app].pilot_error, told_ms, error)
-    return pilots_ms / told_ms
+        if view.hints[stage].deviation_ms >= 0:
+            error = view.hints[stage].deviation_ms / hint_ms
+        pilots_ms = joined(pilots_ms, sampled.jobs[app].pilot_error, hint_ms, error)
+    return pilots_ms / hint_ms
 
 
 @kernel
-def scale_told(
+def scale_hints(
     view: View,
     sampled: Sampled,
     size: int,
@@ -185,28 +187,28 @@ def scale_told(
     factors: F64,
     rows_ms: F64,
     groups_ms: F64,
-    told_ms: F64,
+    hint_ms: F64,
 ) -> None:
     """Set what was told of stages that are not sampled, times what pilots said of the sampled one over what was told.
 
-    ``size`` and ``keys`` are how many applications and told keys there are, ``factors`` room for a number by
+    ``size`` and ``keys`` are how many applications and hints there are, ``factors`` room for a number by
     application. With ``default_error`` above 0 pilots count with the weight of their certainty.
     """
     for app in range(size):
         factors[app] = correction(view, sampled, app, default_error)
     for at in range(keys):
-        app, priority = view.told[at].application, view.told[at].priority
-        if app < 0 or view.told[at].duration_ms < 0:
+        app, priority = view.hints[at].application, view.hints[at].priority
+        if app < 0 or view.hints[at].duration_ms < 0:
             continue
         if is_sampled(sampled, app, priority):
             continue
-        told_ms[at] = view.told[at].duration_ms * factors[app]
-        if view.told[at].row >= 0:
-            rows_ms[view.told[at].row] = told_ms[at]
+        hint_ms[at] = view.hints[at].duration_ms * factors[app]
+        if view.hints[at].row >= 0:
+            rows_ms[view.hints[at].row] = hint_ms[at]
         if priority >= 0:
             group = find(view.group_index, group_key(app, priority))
             if group >= 0:
-                groups_ms[group] = told_ms[at]
+                groups_ms[group] = hint_ms[at]
 
 
 @tables
@@ -228,19 +230,19 @@ class Credit(NamedTuple):
 @inner
 def level_on_credit(view: View, sampled: Sampled, app: int, credit: Credit) -> int:
     """Return the level of a job if it is so many deviations larger than was told, -1 if nothing was told."""
-    stage = stage_told(view, sampled, app)
+    stage = stage_hint(view, sampled, app)
     if credit.part <= 0.0 or stage < 0:
         return -1
-    size_ms = told_size_ms(view, sampled, app, stage, credit.deviations)
+    size_ms = hinted_size_ms(view, sampled, app, stage, credit.deviations)
     return level_of(size_ms, credit.thresholds_ms) if size_ms > 0.0 else -1
 
 
 @inner
 def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, credit: Credit) -> int:
     """Return the level that pilots would say if they ended now; together they have run for ``pilots_ms``."""
-    stage = stage_told(view, sampled, app)
+    stage = stage_hint(view, sampled, app)
     mean_ms = pilots_ms / max(sampled.jobs[app].pilots + sampled.jobs[app].replacements, 1)
-    size_ms = told_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.told[stage].duration_ms
+    size_ms = hinted_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.hints[stage].duration_ms
     return level_of(size_ms, credit.thresholds_ms)
 
 
@@ -295,14 +297,14 @@ class PilotsEstimate(_WithPilots):
         self._scale_history = parameters.scale_history
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set the means."""
         rows, groups, sampled = cluster.requests.size, cluster.tasks.size, self._sampled(cluster)
         observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
         if self._scale_history:
-            keys, factors = cluster.told.size, np.empty(cluster.apps.size)
-            scale_told(view, sampled, cluster.apps.size, keys, 0.0, factors, rows_ms, groups_ms, told_ms)
+            keys, factors = cluster.hints.size, np.empty(cluster.apps.size)
+            scale_hints(view, sampled, cluster.apps.size, keys, 0.0, factors, rows_ms, groups_ms, hint_ms)
         pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
 
 
@@ -315,7 +317,7 @@ class CombinedParameters(Parameters):
         le=2**40,
         description="How long a task is taken to run of which nothing was told and nothing seen.",
     )
-    told_error: float = Field(
+    hint_error: float = Field(
         default=1.0,
         gt=0.0,
         le=10.0,
@@ -333,18 +335,18 @@ class CombinedEstimate(_WithPilots):
 
     def __init__(self, parameters: CombinedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
-        self._told_error = parameters.told_error
+        self._hint_error = parameters.hint_error
         self._scale_history = parameters.scale_history
 
     def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, told_ms: F64
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set what is known."""
         rows, groups, sampled = cluster.requests.size, cluster.tasks.size, self._sampled(cluster)
         observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
-        told_durations(view, cluster.told.size, rows_ms, groups_ms)
+        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)
         if self._scale_history:
-            keys, factors = cluster.told.size, np.empty(cluster.apps.size)
-            scale_told(view, sampled, cluster.apps.size, keys, self._told_error, factors, rows_ms, groups_ms, told_ms)
+            keys, factors = cluster.hints.size, np.empty(cluster.apps.size)
+            scale_hints(view, sampled, cluster.apps.size, keys, self._hint_error, factors, rows_ms, groups_ms, hint_ms)
         pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
-        join_told(view, sampled, cluster.told.size, self._told_error, rows_ms, groups_ms)
+        join_hints(view, sampled, cluster.hints.size, self._hint_error, rows_ms, groups_ms)

@@ -45,7 +45,7 @@ class SampleLog:
     """Which samples have changed since they were told last."""
 
     def __init__(self) -> None:
-        self._told: dict[str, events.I32] = {}
+        self._reported: dict[str, events.I32] = {}
 
     def changed(self, apps: ApplicationTable, jobs: Table) -> events.Samples | None:
         """Return the samples of applications that differ from those returned before; None if there are none."""
@@ -54,13 +54,13 @@ class SampleLog:
             return None
         different = np.zeros(apps.size, bool)
         for name, values in now.items():
-            before = self._told.get(name)
+            before = self._reported.get(name)
             known = 0 if before is None else min(len(before), apps.size)
             different[known:] = True
             if before is not None:
                 different[:known] |= values[:known] != before[:known]
         different &= now["sampling"] != Sampling.UNKNOWN
-        self._told = now
+        self._reported = now
         found = np.flatnonzero(different).astype(np.int32)
         return samples_of(apps, jobs, found) if len(found) else None
 

@@ -52,7 +52,7 @@ class Scheme:
 
 
 STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}
-PACKED: Final = {"share": "capacity", "order": "srpt", "fit": "tetris", "estimate": "told"}
+PACKED: Final = {"share": "capacity", "order": "srpt", "fit": "tetris", "estimate": "hints"}
 ORDERED: Final = {"schedules": SCHEDULES, "scores": False}
 PLANNED: Final = {"schedules": SCHEDULES}
 
@@ -70,7 +70,7 @@ GRAPHENE: Final = Scheme("graphene", "Graphene", PACKED, "plan", PLANNED)
 SHORTEST: Final = Scheme(
     "srpt",
     "Tez, shortest job first (ours)",
-    {"share": "capacity", "order": "srpt", "fit": "packing", "estimate": "told"},
+    {"share": "capacity", "order": "srpt", "fit": "packing", "estimate": "hints"},
 )
 SHORTEST_PLANNED: Final = Scheme(
     "srpt-plan", "Graphene's order, shortest job first (ours)", SHORTEST.parts, "plan", ORDERED

@@ -44,7 +44,7 @@ policy:
   share: {{kind: deficit}}
   order: {{kind: srpt}}
   fit: {{kind: tetris}}
-  estimate: {{kind: told}}
+  estimate: {{kind: hints}}
 plans: {{schedules: 400, claims_part: 0}}
 listener: {{address: {address}, port: {port}}}
 profiles: {{store: {store}}}

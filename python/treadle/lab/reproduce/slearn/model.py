@@ -35,7 +35,7 @@ class _Job:
     """Of all stages' tasks, in the order in which they may begin."""
     widths: list[int]
     """Of each stage; one begins when the one before has ended."""
-    told_ms: list[float]
+    hint_ms: list[float]
     """How long history says that a task takes, by stage; empty: it was not asked."""
     deviations_ms: list[float]
     stage: int = 0
@@ -65,9 +65,9 @@ class _Job:
     def size_ms(self, first_ms: float, deviations: float = 0.0) -> float:
         """Return its size by history, each stage so many deviations larger; ``first_ms`` is the first stage's task."""
         size_ms = first_ms * self.widths[0]
-        later = zip(self.told_ms[1:], self.deviations_ms[1:], self.widths[1:], strict=False)
-        for told_ms, deviation_ms, width in later:
-            size_ms += told_ms * exp(deviations * deviation_ms / told_ms) * width
+        later = zip(self.hint_ms[1:], self.deviations_ms[1:], self.widths[1:], strict=False)
+        for hint_ms, deviation_ms, width in later:
+            size_ms += hint_ms * exp(deviations * deviation_ms / hint_ms) * width
         return size_ms
 
 
@@ -89,7 +89,7 @@ class Model:
         self._nodes = nodes
         fixed = settings.get("ratio") == "fixed"
         self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
-        self._goes_by_told = scheme.parts.get("estimate") == "told"
+        self._goes_by_hints = scheme.parts.get("estimate") == "hints"
         told = trace.told[scheme.told] if scheme.told else None
         self._jobs: list[_Job] = []
         first = 0
@@ -97,10 +97,10 @@ class Model:
             stages = job.dag.stages
             durations_ms = np.concatenate([stage.durations() for stage in stages]).astype(float).tolist()
             said = slice(first, first + len(stages) if told is not None else first)
-            told_ms = [] if told is None else told.duration_ms[said].astype(float).tolist()
+            hint_ms = [] if told is None else told.duration_ms[said].astype(float).tolist()
             deviations_ms = [] if told is None else told.deviation_ms[said].astype(float).tolist()
             widths = [stage.tasks for stage in stages]
-            made = _Job(number, float(job.arrival_ms), durations_ms, widths, told_ms, deviations_ms)
+            made = _Job(number, float(job.arrival_ms), durations_ms, widths, hint_ms, deviations_ms)
             self._jobs.append(made)
             first += len(stages)
         self._waiting: list[list[int]] = [[] for _ in range(LEVELS)]
@@ -138,24 +138,24 @@ class Model:
             job.percent = self._ratio.next_percent()
             job.allowed = job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
             self._held[job.number] = job
-            if self._history_part and job.told_ms:
-                high_ms = job.told_ms[0] * exp(Z90 * job.deviations_ms[0] / job.told_ms[0])
+            if self._history_part and job.hint_ms:
+                high_ms = job.hint_ms[0] * exp(Z90 * job.deviations_ms[0] / job.hint_ms[0])
                 job.history_level = bisect_left(_THRESHOLDS_MS, job.size_ms(high_ms, Z90))
                 job.level = min(SAMPLING_LEVEL, job.history_level)
         elif not (self._by_arrival or self._by_attained):
-            job.level = bisect_left(_THRESHOLDS_MS, job.size_ms(job.told_ms[0]))
+            job.level = bisect_left(_THRESHOLDS_MS, job.size_ms(job.hint_ms[0]))
         heappush(self._waiting[job.level], job.number)
 
     def _trusts(self, job: _Job) -> bool:
-        if not job.told_ms:
+        if not job.hint_ms:
             return False
-        told_ms, error = job.told_ms[0], job.deviations_ms[0] / job.told_ms[0]
+        hint_ms, error = job.hint_ms[0], job.deviations_ms[0] / job.hint_ms[0]
         if self._trusted and error <= self._trusted:
             return True
         if not self._deviations:
             return False
         low, high = (
-            bisect_left(_THRESHOLDS_MS, job.size_ms(told_ms * exp(sign * error), sign))
+            bisect_left(_THRESHOLDS_MS, job.size_ms(hint_ms * exp(sign * error), sign))
             for sign in (-self._deviations, self._deviations)
         )
         return low == high or high <= SAMPLING_LEVEL
@@ -188,12 +188,12 @@ class Model:
         job.held = False
         del self._held[job.number]
         first_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
-        self._move(job, self._level(job, job.told_ms[0] if self._goes_by_told else first_ms))
+        self._move(job, self._level(job, job.hint_ms[0] if self._goes_by_hints else first_ms))
 
     @staticmethod
     def _level(job: _Job, first_ms: float) -> int:
         """Return the level of a job if its first stage's tasks take so long; later ones by SLearn-DAG's scaling."""
-        scale = first_ms / job.told_ms[0] if job.told_ms else 1.0
+        scale = first_ms / job.hint_ms[0] if job.hint_ms else 1.0
         return bisect_left(_THRESHOLDS_MS, job.size_ms(0.0) * scale + first_ms * job.widths[0])
 
     def _vouch(self, job: _Job) -> None:

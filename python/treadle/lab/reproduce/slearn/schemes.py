@@ -60,7 +60,7 @@ def combined(name: str = "combined") -> Scheme:
 
 
 def _from_history(name: str, title: str, told: str) -> Scheme:
-    return Scheme(name, title, {"order": LEVELS, "estimate": "told", "fit": "first_fit"}, told)
+    return Scheme(name, title, {"order": LEVELS, "estimate": "hints", "fit": "first_fit"}, told)
 
 
 THIN_TO_TOP: Final = ("pilots", SAMPLED | {"trusted_deviation": TRUSTING})
@@ -73,7 +73,7 @@ SCHEMES: Final = (
     Scheme(
         "3sigma-tl",
         "3SigmaTL",
-        {"gate": THIN_TO_TOP, "order": LEVELS, "estimate": "told", "fit": "first_fit"},
+        {"gate": THIN_TO_TOP, "order": LEVELS, "estimate": "hints", "fit": "first_fit"},
         "3sigma",
     ),
     _from_history("point", "Point-Est", "point"),
@@ -84,7 +84,7 @@ SCHEMES: Final = (
     Scheme(
         "exact",
         "SLearn with pilots that tell the truth",
-        {"gate": ("pilots", SAMPLED), "order": LEVELS, "estimate": "told", "fit": "first_fit"},
+        {"gate": ("pilots", SAMPLED), "order": LEVELS, "estimate": "hints", "fit": "first_fit"},
         "oracle",
     ),
 )
