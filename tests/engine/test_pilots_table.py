@@ -49,7 +49,7 @@ def test_a_policy_whose_gate_does_not_sample_keeps_no_table_and_has_no_steps_not
     engine = bench.engine
     assert not engine._policy.observes
     assert engine._cluster is not None
-    assert len(engine._cluster.tasks.steps) == 0
+    assert len(engine._cluster.tasks.effects) == 0
     assert engine.samples() is None
     (group,) = np.flatnonzero(engine._cluster.tasks.at["application"] == app)
     assert engine._cluster.tasks.at["ended"][group] == 4, "the model has followed all the same"

@@ -117,7 +117,7 @@ class Engine:
             cluster.changed = True
             return
         observed = self._policy.observes and self._before is None
-        cluster.tasks.notes_steps = observed
+        cluster.tasks.notes_effects = observed
         cluster.apply(event)
         if observed:
             self._policy.observe(event, cluster)

@@ -117,7 +117,7 @@ def small_events() -> list[list[Any]]:
     big = request(2, 5, 1, [16384, 8], priority=0)
     fates = [{"sequence": 1, "position": at, "fate": at % 2 * int(events.Fate.NODE_FULL)} for at in range(16)]
     told = {"application": 1, "key": 0}
-    lives = [{"container": at, "application": at, "event": 1 + 2 * (at // 2), "time_ms": 2000} for at in range(3)]
+    containers = [{"container": at, "application": at, "event": 1 + 2 * (at // 2), "time_ms": 2000} for at in range(3)]
     ended = {"application": 1, "id": 1, "attempt": 1, "queue": 2, "state": 0, "replaces": 7}
     return [
         [
@@ -127,7 +127,7 @@ def small_events() -> list[list[Any]]:
             rows(events.Requests, texts, [big, request(0, 1, 2, [1024, 1]), request(3, 0, 200, [1024, 1])]),
             rows(events.Localities, texts, places),
             rows(events.Fates, texts, fates),
-            rows(events.Containers, texts, [life | {"capability": [1024, 1]} for life in lives]),
+            rows(events.Containers, texts, [container | {"capability": [1024, 1]} for container in containers]),
             rows(events.TaskInputs, texts, [{"application": 0, "container": 0, "bytes": 1e6}]),
             rows(events.TaskEstimates, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
             rows(events.TaskClaims, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),

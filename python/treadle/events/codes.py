@@ -39,7 +39,7 @@ class Replaces(IntFlag):
 
 
 class ContainerEvent(IntEnum):
-    """A step in a container's life."""
+    """What happened to a container."""
 
     ALLOCATED = 1
     LAUNCHED = 2

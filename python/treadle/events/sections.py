@@ -307,7 +307,7 @@ class AllocationTags:
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Steps in the lives of containers, in order; -1 says that an index is gone."""
+    """Container events, in order; -1 says that an index is gone."""
 
     container: Long
     application: Annotated[I32, index(absent="gone")]
@@ -324,7 +324,7 @@ class Containers:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRows(Containers):
-    """The life cycle of guaranteed containers, in order; in a snapshot the last step of each that is alive.
+    """Events of guaranteed containers, in order; in a snapshot the latest of each that is alive.
 
     Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
     completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the

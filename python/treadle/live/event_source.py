@@ -188,11 +188,11 @@ class HistorySource:
             known = self._samples.get(id_)
             # Whatever began to be sampled earlier knows more: an engine that was not told has begun anew.
             if known is None or sample.since_ms < known.since_ms:
-                lives = id_ in self._index
-                if known is None and len(self._samples) >= self._samples_max and not (lives and self._has_room()):
+                runs = id_ in self._index
+                if known is None and len(self._samples) >= self._samples_max and not (runs and self._has_room()):
                     continue
                 self._samples[id_] = sample
-                if lives:
+                if runs:
                     self._due.append(id_)
                 else:
                     self._absent.setdefault(id_, now_ms)

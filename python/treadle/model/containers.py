@@ -22,7 +22,7 @@ COMPLETED: Final = 3
 RESIZED: Final = 4
 GONE: Final = 0
 
-# `STEP.did`: what a step in a container's life has changed.
+# `EFFECT.did`: what a container event has changed.
 NOTHING: Final = 0
 BEGAN: Final = 1
 ENDED: Final = 2
@@ -136,7 +136,7 @@ def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> boo
 
 @tables
 class TaskArrays(NamedTuple):
-    """All that steps in the lives of containers change."""
+    """All that container events change."""
 
     apps: Records
     groups: Records
@@ -151,8 +151,8 @@ class TaskArrays(NamedTuple):
 
 
 @tables
-class Lives(NamedTuple):
-    """Steps in the lives of containers: columns of `treadle.events.Containers`."""
+class ContainerEvents(NamedTuple):
+    """Container events: columns of `treadle.events.Containers`."""
 
     container: I64
     application: I32
@@ -166,61 +166,61 @@ class Lives(NamedTuple):
 
 
 @inner
-def begin_or_resize(to: TaskArrays, lives: Lives, i: int, key: int, steps: Records) -> None:
-    """Take a step that ends no container; note it if the container begins with it."""
-    app, priority = lives.application[i], lives.priority[i]
+def begin_or_resize(to: TaskArrays, given: ContainerEvents, i: int, key: int, effects: Records) -> None:
+    """Take an event that ends no container; note it if the container begins with it."""
+    app, priority = given.application[i], given.priority[i]
     task = find(to.task_index, key)
-    if task >= 0 and lives.event[i] == RESIZED:
-        resize_task(to.groups, to.amounts, to.tasks, lives.capability, i, task)
+    if task >= 0 and given.event[i] == RESIZED:
+        resize_task(to.groups, to.amounts, to.tasks, given.capability, i, task)
     if task < 0:
         group = group_of(to.apps, to.groups, to.amounts, to.group_index, to.free, to.next_unused, app, priority)
         task = take_from(to.free_tasks, to.next_task)
         put(to.task_index, key, task)
         to.tasks[task].key = key
-        begin_task(to.groups, to.amounts, to.tasks, lives.capability, i, task, group, lives.created_ms[i])
-        if len(steps) > 0:
-            steps[i].did = BEGAN
-            steps[i].group = group
-            steps[i].task = task
+        begin_task(to.groups, to.amounts, to.tasks, given.capability, i, task, group, given.created_ms[i])
+        if len(effects) > 0:
+            effects[i].did = BEGAN
+            effects[i].group = group
+            effects[i].task = task
 
 
 @inner
-def end(to: TaskArrays, lives: Lives, i: int, key: int, mapreduce: int, steps: Records) -> None:
+def end(to: TaskArrays, given: ContainerEvents, i: int, key: int, mapreduce: int, effects: Records) -> None:
     """Take the end of a container, and note it."""
-    app, priority = lives.application[i], lives.priority[i]
+    app, priority = given.application[i], given.priority[i]
     group = group_of(to.apps, to.groups, to.amounts, to.group_index, to.free, to.next_unused, app, priority)
     task = remove(to.task_index, key)
-    duration_ms = max(lives.time_ms[i] - lives.created_ms[i], 0)
-    if len(steps) > 0:
-        steps[i].did = ENDED
-        steps[i].group = group
-        steps[i].task = task
-        steps[i].duration_ms = duration_ms
-        steps[i].exit_status = lives.exit_status[i]
-        steps[i].input_bytes = to.tasks[task].input_bytes if task >= 0 else 0.0
+    duration_ms = max(given.time_ms[i] - given.created_ms[i], 0)
+    if len(effects) > 0:
+        effects[i].did = ENDED
+        effects[i].group = group
+        effects[i].task = task
+        effects[i].duration_ms = duration_ms
+        effects[i].exit_status = given.exit_status[i]
+        effects[i].input_bytes = to.tasks[task].input_bytes if task >= 0 else 0.0
     if task >= 0:
         end_task(to.groups, to.amounts, to.tasks, task)
         give_back(to.free_tasks, task)
-    if ended_well(to.apps, app, lives.exit_status[i], mapreduce):
+    if ended_well(to.apps, app, given.exit_status[i], mapreduce):
         to.groups[group].ended += 1
         to.groups[group].ended_ms += duration_ms
 
 
 @kernel
-def apply_containers(to: TaskArrays, lives: Lives, mapreduce: int, steps: Records) -> None:
-    """Take steps in the lives of containers, in order; ``mapreduce`` is the name of that type of applications.
+def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, effects: Records) -> None:
+    """Take container events, in order; ``mapreduce`` is the name of that type of applications.
 
-    ``steps`` is given what each of them did, a row a step, `NOTHING` before; it may be empty.
+    ``effects`` is given what each of them did, a row an event, `NOTHING` before; it may be empty.
     """
-    for i in range(len(lives.container)):
-        app = lives.application[i]
-        if app < 0 or lives.am[i] or to.apps[app].state == GONE:
+    for i in range(len(given.container)):
+        app = given.application[i]
+        if app < 0 or given.am[i] or to.apps[app].state == GONE:
             continue
-        key = task_key(app, lives.container[i])
-        if lives.event[i] != COMPLETED:
-            begin_or_resize(to, lives, i, key, steps)
+        key = task_key(app, given.container[i])
+        if given.event[i] != COMPLETED:
+            begin_or_resize(to, given, i, key, effects)
         else:
-            end(to, lives, i, key, mapreduce, steps)
+            end(to, given, i, key, mapreduce, effects)
 
 
 @kernel
@@ -276,7 +276,7 @@ TASK: Final = np.dtype(
     align=True,
 )
 
-STEP: Final = np.dtype(
+EFFECT: Final = np.dtype(
     [
         ("duration_ms", "i8"),  # of one that ended
         ("input_bytes", "f8"),  # what it read; 0: not known
@@ -287,11 +287,11 @@ STEP: Final = np.dtype(
     ],
     align=True,
 )
-"""What a step in a container's life did, for who keeps something of tasks beside the model."""
+"""What a container event did, for who keeps something of tasks beside the model."""
 
 
 MANY: Final = 4096
-"""Of more steps than these it pays to count how many groups there can be among them."""
+"""Of more events than these it pays to count how many groups there can be among them."""
 
 
 class TaskTable(Table):
@@ -306,10 +306,10 @@ class TaskTable(Table):
         self._free_tasks: I32 = np.zeros(16, np.int32)
         self.next_unused = np.zeros(1, np.int64)
         self._next_task = np.zeros(1, np.int64)
-        self.notes_steps = False
-        """Whether `steps` is written."""
-        self.steps: Records = np.zeros(0, STEP)
-        """What each step of the latest `events.Containers` did, if it is written."""
+        self.notes_effects = False
+        """Whether `effects` is written."""
+        self.effects: Records = np.zeros(0, EFFECT)
+        """What each row of the latest `events.Containers` did, if it is written."""
         self.has_inputs = False
         """Whether it was told how much any task reads."""
 
@@ -320,7 +320,7 @@ class TaskTable(Table):
         self.index.reserve(groups)
 
     def apply(self, event: events.Containers, apps: ApplicationTable, mapreduce: int) -> None:
-        """Take steps in the lives of containers, in order. Steps of applications that are gone mean nothing.
+        """Take container events, in order. Those of applications that are gone mean nothing.
 
         ``mapreduce`` is the name of the applications' type by which it is told how containers end, -1 if there is none.
         """
@@ -333,8 +333,8 @@ class TaskTable(Table):
         self.tasks.reserve(int(self._next_task[0]) + more)
         self._free_tasks = grown(self._free_tasks, len(self.tasks.at) + 1, 0)
         self.task_index.reserve(more)
-        self.steps = np.zeros(more if self.notes_steps else 0, STEP)
-        apply_containers(self._arrays(apps), _lives(event), mapreduce, self.steps)
+        self.effects = np.zeros(more if self.notes_effects else 0, EFFECT)
+        apply_containers(self._arrays(apps), _container_events(event), mapreduce, self.effects)
         self.size = int(self.next_unused[0])
 
     def _arrays(self, apps: ApplicationTable) -> TaskArrays:
@@ -381,8 +381,8 @@ class TaskTable(Table):
         )
 
 
-def _lives(event: events.Containers) -> Lives:
-    return Lives(
+def _container_events(event: events.Containers) -> ContainerEvents:
+    return ContainerEvents(
         container=own(event.container),
         application=own(event.application),
         priority=own(event.priority),

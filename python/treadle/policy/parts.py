@@ -33,7 +33,7 @@ class Keeper(Protocol):
     """
 
     def observe(self, event: Event, cluster: Cluster) -> None:
-        """Note an event that the model has just taken; of `Containers` ``cluster.tasks.steps`` has what each row did.
+        """Note an event that the model has just taken; of `Containers` ``cluster.tasks.effects`` has what each row did.
 
         Not called between the start of a snapshot and `follow`.
         """

@@ -289,11 +289,11 @@ class Application:
         return stage_runs(found)
 
     def _executor_stage(self, ended_ms: int) -> list[StageRun]:
-        lives = [times for executor, times in self._executors.items() if executor != "driver"]
-        if not lives:
+        executors = [times for executor, times in self._executors.items() if executor != "driver"]
+        if not executors:
             return []
-        durations = DurationSketch((ended_ms if end_ms < 0 else end_ms) - start_ms for start_ms, end_ms in lives)
-        return [StageRun(EXECUTORS, len(lives), durations, self._demand(), measured=Measured.CONTAINERS)]
+        durations = DurationSketch((ended_ms if end_ms < 0 else end_ms) - start_ms for start_ms, end_ms in executors)
+        return [StageRun(EXECUTORS, len(executors), durations, self._demand(), measured=Measured.CONTAINERS)]
 
     def _demand(self) -> dict[str, int]:
         """What YARN is asked for: heap, overhead, off-heap memory and Python's, by the defaults of Spark 4."""

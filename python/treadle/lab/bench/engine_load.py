@@ -3,7 +3,7 @@
 Nodes are full but for what ended since their last heartbeat. In each tick some nodes report, in turn, and on each of
 them the oldest containers have ended; their applications ask for as many again. What the engine proposes is committed,
 and the next frame tells everything that changed, as the shim does: nodes, queues, users, applications, requests,
-containers' lives, fates. Now and then an application ends and another begins.
+container events, fates. Now and then an application ends and another begins.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Held:
         self._head = np.zeros(nodes, np.int64)
         self._length = np.zeros(nodes, np.int64)
 
-    def put(self, lives: Any) -> None:
+    def put(self, containers: Any) -> None:
         """Add containers."""
-        lives = lives[np.argsort(lives[:, 2], kind="stable")]
-        nodes, first, counts = np.unique(lives[:, 2], return_index=True, return_counts=True)
-        place = np.arange(len(lives)) - np.repeat(first, counts)
-        at = lives[:, 2]
-        self._ring[at, (self._head[at] + self._length[at] + place) % SLOTS] = lives[:, [0, 1, 3]]
+        containers = containers[np.argsort(containers[:, 2], kind="stable")]
+        nodes, first, counts = np.unique(containers[:, 2], return_index=True, return_counts=True)
+        place = np.arange(len(containers)) - np.repeat(first, counts)
+        at = containers[:, 2]
+        self._ring[at, (self._head[at] + self._length[at] + place) % SLOTS] = containers[:, [0, 1, 3]]
         self._length[nodes] += counts
 
     def take_oldest(self, nodes: Any, most: int) -> Any:
@@ -136,9 +136,9 @@ class SteadyState:
     def _put(self, nodes: Any, rows: Any) -> Any:
         numbers = self._next_container + np.arange(len(rows))
         self._next_container += len(rows)
-        lives = np.stack([numbers, rows, nodes, np.full(len(rows), self.now_ms)], axis=1)
-        self._held.put(lives)
-        return lives
+        containers = np.stack([numbers, rows, nodes, np.full(len(rows), self.now_ms)], axis=1)
+        self._held.put(containers)
+        return containers
 
     def _take(self, nodes: Any, rows: Any, sign: int = 1) -> None:
         amounts = sign * SHAPES[self._shape[rows]]
@@ -188,7 +188,7 @@ class SteadyState:
             self._applications(living, ApplicationState.ACTIVE),
             self._usage(living),
             self._requests(np.arange(len(self._count))),
-            self._lives(ContainerEvent.LAUNCHED, self._held.every()),
+            self._container_events(ContainerEvent.LAUNCHED, self._held.every()),
         ]
 
     def tick(self) -> list[Event]:
@@ -216,8 +216,8 @@ class SteadyState:
             *self._churn(),
             self._usage(apps),
             self._requests(rows),
-            self._lives(ContainerEvent.ALLOCATED, made),
-            self._lives(ContainerEvent.COMPLETED, gone),
+            self._container_events(ContainerEvent.ALLOCATED, made),
+            self._container_events(ContainerEvent.COMPLETED, gone),
         ]
         if len(made):
             told.append(self._fates(len(made)))
@@ -331,7 +331,7 @@ class SteadyState:
             capability=SHAPES[self._shape[rows]],
         )
 
-    def _lives(self, event: ContainerEvent, steps: Any) -> events.Containers:
+    def _container_events(self, event: ContainerEvent, steps: Any) -> events.Containers:
         count = len(steps)
         numbers, rows, nodes, created = steps.T
         apps = rows // KEYS

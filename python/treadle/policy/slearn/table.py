@@ -122,10 +122,10 @@ def note_input(jobs: Records, app: int, duration_ms: int, input_bytes: float) ->
 
 
 @inner
-def note_end(apps: Records, groups: Records, sampled: Sampled, steps: Records, i: int, mapreduce: int) -> None:
+def note_end(apps: Records, groups: Records, sampled: Sampled, effects: Records, i: int, mapreduce: int) -> None:
     """Note a task that has ended; where the gate samples, one whose container is given back has done its task."""
-    group, task, status = steps[i].group, steps[i].task, steps[i].exit_status
-    app, duration_ms = groups[group].application, steps[i].duration_ms
+    group, task, status = effects[i].group, effects[i].task, effects[i].exit_status
+    app, duration_ms = groups[group].application, effects[i].duration_ms
     well = ended_well(apps, app, status, mapreduce)
     if status == RELEASED and apps[app].type != mapreduce and sampled.jobs[app].sampling != UNKNOWN:
         well = True
@@ -137,7 +137,7 @@ def note_end(apps: Records, groups: Records, sampled: Sampled, steps: Records, i
             sampled.jobs[app].pilots_ended += 1
             sampled.jobs[app].pilots_ms += duration_ms
             sampled.jobs[app].pilots_squares += float(duration_ms) * float(duration_ms)
-            note_input(sampled.jobs, app, duration_ms, steps[i].input_bytes)
+            note_input(sampled.jobs, app, duration_ms, effects[i].input_bytes)
     # what was preempted or killed is no failure, after which a map is asked for again
     failed = not well and status != PREEMPTED and status != KILLED_BY_AM
     if task >= 0 and failed and groups[group].priority in (MAP, OPPORTUNISTIC_MAP):
@@ -145,14 +145,14 @@ def note_end(apps: Records, groups: Records, sampled: Sampled, steps: Records, i
 
 
 @kernel
-def note_steps(apps: Records, groups: Records, sampled: Sampled, steps: Records, mapreduce: int) -> None:
-    """Note what steps in containers' lives did (`treadle.model.containers.STEP`), in order."""
-    for i in range(len(steps)):
-        if steps[i].did == BEGAN:
-            group = steps[i].group
-            note_pilot(sampled, groups[group].application, steps[i].task, groups[group].priority)
-        elif steps[i].did == ENDED:
-            note_end(apps, groups, sampled, steps, i, mapreduce)
+def note_effects(apps: Records, groups: Records, sampled: Sampled, effects: Records, mapreduce: int) -> None:
+    """Note what container events did (`treadle.model.containers.EFFECT`), in order."""
+    for i in range(len(effects)):
+        if effects[i].did == BEGAN:
+            group = effects[i].group
+            note_pilot(sampled, groups[group].application, effects[i].task, groups[group].priority)
+        elif effects[i].did == ENDED:
+            note_end(apps, groups, sampled, effects, i, mapreduce)
 
 
 @kernel
@@ -191,9 +191,9 @@ class PilotTable:
         return Sampled(self.jobs.at, self.pilot, self.ended)
 
     def note(self, cluster: Cluster) -> None:
-        """Note what the latest steps in containers' lives did."""
+        """Note what the latest container events did."""
         sampled, tasks = self.fit(cluster), cluster.tasks
-        note_steps(cluster.apps.at, tasks.at, sampled, tasks.steps, cluster.names.index_of("MAPREDUCE"))
+        note_effects(cluster.apps.at, tasks.at, sampled, tasks.effects, cluster.names.index_of("MAPREDUCE"))
 
     def forget(self, cluster: Cluster) -> None:
         """Forget groups of tasks that the model has forgotten."""
