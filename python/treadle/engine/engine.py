@@ -152,8 +152,8 @@ class Engine:
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
-        cooling = cluster.rejections.last_cool >= cluster.decide
-        if not (cluster.changed or expired or released or cooling or self._policy.waits(now_ms)):
+        in_backoff = cluster.rejections.last_backoff >= cluster.decide
+        if not (cluster.changed or expired or released or in_backoff or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
         limit = min(limit, self._settings.limits.proposals_max)

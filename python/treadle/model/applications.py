@@ -19,7 +19,7 @@ APPLICATION: Final = np.dtype(
         ("start_time_ms", "i8"),
         ("pending", "i8"),  # sum of its request rows' counts, nothing assumed taken off
         ("demand", "i8"),  # the same in memory, MB
-        ("cool_until", "i8"),  # no proposals before this decide
+        ("backoff_until", "i8"),  # no proposals before this decide
         ("service_ms", "f8"),  # share of the cluster x time used so far, by the dominant resource
         ("container_ms", "f8"),  # time that its containers have had so far
         ("share", "f8"),  # what it used when that was last added up

@@ -54,8 +54,8 @@ def carry_row(old: View, new: View, nodes: I32, row: int, at: int) -> None:
     """Take over how long an ask has waited, why it is left alone, and the node held for it."""
     new.rows[at].waiting_since_ms = old.rows[row].waiting_since_ms
     new.rows[at].waiting_since_offers = old.rows[row].waiting_since_offers
-    new.rows[at].cool_until = old.rows[row].cool_until
-    new.rows[at].cool_level = old.rows[row].cool_level
+    new.rows[at].backoff_until = old.rows[row].backoff_until
+    new.rows[at].backoff_level = old.rows[row].backoff_level
     avoided, held = old.rows[row].hold_avoid, old.rows[row].hold_node
     if avoided >= 0:
         new.rows[at].hold_avoid = nodes[avoided]
@@ -197,7 +197,7 @@ def carry_hints(
                 new.hints[made].claimed_tasks = -1
 
 
-LEARNED: Final = ("cool_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
+LEARNED: Final = ("backoff_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
 """The columns of an application that no frame tells."""
 
 
@@ -218,7 +218,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     for column in LEARNED:
         new.apps.at[column][apps[live]] = old.apps.at[column][live]
     stayed = np.flatnonzero(nodes >= 0)
-    new.nodes.at["cool_until"][nodes[stayed]] = old.nodes.at["cool_until"][stayed]
+    new.nodes.at["backoff_until"][nodes[stayed]] = old.nodes.at["backoff_until"][stayed]
     new.charged_ms = old.charged_ms
     rows: I32 = np.full(len(old.requests.at), -1, np.int32)
     new.tasks.make_room(old.tasks.size)

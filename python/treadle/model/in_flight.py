@@ -75,7 +75,7 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
         shift_locality(view.places, batch[i].node_place, decide, -1)
         shift_locality(view.places, batch[i].rack_place, decide, -1)
         if fates[k] == 0:
-            view.rows[batch[i].row].cool_level = 0
+            view.rows[batch[i].row].backoff_level = 0
     return resolved
 
 
@@ -176,13 +176,13 @@ _NOBODY = {
 
 
 class Rejections:
-    """Cool-downs after rejections."""
+    """Backoff after rejections."""
 
     def __init__(self) -> None:
         self.excluded = PairMap()
         """(row, node) -> the decide from which the node may be proposed for the row again (31 bits of it)."""
-        self.last_cool = 0
-        """No cool-down lasts beyond this decide."""
+        self.last_backoff = 0
+        """No backoff lasts beyond this decide."""
         self._pairs = 0
 
     def learn(
@@ -205,25 +205,25 @@ class Rejections:
                 int(batch["node"][position]),
                 int(batch["application"][position]),
             )
-            until = decide + min(SHORTEST << int(rows["cool_level"][row]), LONGEST)
-            if rows["cool_level"][row] < 20:
-                rows["cool_level"][row] += 1
-            self.last_cool = max(self.last_cool, until)
+            until = decide + min(SHORTEST << int(rows["backoff_level"][row]), LONGEST)
+            if rows["backoff_level"][row] < 20:
+                rows["backoff_level"][row] += 1
+            self.last_backoff = max(self.last_backoff, until)
             if fate in _PAIR:
                 self._exclude(rows, row, node, until)
             elif fate in _NODE:
-                nodes["cool_until"][node] = until
+                nodes["backoff_until"][node] = until
             elif fate in _APPLICATION:
-                apps["cool_until"][app] = until
+                apps["backoff_until"][app] = until
             else:
-                rows["cool_until"][row] = until
+                rows["backoff_until"][row] = until
 
     def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, decide: int) -> None:
-        """Take over the cool-downs of a model before a snapshot that have not ended by ``decide``.
+        """Take over the backoffs of a model before a snapshot that have not ended by ``decide``.
 
         ``new_row`` and ``new_node`` have the new index of each old one, -1 for none; ``rows`` are the new rows.
         """
-        self.last_cool = before.last_cool
+        self.last_backoff = before.last_backoff
         pairs = before.excluded.pairs[before.excluded.pairs["key"] >= 0]
         pairs = pairs[pairs["value"] > (decide & 0x7FFFFFFF)]
         row, node = new_row[pairs["key"] >> 32], new_node[pairs["key"] & 0xFFFFFFFF]
@@ -233,7 +233,7 @@ class Rejections:
             self._exclude(rows, int(row[stayed][at]), int(node[stayed][at]), int(pairs["value"][stayed][at]))
 
     def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
-        """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends cool-downs early."""
+        """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends backoffs early."""
         if self._pairs >= MAX_PAIRS:
             self.excluded = PairMap()
             self._pairs = 0

@@ -20,7 +20,7 @@ NODE: Final = np.dtype(
         ("sequence", "i4"),  # how often others have committed on it since the snapshot
         ("state", "u1"),
         ("hold_until_ms", "i8"),
-        ("cool_until", "i8"),  # no proposals before this decide
+        ("backoff_until", "i8"),  # no proposals before this decide
     ],
     align=True,
 )

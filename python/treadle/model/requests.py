@@ -72,8 +72,8 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].first_locality = -1
     rows[row].localities = 0
     rows[row].waiting_since_ms = -1
-    rows[row].cool_until = 0
-    rows[row].cool_level = 0
+    rows[row].backoff_until = 0
+    rows[row].backoff_level = 0
     rows[row].exclusions = 0
     rows[row].hold_node = -1
     rows[row].hold_avoid = -1
@@ -310,7 +310,7 @@ REQUEST: Final = np.dtype(
         ("allocation_request_id", "i8"),
         ("waiting_since_ms", "i8"),  # when a node was first passed over for locality's sake, or -1
         ("waiting_since_offers", "i8"),  # how many proposals there had been by then
-        ("cool_until", "i8"),  # no proposals before this decide
+        ("backoff_until", "i8"),  # no proposals before this decide
         ("application", "i4"),  # -1: a free row
         ("key", "i4"),
         ("priority", "i4"),
@@ -327,7 +327,7 @@ REQUEST: Final = np.dtype(
         ("group", "i4"),  # where the group of its tasks was found last, or -1
         ("relax", "u1"),
         ("constrained", "u1"),
-        ("cool_level", "u1"),
+        ("backoff_level", "u1"),
     ],
     align=True,
 )

@@ -32,8 +32,8 @@ NO_LIMIT: Final = -2
 
 @inner
 def may_ask(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
-    """Has the row an ask that is not assumed, let through by the gate, and not cooling down?"""
-    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].cool_until > parameters.decide:
+    """Has the row an ask that is not assumed, let through by the gate, and not in backoff?"""
+    if scratch.rows[row].done or not scratch.rows[row].may or view.rows[row].backoff_until > parameters.decide:
         return False
     return asks_left(view, scratch, row) > 0
 

@@ -57,7 +57,7 @@ def is_allowed(view: View, totals: F64, room: I64, app: int, row: int, decide: i
     leaf, partition = view.apps[app].queue, view.rows[row].partition
     if leaf < 0 or not view.limit_known[leaf, partition]:
         return False
-    if view.apps[app].cool_until > decide or view.rows[row].cool_until > decide:
+    if view.apps[app].backoff_until > decide or view.rows[row].backoff_until > decide:
         return False
     user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
     if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
@@ -71,7 +71,7 @@ def has_room_on(view: View, row: int, node: int, decide: int) -> bool:
     """Say whether a node has room for a master's row, and is held for no other."""
     if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return False
-    if view.nodes[node].cool_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
+    if view.nodes[node].backoff_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
         return False
     fits = True
     for r in range(len(view.counted)):

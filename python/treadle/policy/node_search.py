@@ -287,7 +287,7 @@ def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: i
     node = view.rows[row].hold_node
     if node < 0 or view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return NO_NODE
-    if view.nodes[node].cool_until > parameters.decide or not fits(view, scratch, row, node):
+    if view.nodes[node].backoff_until > parameters.decide or not fits(view, scratch, row, node):
         return NO_NODE
     if level_of(view, row, node) == NOT_THERE or not is_wanted(view, scratch, parameters, row, node):
         return NO_NODE

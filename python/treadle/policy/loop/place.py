@@ -296,7 +296,10 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
         for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
             app = scratch.list[at].application
             scratch.apps[app].done = 1
-            if view.apps[app].pending <= view.apps[app].assumed_count or view.apps[app].cool_until > parameters.decide:
+            if (
+                view.apps[app].pending <= view.apps[app].assumed_count
+                or view.apps[app].backoff_until > parameters.decide
+            ):
                 continue
             row = view.apps[app].first_row
             while row >= 0:
@@ -325,7 +328,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
             continue
         fits = view.nodes[node].state == 1 and view.nodes[node].hold_row < 0
-        fits = fits and view.nodes[node].cool_until <= parameters.decide
+        fits = fits and view.nodes[node].backoff_until <= parameters.decide
         for r in range(resources):
             if view.counted[r]:
                 scratch.rates[PARTITION, r] += view.node_amounts[node, TOTAL, r]

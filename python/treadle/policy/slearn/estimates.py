@@ -73,7 +73,7 @@ def join_hints(view: View, sampled: Sampled, keys: int, default_error: float, ro
 
 
 @tables
-class Trust(NamedTuple):
+class Confidence(NamedTuple):
     """When history is taken at its word; 0 for the first two: never."""
 
     deviation_max: float
@@ -139,22 +139,22 @@ def level_of(size_ms: float, thresholds_ms: F64) -> int:
 
 
 @inner
-def is_trusted(view: View, sampled: Sampled, app: int, trust: Trust) -> bool:
+def is_confident(view: View, sampled: Sampled, app: int, confidence: Confidence) -> bool:
     """Say whether an application needs no pilots, by what are hints about its tasks."""
     stage = stage_hint(view, sampled, app)
     if stage < 0 or view.hints[stage].deviation_ms < 0:
         return False
-    deviation_max_ms = trust.deviation_max * view.hints[stage].duration_ms
-    if trust.deviation_max > 0.0 and view.hints[stage].deviation_ms <= deviation_max_ms:
+    deviation_max_ms = confidence.deviation_max * view.hints[stage].duration_ms
+    if confidence.deviation_max > 0.0 and view.hints[stage].deviation_ms <= deviation_max_ms:
         return True
-    if trust.deviations <= 0.0:
+    if confidence.deviations <= 0.0:
         return False
-    low_ms = hinted_size_ms(view, sampled, app, stage, -trust.deviations)
-    high_ms = hinted_size_ms(view, sampled, app, stage, trust.deviations)
+    low_ms = hinted_size_ms(view, sampled, app, stage, -confidence.deviations)
+    high_ms = hinted_size_ms(view, sampled, app, stage, confidence.deviations)
     if low_ms <= 0.0 or high_ms <= 0.0:
         return False
-    high = level_of(high_ms, trust.thresholds_ms)
-    return bool(high <= trust.sampling_level or high == level_of(low_ms, trust.thresholds_ms))
+    high = level_of(high_ms, confidence.thresholds_ms)
+    return bool(high <= confidence.sampling_level or high == level_of(low_ms, confidence.thresholds_ms))
 
 
 @inner
@@ -212,7 +212,7 @@ def scale_hints(
 
 
 @tables
-class Credit(NamedTuple):
+class HistoryQuota(NamedTuple):
     """How far history is believed before pilots have ended."""
 
     part: float
@@ -228,32 +228,32 @@ class Credit(NamedTuple):
 
 
 @inner
-def level_on_credit(view: View, sampled: Sampled, app: int, credit: Credit) -> int:
+def level_by_history(view: View, sampled: Sampled, app: int, history_quota: HistoryQuota) -> int:
     """Return the level of a job if it is so many deviations larger than was told, -1 if nothing was told."""
     stage = stage_hint(view, sampled, app)
-    if credit.part <= 0.0 or stage < 0:
+    if history_quota.part <= 0.0 or stage < 0:
         return -1
-    size_ms = hinted_size_ms(view, sampled, app, stage, credit.deviations)
-    return level_of(size_ms, credit.thresholds_ms) if size_ms > 0.0 else -1
+    size_ms = hinted_size_ms(view, sampled, app, stage, history_quota.deviations)
+    return level_of(size_ms, history_quota.thresholds_ms) if size_ms > 0.0 else -1
 
 
 @inner
-def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, credit: Credit) -> int:
+def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, history_quota: HistoryQuota) -> int:
     """Return the level that pilots would say if they ended now; together they have run for ``pilots_ms``."""
     stage = stage_hint(view, sampled, app)
     mean_ms = pilots_ms / max(sampled.jobs[app].pilots + sampled.jobs[app].replacements, 1)
     size_ms = hinted_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.hints[stage].duration_ms
-    return level_of(size_ms, credit.thresholds_ms)
+    return level_of(size_ms, history_quota.thresholds_ms)
 
 
 @inner
-def tasks_on_credit(view: View, row: int, credit: Credit) -> int:
+def tasks_within_quota(view: View, row: int, history_quota: HistoryQuota) -> int:
     """Return how many containers of an ask make up the part of the cluster that a job may use."""
     share = 0.0
-    for r in range(len(credit.totals)):
-        if view.counted[r] and credit.totals[r] > 0.0:
-            share = max(share, view.capability[row, r] / credit.totals[r])
-    return int(credit.part / share + 1e-9) if share > 0.0 else UNBOUNDED
+    for r in range(len(history_quota.totals)):
+        if view.counted[r] and history_quota.totals[r] > 0.0:
+            share = max(share, view.capability[row, r] / history_quota.totals[r])
+    return int(history_quota.part / share + 1e-9) if share > 0.0 else UNBOUNDED
 
 
 class _WithPilots:

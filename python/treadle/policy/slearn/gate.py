@@ -16,7 +16,7 @@ from treadle.model.tables import View
 from treadle.policy.gates import hold_masters, let_masters_start
 from treadle.policy.parts import NEVER, Keeper
 from treadle.policy.slearn import pilots as kernel
-from treadle.policy.slearn.estimates import Credit, Trust
+from treadle.policy.slearn.estimates import Confidence, HistoryQuota
 from treadle.policy.slearn.keeper import PilotKeeper
 from treadle.policy.slearn.table import PilotTable
 from treadle.policy.work import add_up_nodes
@@ -180,9 +180,9 @@ class PilotsGate:
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Take the order's levels, which say what history must settle."""
         deviations = Z90 * self._parameters.settled_part if len(thresholds_ms) else 0.0
-        self._trust = Trust(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
+        self._confidence = Confidence(self._parameters.trusted_deviation, deviations, thresholds_ms, sampling_level)
         part = self._parameters.history_part if len(thresholds_ms) else 0.0
-        self._credit = Credit(part, Z90, thresholds_ms, sampling_level, np.zeros(0))
+        self._history_quota = HistoryQuota(part, Z90, thresholds_ms, sampling_level, np.zeros(0))
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back what is to wait for pilots, and let everything else through."""
@@ -197,13 +197,13 @@ class PilotsGate:
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
         new = np.empty(size, np.int32)
-        count = kernel.find_new(view, sampled, size, mapreduce, tez, chosen.thin_limit, self._trust, new)
+        count = kernel.find_new(view, sampled, size, mapreduce, tez, chosen.thin_limit, self._confidence, new)
         percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
         kernel.begin_sampling(view, sampled, new[:count], percents, now_ms)
-        credit = self._credit._replace(totals=np.zeros(len(view.counted)))
-        add_up_nodes(view, credit.totals)
+        history_quota = self._history_quota._replace(totals=np.zeros(len(view.counted)))
+        add_up_nodes(view, history_quota.totals)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
-        self.due_ms = int(kernel.hold_back(view, sampled, rows, size, now_ms, mapreduce, *timeouts_ms, credit))
+        self.due_ms = int(kernel.hold_back(view, sampled, rows, size, now_ms, mapreduce, *timeouts_ms, history_quota))
         self.waits_for = "pilots" if _holds_back(view, rows) else ""
         if chosen.masters_starting > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
@@ -212,7 +212,7 @@ class PilotsGate:
 
     def mark(self, cluster: Cluster, apps: Records) -> None:
         """Say of jobs whose pilots have not ended, and of thin ones, what they run and at which level."""
-        self._table.mark(cluster, apps, self._credit.sampling_level)
+        self._table.mark(cluster, apps, self._history_quota.sampling_level)
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let only through what was held back."""

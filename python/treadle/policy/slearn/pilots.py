@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.model.containers import GONE, group_key
-from treadle.policy.slearn.estimates import is_trusted, level_by_now, level_on_credit, tasks_on_credit, widest_ahead
+from treadle.policy.slearn.estimates import (
+    is_confident,
+    level_by_history,
+    level_by_now,
+    tasks_within_quota,
+    widest_ahead,
+)
 from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.yarn.priorities import FAILED_MAP, REDUCE
@@ -16,7 +22,7 @@ from treadle.yarn.priorities import FAILED_MAP, REDUCE
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, Records
     from treadle.model.tables import View
-    from treadle.policy.slearn.estimates import Credit, Trust
+    from treadle.policy.slearn.estimates import Confidence, HistoryQuota
     from treadle.policy.slearn.table import Sampled
 
 NEVER: Final = 1 << 62
@@ -146,9 +152,9 @@ def may_be_sampled(view: View, sampled: Sampled, app: int, mapreduce: int, tez: 
 
 @kernel
 def find_new(
-    view: View, sampled: Sampled, size: int, mapreduce: int, tez: int, thin_limit: int, trust: Trust, new: I32
+    view: View, sampled: Sampled, size: int, mapreduce: int, tez: int, thin_limit: int, confidence: Confidence, new: I32
 ) -> int:
-    """Note how wide jobs are and which are thin or trusted; list those that are to be sampled, return how many.
+    """Note how wide jobs are, which are thin and which are known; list those that are to be sampled, return how many.
 
     ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
     seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
@@ -165,7 +171,7 @@ def find_new(
             continue
         if phase == RUNS_PILOTS:
             # A live history is looked up beside the decisions and comes a tick after the first asks.
-            if is_trusted(view, sampled, app, trust):
+            if is_confident(view, sampled, app, confidence):
                 sampled.jobs[app].sampling = OPEN
                 sampled.jobs[app].pilot_percent = 0.0
             continue
@@ -173,7 +179,7 @@ def find_new(
             sampled.jobs[app].sampling = THIN
         elif begun > 1 and phase == THIN:
             continue
-        elif is_trusted(view, sampled, app, trust):
+        elif is_confident(view, sampled, app, confidence):
             sampled.jobs[app].sampling = OPEN
         else:
             new[count] = app
@@ -318,15 +324,15 @@ def proposed_of(view: View, sampled: Sampled, app: int) -> int:
 
 
 @inner
-def take_credit(view: View, sampled: Sampled, app: int, missing: int, credit: Credit, now_ms: int) -> bool:
-    """Set the level at which a job runs its pilots, and say whether it has credit: other tasks may run beside them."""
-    level = level_on_credit(view, sampled, app, credit)
+def apply_quota(view: View, sampled: Sampled, app: int, missing: int, history_quota: HistoryQuota, now_ms: int) -> bool:
+    """Set the level at which a job runs its pilots, and say whether other tasks may run beside them."""
+    level = level_by_history(view, sampled, app, history_quota)
     if level >= 0:
         so_far_ms = sampled.jobs[app].pilots_ms + age_of_pilots(view, sampled, app, now_ms)
-        level = max(level, level_by_now(view, sampled, app, so_far_ms, credit))
-    has_credit = level >= 0 and missing <= 0
-    sampled.jobs[app].sampling_level = level if has_credit else min(level, credit.sampling_level)
-    return has_credit
+        level = max(level, level_by_now(view, sampled, app, so_far_ms, history_quota))
+    has_quota = level >= 0 and missing <= 0
+    sampled.jobs[app].sampling_level = level if has_quota else min(level, history_quota.sampling_level)
+    return has_quota
 
 
 @inner
@@ -337,24 +343,24 @@ def hold_rows(
     app: int,
     mapreduce: bool,
     missing: int,
-    has_credit: bool,
-    credit: Credit,
+    has_quota: bool,
+    history_quota: HistoryQuota,
 ) -> None:
     """Let as many containers of the stage through as pilots are missing, and nothing that comes after the stage.
 
-    Of a job that has credit as many as that goes for, those that run or have ended among them.
+    Of a job with a quota by history as many as that allows, those that run or have ended among them.
     """
     stage = sampled.jobs[app].sampled_stage
-    given = begun_of(view, sampled, app) + proposed_of(view, sampled, app) if has_credit else 0
+    given = begun_of(view, sampled, app) + proposed_of(view, sampled, app) if has_quota else 0
     row = view.apps[app].first_row
     while row >= 0:
         priority = view.rows[row].priority
         if is_of_stage(stage, priority):
             if not is_made_again(priority, mapreduce):
-                quota = max((tasks_on_credit(view, row, credit) if has_credit else missing) - given, 0)
+                quota = max((tasks_within_quota(view, row, history_quota) if has_quota else missing) - given, 0)
                 rows[row].quota = quota
                 rows[row].held = 1
-                rows[row].random = not has_credit
+                rows[row].random = not has_quota
                 given += max(min(quota, view.rows[row].count - view.rows[row].assumed), 0)
         elif (mapreduce and priority == REDUCE) or (not mapreduce and (priority + 2) // 3 > stage):
             rows[row].may = 0
@@ -385,11 +391,11 @@ def hold_back(
     mapreduce: int,
     pilot_timeout_ms: int,
     hold_timeout_ms: int,
-    credit: Credit,
+    history_quota: HistoryQuota,
 ) -> int:
     """Open the gate for jobs that have been sampled and hold back the others that are to be.
 
-    Some of their tasks run beside the pilots on ``credit``. Returns when to look again though nothing happens, `NEVER`
+    Other tasks run within ``history_quota``. Returns when to look again though nothing happens, `NEVER`
     if that is never.
     """
     due_ms = NEVER
@@ -419,9 +425,9 @@ def hold_back(
         else:
             is_mapreduce = view.apps[app].type == mapreduce
             missing = missing_pilots(view, sampled, app, is_mapreduce)
-            has_credit = take_credit(view, sampled, app, missing, credit, now_ms)
+            has_quota = apply_quota(view, sampled, app, missing, history_quota, now_ms)
             if pending > 0:
-                hold_rows(view, sampled, rows, app, is_mapreduce, missing, has_credit, credit)
+                hold_rows(view, sampled, rows, app, is_mapreduce, missing, has_quota, history_quota)
             again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
             if again_ms <= now_ms:
                 again_ms = now_ms + HUNG_AGAIN_MS
