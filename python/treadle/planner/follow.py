@@ -136,7 +136,7 @@ def advance(problem: Problem, cluster: Cluster, schedule: Schedule) -> int:
 
 
 @inner
-def room(problem: Problem, cluster: Cluster, m: int, s: int, wanted: int) -> int:
+def copies_that_fit(problem: Problem, cluster: Cluster, m: int, s: int, wanted: int) -> int:
     """Return how many tasks of a stage fit on a machine now, up to ``wanted``."""
     copies = wanted
     for r in range(len(problem.capacity)):
@@ -219,7 +219,7 @@ def start_stage(
         return wanted if start(problem, cluster, schedule, s, 0, wanted, now, record) == 0 else OVERFLOW
     for i in range(machines):
         m = i if cluster.fresh[s] else cluster.touched[i]
-        count = room(problem, cluster, m, s, left)
+        count = copies_that_fit(problem, cluster, m, s, left)
         if count > 0:
             if start(problem, cluster, schedule, s, m, count, now, record) < 0:
                 return OVERFLOW
@@ -264,7 +264,7 @@ def best_packed(problem: Problem, cluster: Cluster, rates: F64, m: int) -> int:
         s = cluster.ready[i]
         if cluster.started[s] == available(problem, cluster, s):
             continue
-        if problem.duration[s] > 0 and room(problem, cluster, m, s, 1) == 0:
+        if problem.duration[s] > 0 and copies_that_fit(problem, cluster, m, s, 1) == 0:
             continue
         score = 0.0
         for r in range(len(problem.capacity)):

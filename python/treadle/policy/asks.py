@@ -4,7 +4,7 @@ A resource is saturated when no node has room for the smallest ask that needs it
 "fully used". A leaf is blocked when each of its asks needs a saturated resource, exceeds a queue's maximum or a user's
 limit, or fits on no node. At the start of a decide all asks are looked at; later a leaf's count goes down as its asks
 are placed or given up, and all are looked at again when one more resource is saturated. An ask that has lost its
-last node since the start, or its room under a maximum, is found out when its leaf's turn comes.
+last node since the start, or its headroom under a maximum, is found out when its leaf's turn comes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
 from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
 from treadle.policy.share_state import CHECKS_LEFT, WITNESS
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, NOT_THERE, OPEN_NODES, PARTITION, PLACED, ROOM
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PARTITION, PLACED
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64
@@ -104,19 +104,19 @@ def is_over_limit(view: View, totals: F64, user: int, leaf: int, partition: int)
 
 
 @inner
-def has_room(view: View, room: I64, app: int, row: int, user: int) -> bool:
+def within_headroom(view: View, headroom: I64, app: int, row: int, user: int) -> bool:
     """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom.
 
-    ``room`` is what the leaf may still get, as by `room_under_maxima`.
+    ``headroom`` is what the leaf may still get, as by `headroom_under_maxima`.
     """
     for r in range(len(view.counted)):
         if not view.counted[r]:
             continue
         ask = view.capability[row, r]
-        if ask > room[r]:
+        if ask > headroom[r]:
             return False
-        headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
-        if user == NOT_KNOWN and view.apps[app].has_headroom and ask > headroom:
+        app_headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
+        if user == NOT_KNOWN and view.apps[app].has_headroom and ask > app_headroom:
             return False
     return True
 
@@ -132,25 +132,25 @@ def note_big(view: View, scratch: Scratch, row: int) -> None:
 
 
 @inner
-def find_room(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
-    """Set ``room`` to the least that any queue from the leaf to the root may still get in the partition.
+def find_headroom(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
+    """Set ``headroom`` to the least that any queue from the leaf to the root may still get in the partition.
 
     Of a partition that is lent each may have all, as in YARN (AbstractCSQueue.getCurrentLimitResource).
     """
-    room_under_maxima(view, scratch.asks[ROOM], -1 if parameters.lends else leaf, partition)
+    headroom_under_maxima(view, scratch.asks[LEAF_HEADROOM], -1 if parameters.lends else leaf, partition)
 
 
 @inner
-def room_under_maxima(view: View, room: I64, leaf: int, partition: int) -> None:
-    """Set ``room`` to the least that any queue from the leaf to the root may still get; without bound if leaf is -1."""
-    for r in range(len(room)):
-        room[r] = 1 << 62
+def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) -> None:
+    """Set ``headroom`` to the least that any queue from the leaf to the root may still get; no bound if leaf is -1."""
+    for r in range(len(headroom)):
+        headroom[r] = 1 << 62
     queue = leaf
     while queue >= 0:
         if view.limit_known[queue, partition]:
-            for r in range(len(room)):
+            for r in range(len(headroom)):
                 used = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]
-                room[r] = min(room[r], view.limit_amounts[queue, partition, MAXIMUM, r] - used)
+                headroom[r] = min(headroom[r], view.limit_amounts[queue, partition, MAXIMUM, r] - used)
         queue = view.queues[queue].parent
 
 
@@ -261,7 +261,7 @@ def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int)
 def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
     """Return how many of a leaf's asks could be placed; give up the others."""
     asks = 0
-    find_room(view, scratch, parameters, leaf, partition)
+    find_headroom(view, scratch, parameters, leaf, partition)
     for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if scratch.apps[app].done or (view.apps[app].awaiting_am and view.apps[app].assumed_count > 0):
@@ -273,7 +273,9 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
         row = view.apps[app].first_row
         while row >= 0:
             if asks_here(view, scratch, parameters, row, partition):
-                could = has_room(view, scratch.asks[ROOM], app, row, user) and not needs_saturated(view, scratch, row)
+                could = within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user) and not needs_saturated(
+                    view, scratch, row
+                )
                 if could and not has_node(view, scratch, parameters, row):
                     note_big(view, scratch, row)
                     could = False

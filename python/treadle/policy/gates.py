@@ -10,7 +10,7 @@ from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
-from treadle.policy.asks import has_room, is_over_limit, room_under_maxima
+from treadle.policy.asks import headroom_under_maxima, is_over_limit, within_headroom
 from treadle.policy.parts import PlainGate
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
 
 
 @inner
-def is_allowed(view: View, totals: F64, room: I64, app: int, row: int, decide: int) -> bool:
+def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
     """Say whether an application's master would stay within its queues' maxima and its user's limit."""
     leaf, partition = view.apps[app].queue, view.rows[row].partition
     if leaf < 0 or not view.limit_known[leaf, partition]:
@@ -62,12 +62,12 @@ def is_allowed(view: View, totals: F64, room: I64, app: int, row: int, decide: i
     user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
     if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
         return False
-    room_under_maxima(view, room, leaf, partition)
-    return has_room(view, room, app, row, user)
+    headroom_under_maxima(view, headroom, leaf, partition)
+    return within_headroom(view, headroom, app, row, user)
 
 
 @inner
-def has_room_on(view: View, row: int, node: int, decide: int) -> bool:
+def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
     """Say whether a node has room for a master's row, and is held for no other."""
     if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return False
@@ -92,7 +92,7 @@ def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
     if known:
         return False
     for node in range(len(view.nodes)):
-        if has_room_on(view, row, node, decide):
+        if master_fits_on(view, row, node, decide):
             return True
     for r in range(len(view.counted)):
         nowhere[partition, r] = view.capability[row, r]
@@ -123,7 +123,7 @@ def hold_masters(view: View, rows: Records, size: int, now_ms: int, timeout_ms: 
 
 @kernel
 def let_masters_start(
-    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, room: I64, nowhere: I64
+    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
 ) -> bool:
     """Let so many application masters through, the first ones of a list; say whether others are held back by that.
 
@@ -134,7 +134,7 @@ def let_masters_start(
         if slots <= 0:
             return True
         first = view.apps[app].first_row
-        if not is_allowed(view, totals, room, app, first, decide):
+        if not is_allowed(view, totals, headroom, app, first, decide):
             continue
         slots -= finds_node(view, nowhere, first, decide)
         row = first

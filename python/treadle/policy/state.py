@@ -46,7 +46,7 @@ LARGEST: Final = 2  # 1 / those of the largest node, 0 for those not counted
 
 # Rows of `Scratch.asks`.
 LEAST: Final = 0  # the smallest ask of the partition in each resource
-ROOM: Final = 1  # what the leaf being served may still get
+LEAF_HEADROOM: Final = 1  # what the leaf being served may still get
 INFEASIBLE: Final = 2  # asks that fit nowhere
 
 # How near a node is to what an ask names.
@@ -160,7 +160,7 @@ class Scratch(NamedTuple):
     counters: I64
     available: I64  # node, resource: free and not assumed
     rates: F64  # CLUSTER, PARTITION, LARGEST
-    asks: I64  # LEAST, ROOM, INFEASIBLE...
+    asks: I64  # LEAST, LEAF_HEADROOM, INFEASIBLE...
     open_nodes: Records
     rows: Records
     apps: Records

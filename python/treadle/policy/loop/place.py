@@ -16,11 +16,11 @@ from treadle.policy.asks import (
     asks_here,
     drop_application,
     drop_row,
-    find_room,
-    has_room,
+    find_headroom,
     is_over_limit,
     note_big,
     user_of,
+    within_headroom,
 )
 from treadle.policy.fits.packing import dot_product, locality_factor
 from treadle.policy.loop.following import begin_shares, end_shares, give_up, note_placed, pick_leaf
@@ -43,6 +43,7 @@ from treadle.policy.state import (
     CLUSTER,
     INFEASIBLE_COUNT,
     LARGEST,
+    LEAF_HEADROOM,
     LEAST,
     NODE_LOCAL,
     NOT_THERE,
@@ -53,7 +54,6 @@ from treadle.policy.state import (
     PARTITION,
     PLACED,
     RACK_LOCAL,
-    ROOM,
     SCORED,
     SERVES,
     WORK,
@@ -145,7 +145,7 @@ def add_candidates(
     row = view.apps[app].first_row
     while row >= 0 and candidates < parameters.candidates:
         if asks_here(view, scratch, parameters, row, partition):
-            if not has_room(view, scratch.asks[ROOM], app, row, user):
+            if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
                 scratch.rows[row].done = 1
                 drop_row(view, scratch, leaf, row)
             elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, scratch, row):
@@ -356,7 +356,7 @@ def serve_row(
 ) -> int:
     """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
     app = view.rows[row].application
-    if has_room(view, scratch.asks[ROOM], app, row, user):
+    if within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
         node = choose_node(view, scratch, parameters, row)
         if node >= 0:
             propose(view, scratch, parameters, out, asked, app, row, node, user)
@@ -424,7 +424,7 @@ def serve_leaf(
     view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, leaf: int, partition: int
 ) -> bool:
     """Propose one container for the leaf's next application that can be served; False if there is none."""
-    find_room(view, scratch, parameters, leaf, partition)
+    find_headroom(view, scratch, parameters, leaf, partition)
     while True:
         app = next_application(view, scratch, parameters, leaf)
         if app < 0:

@@ -226,11 +226,11 @@ class PilotsGate:
         count, starting, late_ms = map(int, found)
         waiting = waiting[:count]
         waiting = waiting[np.argsort(view.apps["start_time_ms"][waiting], kind="stable")]
-        totals, room = np.empty(resources), np.empty(resources, np.int64)
+        totals, headroom = np.empty(resources), np.empty(resources, np.int64)
         add_up_nodes(view, totals)
         nowhere = np.full((len(cluster.names.partitions), resources), NEVER)
         slots = chosen.masters_starting - starting
-        held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, room, nowhere)
+        held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, headroom, nowhere)
         return late_ms if held else NEVER
 
     def _learn(self, apps: Records, jobs: Records, size: int, now_ms: int) -> None:
