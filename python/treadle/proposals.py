@@ -13,7 +13,7 @@ class Proposals:
     """Containers to place, in order: a row is one container for a request key of an application attempt on a node.
 
     All three columns hold indices given by the shim (docs/wire-format.md) and have one row a container. A proposal is a
-    wish: the ResourceManager checks it against the truth and commits it or says why not (`treadle.events.Fates`).
+    wish: the ResourceManager checks it against its own state and commits it or says why not (`treadle.events.Fates`).
     """
 
     application: npt.NDArray[np.int32]

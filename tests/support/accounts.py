@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.support.books import Books
+from tests.support.usage import ReportedUsage
 
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterError
@@ -25,24 +25,26 @@ def wait_settled(cluster: MiniCluster) -> None:
 
 
 def wait_idle(cluster: MiniCluster) -> None:
-    """Wait until nothing runs, and until nobody has anything used, reserved or pending on the books.
+    """Wait until nothing runs, and until nobody has anything used, reserved or pending in the accounting.
 
     Raises:
         ClusterError: something stays, which the message names.
     """
-    _wait_for_none(cluster, "cluster that uses nothing", lambda: leftovers(cluster) + Books(cluster).leftovers(), 90)
+    _wait_for_none(
+        cluster, "cluster that uses nothing", lambda: leftovers(cluster) + ReportedUsage(cluster).leftovers(), 90
+    )
 
 
 def wait_adds_up(cluster: MiniCluster) -> None:
     """Wait until usage is the sum of the containers, for every node, queue, user and application.
 
     A look at a busy cluster may see half of a change, or the container of a master that has said its last word; a
-    mistake on the books stays.
+    mistake in the accounting stays.
 
     Raises:
         ClusterError: a mistake stays, which the message names.
     """
-    _wait_for_none(cluster, "books that add up", lambda: Books(cluster).mistakes(), 60)
+    _wait_for_none(cluster, "usage that adds up", lambda: ReportedUsage(cluster).mistakes(), 60)
 
 
 def _wait_for_none(cluster: MiniCluster, what: str, look: Callable[[], list[str]], timeout_s: float) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.books import leaves, users
 from tests.support.clusters import FaultyCluster, faulty_cluster
+from tests.support.usage import leaves, users
 
 from treadle.lab.minicluster.settings import NodeLabel
 from treadle.lab.minicluster.site import CS, write_site

@@ -21,7 +21,7 @@ NOTHING = filled(events.Fates, 0)
 
 
 class SimulatedRM:
-    """The truth. Time goes on by `advance` alone.
+    """The state of the cluster. Time goes on by `advance` alone.
 
     There is one engine, number 0, and more by `join`. Each is told everything, at its own pace, and the fates of what
     it proposed itself.

@@ -1,4 +1,4 @@
-"""What the RM does with proposals: check each against the truth as it is now, and allocate or say why not."""
+"""What the RM does with proposals: check each against the state as it is now, and allocate or say why not."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def unlink(state: State, container: int) -> None:
 
 @inner
 def free_container(state: State, container: int, exit_status: int) -> None:
-    """Let the RM take a container off its books."""
+    """Let the RM take a container off its accounting."""
     held = state.containers[container]
     log_life(state, container, COMPLETED, exit_status)
     use(state, held.row, held.node, -1)

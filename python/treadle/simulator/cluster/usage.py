@@ -1,4 +1,4 @@
-"""The RM's books: what is used, what is asked for, and when each row of a table changed.
+"""The RM's accounting: what is used, what is asked for, and when each row of a table changed.
 
 A row that changes gets a version, the next number of one counter. Whoever reads the tables remembers the newest version
 that there was, and reads next time what is newer (`treadle.simulator.cursor`), so that there may be any number of

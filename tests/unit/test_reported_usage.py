@@ -1,4 +1,4 @@
-"""The books that tests on clusters keep: what adds up, and that what does not is seen."""
+"""The usage that tests on clusters compare: what adds up, and that what does not is seen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.support.books import Books
+from tests.support.usage import ReportedUsage
 
 from treadle.lab.minicluster.cluster import MiniCluster
 
@@ -69,29 +69,29 @@ def pages(memory_mb: int, vcores: int, gpus: int, count: int) -> dict[str, Any]:
     }
 
 
-def books(answers: dict[str, Any]) -> Books:
+def reported(answers: dict[str, Any]) -> ReportedUsage:
     rm = SimpleNamespace(
         applications=lambda **_: answers["applications"],
         nodes=lambda: answers["nodes"],
         metrics=lambda: answers["metrics"],
         get=answers.__getitem__,
     )
-    return Books(cast(MiniCluster, SimpleNamespace(rm=rm)))
+    return ReportedUsage(cast(MiniCluster, SimpleNamespace(rm=rm)))
 
 
 def test_a_cluster_whose_usage_is_the_sum_of_its_containers_has_no_mistakes() -> None:
-    assert books(pages(512, 1, 2, 3)).mistakes() == []
+    assert reported(pages(512, 1, 2, 3)).mistakes() == []
 
 
 def test_a_single_container_is_no_list() -> None:
     answers = pages(512, 1, 2, 1)
     page = next(page for path, page in answers.items() if path.endswith("/containers"))
     (page["container"],) = page["container"]
-    assert books(answers).mistakes() == []
+    assert reported(answers).mistakes() == []
 
 
 def test_an_idle_cluster_has_nothing_left() -> None:
-    assert books(pages(512, 1, 2, 0)).leftovers() == []
+    assert reported(pages(512, 1, 2, 0)).leftovers() == []
 
 
 @pytest.mark.parametrize("number", [0, 1, 2], ids=["memory", "vcores", "gpu"])
@@ -116,7 +116,7 @@ def test_one_unit_too_much_of_anything_is_seen_wherever_it_is(whose: str, number
         case "parent":
             parent["resources"] = usage(info(*wrong))
 
-    (mistake,) = books(answers).mistakes()
+    (mistake,) = reported(answers).mistakes()
 
     expected = {"node": NODE, "application": APP, "queue": "root.a.b", "user": "ann in b", "parent": "root.a:"}
     assert expected[whose] in mistake
@@ -128,7 +128,7 @@ def test_what_is_pending_for_a_user_or_a_queue_is_left_over() -> None:
     leaf["resources"] = usage(info(0, 0), info(512, 1))
     leaf["users"]["user"][0]["resources"] = usage(info(0, 0), info(0, 0, 1))
 
-    left = books(answers).leftovers()
+    left = reported(answers).leftovers()
 
     assert left == ["root.a.b: pending is memory-mb 512, vcores 1", "ann in b: pending is gpu 1"]
 
@@ -136,4 +136,4 @@ def test_what_is_pending_for_a_user_or_a_queue_is_left_over() -> None:
 def test_a_metric_that_forgets_a_container_is_seen() -> None:
     answers = pages(512, 1, 2, 3)
     answers["metrics"]["allocatedMB"] -= 512
-    assert books(answers).mistakes() == ["the cluster's allocatedMB is 1024, its containers have 1536"]
+    assert reported(answers).mistakes() == ["the cluster's allocatedMB is 1024, its containers have 1536"]

@@ -1,4 +1,4 @@
-"""What the ResourceManager has on its books, by its web service: containers, and who counts how much of them.
+"""What the ResourceManager reports as used, by its web service: containers, and who counts how much of them.
 
 Containers are what the scheduler lists as live. Of them must be the sum what is counted as used on every node, in every
 queue, by every user of a queue, by every application and in the cluster's metrics, in memory, virtual cores and
@@ -76,7 +76,7 @@ class Container:
     amounts: Amounts
 
 
-class Books:
+class ReportedUsage:
     """One look at a cluster. It takes several requests, so that in a busy cluster it may see half of a change."""
 
     def __init__(self, cluster: MiniCluster) -> None:
