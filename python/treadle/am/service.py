@@ -24,7 +24,7 @@ from treadle.history.run import JobRun, recurrence_key
 
 SPARK: Final = "SPARK"
 TYPES: Final = ("TEZ", SPARK)
-"""The application types whose masters may ask for plans, or report stages."""
+"""The application types whose AMs may ask for plans, or report stages."""
 
 
 class PlanService:

@@ -149,7 +149,7 @@ class Listener(Parameters):
     port: int = Field(default=8047, ge=1, le=65_535, description="The same on each ResourceManager's host.")
     encrypt: bool = Field(
         default=False,
-        description="Encrypt what masters ask and report, with AES-GCM under the key of their attempt.",
+        description="Encrypt what AMs ask and report, with AES-GCM under the key of their attempt.",
     )
     socket: str = Field(
         default="",

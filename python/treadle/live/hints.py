@@ -1,7 +1,7 @@
 """What the engine is told of jobs besides frames: earlier runs and input splits.
 
 What is there is the users': each gets his turn, and so many bytes a second are read of a user and of all. A job whose
-turn has not come by the time that its master has a container is sampled without its splits, as one without any.
+turn has not come by the time that its AM has a container is sampled without its splits, as one without any.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StagedSplits:
         """When more is read of a user; of all under the empty name."""
 
     def look(self, frame: Frame, tracker: StageTracker, staging: str, pending: Collection[str]) -> list[JobSplits]:
-        """Return the splits of MapReduce jobs whose masters have no container yet, as many as there is time for.
+        """Return the splits of MapReduce jobs whose AMs have no container yet, as many as there is time for.
 
         Args:
             frame: what is new

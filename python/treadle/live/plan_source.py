@@ -146,7 +146,7 @@ class PlanEventSource:
         return "; ".join(filter(None, (planned, self._side.summary())))
 
     def keys_for(self) -> Sequence[str]:
-        """Return the types of the applications whose masters may ask for plans."""
+        """Return the types of the applications whose AMs may ask for plans."""
         return TYPES
 
     def _follow(self, event: Event) -> None:

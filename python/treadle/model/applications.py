@@ -23,7 +23,7 @@ APPLICATION: Final = np.dtype(
         ("service_ms", "f8"),  # share of the cluster x time used so far, by the dominant resource
         ("container_ms", "f8"),  # time that its containers have had so far
         ("share", "f8"),  # what it used when that was last added up
-        ("master_since_ms", "i8"),  # when a gate first saw its master start; 0: not yet, -1: it has asked
+        ("master_since_ms", "i8"),  # when a gate first saw its AM start; 0: not yet, -1: it has asked
         ("input_bytes", "f8"),  # of a task of its first stage, in the mean, as was told; 0: not known
         ("charged", "i4"),  # containers then
         ("id", "i4"),

@@ -126,7 +126,7 @@ def find_task(task_index: Records, app: int, container: int) -> int:
 def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> bool:
     """Say whether a container has done its task, as far as its exit status tells.
 
-    A MapReduce master kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
+    A MapReduce AM kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
     long a task takes. Others give back containers that are done.
     """
     if exit_status == SUCCESS:

@@ -26,7 +26,7 @@ ACTIVE: Final = 1
 
 @inner
 def waits_for_master(view: View, app: int) -> bool:
-    """Say whether an application's master has no container, neither allocated nor proposed."""
+    """Say whether an application's AM has no container, neither allocated nor proposed."""
     if view.apps[app].state != ACTIVE or not view.apps[app].awaiting_am:
         return False
     return bool(view.apps[app].pending > view.apps[app].assumed_count and view.apps[app].first_row >= 0)
@@ -34,7 +34,7 @@ def waits_for_master(view: View, app: int) -> bool:
 
 @inner
 def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
-    """Say whether an application's master has its container, has asked for nothing yet, and is not late."""
+    """Say whether an application's AM has its container, has asked for nothing yet, and is not late."""
     if view.apps[app].state != ACTIVE:
         view.apps[app].master_since_ms = 0
         return False
@@ -53,7 +53,7 @@ def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
 
 @inner
 def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
-    """Say whether an application's master would stay within its queues' maxima and its user's limit."""
+    """Say whether an application's AM would stay within its queues' maxima and its user's limit."""
     leaf, partition = view.apps[app].queue, view.rows[row].partition
     if leaf < 0 or not view.limit_known[leaf, partition]:
         return False
@@ -68,7 +68,7 @@ def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decid
 
 @inner
 def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
-    """Say whether a node has room for a master's row, and is held for no other."""
+    """Say whether a node has room for an AM's row, and is held for no other."""
     if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
         return False
     if view.nodes[node].backoff_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
@@ -82,9 +82,9 @@ def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
 
 @inner
 def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
-    """Say whether some node has room for a master's row.
+    """Say whether some node has room for an AM's row.
 
-    ``nowhere`` has for each partition the last ask that found none, so that not each master looks at all nodes.
+    ``nowhere`` has for each partition the last ask that found none, so that not each AM looks at all nodes.
     """
     known, partition = True, view.rows[row].partition
     for r in range(len(view.counted)):
@@ -103,7 +103,7 @@ def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
 def hold_masters(view: View, rows: Records, size: int, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
     """Hold all application masters back that have no container, and list them.
 
-    Sets ``found`` to how many these are, how many masters start, and when the first of these is late (`NEVER`: none).
+    Sets ``found`` to how many these are, how many AMs start, and when the first of these is late (`NEVER`: none).
     """
     found[0] = found[1] = 0
     found[2] = NEVER

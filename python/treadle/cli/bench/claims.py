@@ -28,7 +28,7 @@ def claims_command(
 ) -> None:
     """How long decides take while hostile application masters send all they can, over how long without.
 
-    The masters share this machine's processors, at the lowest priority.
+    The AMs share this machine's processors, at the lowest priority.
     """
     from treadle.admin.install import ready_made
     from treadle.config.reader import read_settings

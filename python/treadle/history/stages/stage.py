@@ -96,7 +96,7 @@ An application master asks again at its next heartbeat, a second or less after a
 
 
 LAST_MS: Final = 15_000
-"""How long before its application goes a container may have been killed for its master having finished, which then
+"""How long before its application goes a container may have been killed for its AM having finished, which then
 takes some five seconds to exit."""
 
 
@@ -143,7 +143,7 @@ class StageState:
         """Have as many attempts ended well as are known to be wanted, and is nothing asked for?
 
         Asks beyond the width that come when tasks have ended already may be for speculative attempts, of which only one
-        of two ends well. And a master may ask again for what was allocated before it has heard of it, which makes the
+        of two ends well. And an AM may ask again for what was allocated before it has heard of it, which makes the
         stage look wider: where nothing ended otherwise than well, nothing can be missing.
         """
         ended = sum(self._outcomes.values())
@@ -207,7 +207,7 @@ class StageState:
     def finish(self, gone_ms: int) -> None:
         """Take that its application has gone: what was killed at the very end, and alone is missing, has done its task.
 
-        A MapReduce master that has finished kills the JVMs of its last tasks, which have reported that they are done
+        A MapReduce AM that has finished kills the JVMs of its last tasks, which have reported that they are done
         and are about to exit. One whose job has failed kills what runs, too: not for stages of jobs with attempts that
         failed, or that were asked for anew.
         """

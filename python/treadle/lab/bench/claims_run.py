@@ -1,6 +1,6 @@
 """How long the engine decides while hostile application masters send all they can, and while none does.
 
-One cluster, one engine, one plan listener; slices with and without hostile masters in turn, so that whatever else the
+One cluster, one engine, one plan listener; slices with and without hostile AMs in turn, so that whatever else the
 machine does falls on both alike.
 """
 
@@ -42,7 +42,7 @@ WARM_TICKS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What was measured with hostile masters, or without."""
+    """What was measured with hostile AMs, or without."""
 
     decides: int
     p50_ms: float
@@ -54,7 +54,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsResult:
-    """What hostile masters cost decisions."""
+    """What hostile AMs cost decisions."""
 
     masters: int
     users: int
@@ -62,13 +62,13 @@ class ClaimsResult:
     quiet: Side
     hostile: Side
     p50_ratio: float
-    """With hostile masters over without, as the next ones."""
+    """With hostile AMs over without, as the next ones."""
     p99_ratio: float
     p99_cpu_ratio: float
     p99_ratio_of_pairs: float
     """The median over the pairs of slices."""
     requests: dict[str, int]
-    """Of the hostile masters, by what became of them."""
+    """Of the hostile AMs, by what became of them."""
     told: int
     """Request keys that the engine was told of."""
     listener_mb: float
@@ -156,7 +156,7 @@ def run_claims(
         listener: where the plan listener listens
         masters: how many are hostile
         users: how many users they have
-        pairs: how often a slice without and one with hostile masters are measured
+        pairs: how often a slice without and one with hostile AMs are measured
         seconds: how long a slice is
         progress: is told what is done now
 
@@ -208,7 +208,7 @@ def run_claims(
 
 
 def check_answered(requests: Mapping[str, int]) -> None:
-    """Check that hostile masters were there at all.
+    """Check that hostile AMs were there at all.
 
     Raises:
         UserError: nothing that they said was answered.

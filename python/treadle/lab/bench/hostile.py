@@ -1,7 +1,7 @@
 """Application masters that send their plan listener as much as they can, a process of their own.
 
-Masters run on other hosts. These share the processors of one host with what they attack, so they have the lowest
-priority: what they use is nothing that masters on other hosts would take from who decides.
+AMs run on other hosts. These share the processors of one host with what they attack, so they have the lowest
+priority: what they use is nothing that AMs on other hosts would take from who decides.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from treadle.am.protocol import (
 from treadle.niceness import LEAST, give_way
 
 PAUSE_S: Final = 0.05
-"""How long a master waits after each answer; it does not go by what is allowed."""
+"""How long an AM waits after each answer; it does not go by what is allowed."""
 
 SMALL: Final = 30
-"""Vertices of every other master's DAG: one that is planned at once."""
+"""Vertices of every other AM's DAG: one that is planned at once."""
 
 CONNECT_S: Final = 5.0
 

@@ -54,8 +54,8 @@ class Figures:
     containers_missing: float
     """Containers of the workload that were never committed."""
     attempts_not_finished: float
-    """Applications whose attempt did not count as finished: SLS reports a master's end to its node and to the RM at
-    about the same time, and if the node is heard first the RM takes the master for failed, after all of its tasks
+    """Applications whose attempt did not count as finished: SLS reports an AM's end to its node and to the RM at
+    about the same time, and if the node is heard first the RM takes the AM for failed, after all of its tasks
     have run."""
 
 

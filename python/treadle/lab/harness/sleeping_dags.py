@@ -1,7 +1,7 @@
 """Tez DAGs whose tasks sleep: any stages, edges, durations and asks, submitted to a mini cluster.
 
 Tez's own examples have fixed shapes. These DAGs are made of Tez's public parts and run in an unmodified application
-master; what edges and vertex managers are made of is the module ``tez-sleep`` of ``java-shim``.
+AM; what edges and vertex managers are made of is the module ``tez-sleep`` of ``java-shim``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SleepingDags(ClientGateway):
         super().__init__(cluster, "sleeping-dags.log", (self._jar,))
 
     def submit(self, dag: Dag, settings: Mapping[str, str]) -> str:
-        """Submit a DAG whose demands are in YARN's units; returns YARN's id of its application when its master runs.
+        """Submit a DAG whose demands are in YARN's units; returns YARN's id of its application when its AM runs.
 
         Tez's client waits for that. May be called by several threads at a time.
 

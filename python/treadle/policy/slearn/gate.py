@@ -137,7 +137,7 @@ class PilotsParameters(Parameters):
         "processors, all are late if all start at once; 0: any number.",
     )
     master_timeout_ms: int = Field(
-        default=60_000, ge=1000, le=2**40, description="A master that has asked for nothing by then counts as started."
+        default=60_000, ge=1000, le=2**40, description="An AM that has asked for nothing by then counts as started."
     )
     tez: bool = Field(
         default=False,

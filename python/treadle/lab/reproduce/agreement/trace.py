@@ -134,7 +134,7 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
         launch_ms: from when an AM hears of a container until its task's first instant.
         tick_ms: between two decisions.
     """
-    # Masters take no time to start, so that jobs begin where they arrive.
+    # AMs take no time to start, so that jobs begin where they arrive.
     told = workload({name: round(1000 * second) + MASTER_HEARTBEAT_MS for name, second in begins_s.items()})
     simulation = Simulation(scenario(0, launch_ms, tick_ms), told, settings, seed=1)
     names = [job.name for job in told.jobs]

@@ -122,7 +122,7 @@ class Ended:
     completion_ms: int
     """From its submission to its end, by the ResourceManager's clock."""
     preempted_reduces: bool
-    """Does its master's log say that it killed reduces of its own?"""
+    """Does its AM's log say that it killed reduces of its own?"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _cells(rounds: Sequence[Round], kind: str) -> list[str]:
 
 
 def shortfalls(rounds: Sequence[Round]) -> list[str]:
-    """Say what is not as it should be: jobs that failed, goals that are missed, reduces that their masters killed."""
+    """Say what is not as it should be: jobs that failed, goals that are missed, reduces that their AMs killed."""
     found = [
         f"seed {one.seed}, {one.scheme}: {job.name} of {job.user} ended as {job.status}"
         for one in rounds
