@@ -1,4 +1,4 @@
-"""Where the H-DRF paper's theorems fail, exactly. docs/papers.md tells what follows."""
+"""Where the H-DRF paper's theorems fail, exactly. docs/results/hdrf.md tells what follows."""
 
 from __future__ import annotations
 
