@@ -76,7 +76,7 @@ class Engine:
     def apply(self, events: Sequence[Event]) -> None:
         """Take in what a frame, or a part of one, says.
 
-        Rows are absolute and tell the state after the commits whose fates are among the same events. Columns are
+        Rows are absolute and have the state after the commits whose fates are among the same events. Columns are
         copied.
 
         Raises:

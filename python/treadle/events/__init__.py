@@ -1,4 +1,4 @@
-"""Events: what the engine is told, as columns.
+"""Events: what goes into the engine, as columns.
 
 An event is what one section of a frame says (docs/wire-format.md has the meaning of every column). The live sidecar
 decodes events from frames; the simulator and tests build them directly. Rows of one event describe different things of

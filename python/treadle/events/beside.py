@@ -13,7 +13,7 @@ class TaskEstimates:
 
     Not on the wire: the sidecar, a profile store or a simulator's oracle adds it to a frame's events, before or after
     the keys' `Requests`, at any time. It holds until the next one for the same key or until the application is gone. A
-    `Snapshot` gives out other keys; what was told of asks is found again (`treadle.model.carry`), of those that there
+    `Snapshot` gives out other keys; hints for asks are found again (`treadle.model.carry`), of those that there
     are no more only the duration.
 
     ``duration_ms`` is how long a task of the key is expected to run, ``deviation_ms`` the standard deviation of that.
@@ -38,9 +38,9 @@ class TaskClaims(TaskEstimates):
 
 @dataclass(frozen=True, slots=True)
 class PlanRanks:
-    """How early a plan wants the tasks behind request keys (Graphene's tpriScore): 1 first, 0 last; 1 if never told.
+    """How early a plan wants the tasks behind request keys (Graphene's tpriScore): 1 first, 0 last; 1 without one.
 
-    -1 says that there is no plan for the key any more. Not on the wire; told and forgotten like `TaskEstimates`.
+    -1 says that there is no plan for the key any more. Not on the wire; kept and forgotten like `TaskEstimates`.
     """
 
     application: I32
@@ -52,7 +52,7 @@ class PlanRanks:
 class StageInputs:
     """How much a task of the stage that is sampled reads in the mean of all tasks of the stage, absolute.
 
-    Not on the wire; told and forgotten like `TaskEstimates`. Where pilots' own inputs are known too (`TaskInputs`) what
+    Not on the wire; kept and forgotten like `TaskEstimates`. Where pilots' own inputs are known too (`TaskInputs`) what
     they say is scaled to the mean: a MapReduce job hands out its largest splits first.
     """
 
@@ -73,8 +73,8 @@ class TaskInputs:
 class Samples:
     """Where applications stand with the gate that samples tasks, and what their pilots have said (SLearn, NSDI 2022).
 
-    Not on the wire: the engine tells it (`treadle.engine.Engine.samples`), and whoever starts an engine anew gives it
-    back after the snapshot, so that pilots need not run again. What is told replaces what the engine found out itself.
+    Not on the wire: the engine returns it (`treadle.engine.Engine.samples`), and whoever starts an engine anew gives it
+    back after the snapshot, so that pilots need not run again. It replaces what the engine found out itself.
 
     ``sampling`` is a `treadle.policy.slearn.table.Sampling`, ``stage`` the stage that is sampled (``sampled_stage``
     there), ``width`` how many tasks that has, ``pilots`` how many of them are to be sampled, ``ended`` how many pilots
@@ -111,7 +111,7 @@ class Samples:
 class PolicySwitch:
     """A part from a user's file failed or was stopped, and another policy took over in the middle of a decide.
 
-    Not on the wire: the engine tells it (`treadle.engine.Engine.switches`), and whoever repeats a run gives it back
+    Not on the wire: the engine returns it (`treadle.engine.Engine.switches`), and whoever repeats a run gives it back
     before the same decide. What makes a part take too long is no event, so without this a run could not be repeated.
     """
 

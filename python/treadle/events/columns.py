@@ -34,7 +34,7 @@ KEYS_AHEAD: Final = 128
 
 KEYS_RESERVED: Final = 1024
 """So many of the highest request keys are never on the wire: those for stages ahead, and below them those under which
-an engine keeps what it was told of tasks that run while nothing of their kind is asked for any more.
+an engine keeps hints for tasks that run while nothing of their kind is asked for any more.
 """
 
 NAMES: Final = -1

@@ -1,1 +1,1 @@
-"""The sidecar: the engine beside a ResourceManager, its process, its sessions and what it is told besides frames."""
+"""The sidecar: the engine beside a ResourceManager, its process, its sessions and its event sources beside frames."""

@@ -1,7 +1,7 @@
 """What the sidecar knows beside the frames, as events for the engine: history of jobs, and what pilots have said.
 
 Looking up is done elsewhere (`treadle.live.history_writer`); here is only taken over what is there, on the thread that
-decides. Everything told is an event, so a run can be repeated from its frames and these events.
+decides. Every hint is an event, so a run can be repeated from its frames and these events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from treadle.live.session import EventSource
 from treadle.wire.frames import Frame
 
 ROWS_MAX: Final = 5_000
-"""Request keys told of at once; the others wait for the next frame."""
+"""Hints given at once; the others wait for the next frame."""
 
 ABSENT_MS: Final = 600_000
 """How long what is known of an application is kept that a new connection does not tell of: an RM that was started anew
@@ -49,7 +49,7 @@ class Sources(Protocol):
 class HistorySource:
     """Tells an engine between two decides what is known, and hears from it what its pilots have said.
 
-    What pilots have said is told after each snapshot, because the engine's model begins anew with it.
+    What pilots have said goes to the engine after each snapshot, because the engine's model begins anew with it.
     """
 
     def __init__(self, sources: Sources, samples_max: int = SAMPLES_MAX) -> None:
@@ -69,14 +69,14 @@ class HistorySource:
         self._not_kept = False
         """There was no room for what pilots have said."""
         self._due: list[str] = []
-        """Whose samples the engine is to be told."""
+        """Whose samples the engine is to get."""
         self._followed = SplitFollower()
         self._inputs: list[Event] = []
         """What jobs read, until a frame has come as a whole."""
         self._waiting: list[tuple[SnapshotId, KeyHint]] = []
 
     def collect(self, frame: Frame) -> list[Event]:
-        """Return what the engine is to be told after this frame, and before it decides."""
+        """Return the events that the engine gets after this frame, and before it decides."""
         self._follow(frame)
         for snapshot, hint in self._sources.splits():
             if snapshot == self._snapshot and hint.application in self._live:
@@ -100,7 +100,7 @@ class HistorySource:
             self._sources.keep(changed)
 
     def forget(self) -> None:
-        """Take that the engine fails over and over: what it was told may be why."""
+        """Take that the engine fails over and over: what it was given may be why."""
         self._samples.clear()
         self._absent.clear()
         self._due.clear()
@@ -186,7 +186,7 @@ class HistorySource:
         self._note_absent(now_ms)
         for id_, sample in self._sources.restored().items():
             known = self._samples.get(id_)
-            # Whatever began to be sampled earlier knows more: an engine that was not told has begun anew.
+            # Whatever began to be sampled earlier knows more: an engine without them has begun anew.
             if known is None or sample.since_ms < known.since_ms:
                 runs = id_ in self._index
                 if known is None and len(self._samples) >= self._samples_max and not (runs and self._has_room()):
@@ -231,7 +231,7 @@ class EventSources:
         self._event_sources = event_sources
 
     def collect(self, frame: Frame) -> list[Event]:
-        """Return what all of them tell."""
+        """Return the events of all of them."""
         return [event for source in self._event_sources for event in source.collect(frame)]
 
     def learn(self, samples: Samples) -> None:

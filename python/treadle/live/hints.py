@@ -1,4 +1,4 @@
-"""What the engine is told of jobs besides frames: earlier runs and input splits.
+"""Hints about jobs beside frames: earlier runs and input splits.
 
 What is there is the users': each gets his turn, and so many bytes a second are read of a user and of all. A job whose
 turn has not come by the time that its AM has a container is sampled without its splits, as one without any.
@@ -53,7 +53,7 @@ class StagedSplits:
         self._waiting: Keeping[int, str] = Keeping(WAITING)
         """Users of the jobs whose turn has not come, by application."""
         self._had: set[int] = set()
-        """Applications that run and had their turn: what is told of them again is no reason for another one."""
+        """Applications that run and had their turn: being reported again is no reason for another one."""
         self._again_ms: dict[str, int] = {}
         """When more is read of a user; of all under the empty name."""
 
@@ -129,12 +129,12 @@ class StagedSplits:
 
 
 KEYS_MAX: Final = 1_000_000
-"""Request keys that are looked at; beyond it nothing is told until the next snapshot."""
+"""Request keys that are looked at; beyond it there are no hints until the next snapshot."""
 
 AHEAD_KEY: Final = INDEX_MAX - 1
-"""What is told of stages that are not asked for yet has request keys from here down: the shim counts from 0 up."""
+"""Hints for stages that are not asked for yet have request keys from here down: the shim counts from 0 up."""
 STAGES_AHEAD_MAX: Final = KEYS_AHEAD
-"""Stages of a job that are told of before they are asked for."""
+"""Stages of a job that get hints before they are asked for."""
 
 FindProfile = Callable[[RecurrenceKey], JobProfile | None]
 
@@ -158,9 +158,9 @@ class KeyHint(NamedTuple):
 
 
 class HistoryLookup:
-    """Looks up each job once, when it first asks for containers, and tells of each of its request keys once.
+    """Looks up each job once, when it first asks for containers, and gives a hint for each of its request keys once.
 
-    With the first is told what earlier runs say of the job's other stages, and how wide they were; that is taken back
+    With the first come hints for the job's other stages, and how wide they were; these are taken back
     when they are asked for.
     """
 
@@ -179,14 +179,14 @@ class HistoryLookup:
         """The request keys that were looked at, by application."""
         self._keys = 0
         self._known: set[int] = set()
-        """Applications of which something was told."""
+        """Applications with hints."""
         self._ahead: dict[int, dict[str, int]] = {}
         """Of each application the keys of stages that it has not asked for yet."""
         self.snapshot = SnapshotId(0, 0)
         """Which snapshot the indices of what was returned last count by."""
 
     def look(self, frame: Frame) -> list[KeyHint]:
-        """Return what is known of what a frame asks for and was not told of since the last snapshot, in its order."""
+        """Return hints for what a frame asks for and had none since the last snapshot, in its order."""
         if frame.header.snapshot:
             self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
             self._profiles.clear()
@@ -268,7 +268,7 @@ class HistoryLookup:
 
 
 def _measured_as(profile: JobProfile | None, measured: Measured) -> JobProfile | None:
-    """Return a profile with those stages alone of which something can be told, which are few: it is kept by job."""
+    """Return a profile with those stages alone for which there can be hints, which are few: it is kept by job."""
     if profile is None:
         return None
     return replace(profile, stages=tuple(stage for stage in profile.stages if stage.measured is measured))

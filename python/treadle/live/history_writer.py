@@ -2,7 +2,7 @@
 
 The frames that were answered become stages, and those profiles. What pilots of running jobs have said is kept too, for
 the sidecar after this one. All of it happens on a thread of its own, after the answer. A store that cannot be used, or
-a recorder that falls behind, costs what would have been remembered and told, and nothing else.
+a recorder that falls behind, costs memories and hints, and nothing else.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ SPLITS: Final = Bounds(1 << 10, 1 << 10, 100 << 10, things=100)
 """Jobs whose splits nobody has taken yet: one of a user, 100 in all."""
 
 StagesOf = Callable[[str], Sequence[StageRun]]
-"""Returns what an application's own driver has told of its stages, by YARN's id, once."""
+"""Returns what an application's own driver has reported of its stages, by YARN's id, once."""
 
 
 class ProfileRecorder:
@@ -214,7 +214,7 @@ class ProfileRecorder:
         return found
 
     def summary(self) -> str:
-        """Return in a few words how many of the jobs that run are told of earlier runs; empty without a store."""
+        """Return in a few words how many of the jobs that run have hints of earlier runs; empty without a store."""
         return self._history.summary() if self._enabled else ""
 
     def remember(self, run: JobRun) -> None:
@@ -223,7 +223,7 @@ class ProfileRecorder:
             self._wait(run)
 
     def ask_stages(self, stages_of: StagesOf) -> None:
-        """Ask from now on for what drivers have told of their stages, when a job is remembered."""
+        """Ask from now on for what drivers have reported of their stages, when a job is remembered."""
         self._stages_of = stages_of
 
     def warnings(self) -> Sequence[str]:

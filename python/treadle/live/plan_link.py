@@ -34,7 +34,7 @@ from treadle.words import counted
 _log = logging.getLogger(__name__)
 
 BYTES: Final = Bounds(CLAIMS_MAX * CLAIM.itemsize, 8 << 20, 64 << 20)
-"""Of what the engine may be told of an attempt's DAG, of those of a user, of all."""
+"""Of what the engine may get of an attempt's DAG, of those of a user, of all."""
 
 WORDS_MAX: Final = 100_000
 """Lines that wait for the listener; beyond, it is started anew and told all that is so now."""
@@ -195,7 +195,7 @@ class PlanLink:
     # For whoever remembers jobs.
 
     def take(self, application: str) -> tuple[StageRun, ...]:
-        """Return, once, what an application's driver has told of its stages; waits for `TAKE_S` at most.
+        """Return, once, what an application's driver has reported of its stages; waits for `TAKE_S` at most.
 
         Nothing is known while nobody listens: what a listener has heard ends with its process.
         """

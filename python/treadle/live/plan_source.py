@@ -29,10 +29,10 @@ LOOKED_MAX: Final = 8
 """Applications that are looked at between two decides; the others wait for their turn, each user's in turn."""
 
 ROWS_MAX: Final = 1_000
-"""Request keys that are told of between two decides."""
+"""Request keys with hints between two decides."""
 
 KEYS_MAX: Final = 3_000
-"""Request keys of an application that may be told of; a DAG that is planned has no more priorities."""
+"""Request keys of an application that may have hints; a DAG that is planned has no more priorities."""
 
 _NOTHING: Final = np.array([(0, -1, -1, -1, -1.0)], CLAIM)
 _SAID: Final = ("tasks", "duration_ms", "deviation_ms", "score")
@@ -45,25 +45,25 @@ class _Application:
     priorities: dict[int, int] = field(default_factory=dict)
     """By request key, in order of their coming: that of the rows below."""
     told: Claims = field(default_factory=lambda: np.zeros(0, CLAIM))
-    """What the engine was told of each request key; what it was told of those after the last one is nothing."""
+    """What the engine was given for each request key; nothing for those after the last one."""
     said: Any = field(default_factory=lambda: np.zeros(0, bool))
-    """Was it told anything?"""
+    """Was it given anything?"""
     told_before: frozenset[int] = frozenset()
-    """Priorities of request keys that it was told of before a snapshot, which gave them other keys."""
+    """Priorities of request keys that had hints before a snapshot, which gave them other keys."""
 
     def priorities_told(self) -> frozenset[int]:
-        """Return the priorities of request keys that the engine was told of."""
+        """Return the priorities of request keys that the engine has hints for."""
         priorities = zip(self.priorities.values(), self.said.tolist(), strict=False)
         return self.told_before.union(priority for priority, said in priorities if said)
 
     def forget(self) -> None:
-        """Take that the engine knows nothing, and that request keys are told anew."""
+        """Take that the engine knows nothing, and that request keys are given anew."""
         self.priorities.clear()
         self.told, self.said = self.told[:0], self.said[:0]
         self.told_before = frozenset()
 
     def changes(self, claims: Claims | None, most: int) -> tuple[Any, Any, bool]:
-        """Take what is to be told, of at most so many request keys.
+        """Take the hints that are due, for at most so many request keys.
 
         Returns:
             the keys, what to tell of each, and whether there is more
@@ -103,14 +103,14 @@ class PlanEventSource:
         self._waiting: FairQueue[int] = FairQueue()
         """Applications to be looked at."""
         self._planned: set[int] = set()
-        """Those of which something was told."""
+        """Those with hints."""
         self._before: dict[Attempt, frozenset[int]] = {}
-        """Attempts that ran before a snapshot of which not all has come yet, and the priorities told of."""
+        """Attempts that ran before a snapshot of which not all has come yet, and the priorities with hints."""
         self._broken = False
-        """Something went wrong; until the next snapshot nothing is told."""
+        """Something went wrong; until the next snapshot there are no hints."""
 
     def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return what the engine is to be told after this frame, and before it decides."""
+        """Return the events that the engine gets after this frame, and before it decides."""
         self._broken = self._broken and not frame.header.snapshot
         if self._broken:
             return ()
@@ -135,7 +135,7 @@ class PlanEventSource:
         """Take what the engine's pilots have said, which is no concern of plans."""
 
     def forget(self) -> None:
-        """Take that the engine fails over and over: nothing of what is known now is told again."""
+        """Take that the engine fails over and over: nothing of what is known now is given again."""
         self._waiting.clear()
         for application in self._applications.values():
             application.forget()
@@ -182,7 +182,7 @@ class PlanEventSource:
             has = None if gone else tuple((name, float(total[at])) for at, name in self._resources)
             if has != changed.get(node, self._nodes.get(node)):
                 changed[node] = has
-        # Nearly all frames tell of what is free alone.
+        # Nearly all frames have what is free alone.
         if changed:
             self._nodes = {node: has for node, has in (self._nodes | changed).items() if has is not None}
             self._side.machines(self._nodes)

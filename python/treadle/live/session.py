@@ -103,13 +103,13 @@ class EventSource(Protocol):
     """Who knows more than the frames say; `treadle.live.event_source.HistorySource` does. All must return at once."""
 
     def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return what the engine is to be told after the events of a frame and before it decides."""
+        """Return the events that the engine gets after those of a frame and before it decides."""
 
     def learn(self, samples: Samples) -> None:
         """Take what the engine's pilots have said."""
 
     def forget(self) -> None:
-        """Take that the engine fails over and over: what it was told may be why."""
+        """Take that the engine fails over and over: what it was given may be why."""
 
     def summary(self) -> str:
         """Return in a few words what is known, for the status; empty if there is nothing to say."""

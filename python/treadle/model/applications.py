@@ -24,7 +24,7 @@ APPLICATION: Final = np.dtype(
         ("container_ms", "f8"),  # time that its containers have had so far
         ("share", "f8"),  # what it used when that was last added up
         ("master_since_ms", "i8"),  # when a gate first saw its AM start; 0: not yet, -1: it has asked
-        ("input_bytes", "f8"),  # of a task of its first stage, in the mean, as was told; 0: not known
+        ("input_bytes", "f8"),  # mean input of a task of its first stage, as a hint; 0: not known
         ("charged", "i4"),  # containers then
         ("id", "i4"),
         ("attempt", "i4"),

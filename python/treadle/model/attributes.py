@@ -60,7 +60,7 @@ class Constraints:
             self.tags.setdefault(application, {}).setdefault(key, set()).add(tag)
 
     def requests_changed(self, event: events.Requests) -> None:
-        """Forget what was told of keys that ask for nothing any more."""
+        """Forget the constraints of keys that ask for nothing any more."""
         if self.text:
             for row in np.flatnonzero(event.count == 0).tolist():
                 application, key = int(event.application[row]), int(event.key[row])

@@ -67,7 +67,7 @@ def carry_row(old: View, new: View, nodes: I32, row: int, at: int) -> None:
 
 @kernel
 def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8) -> None:
-    """Take over what is known of asks that are told again.
+    """Take over what is known of asks that the snapshot repeats.
 
     ``apps`` and ``nodes`` have the new index of each old one, -1 for none; ``rows`` is given that of request rows.
     ``taken`` is 0 for each new row before.
@@ -110,7 +110,7 @@ def old_task(old_index: Records, key: int, application: int, old_application: in
 
 @kernel
 def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
-    """Take over what was told of how much tasks read that run on; ``old_index`` finds them in the old tables."""
+    """Take over how much tasks read that run on; ``old_index`` finds them in the old tables."""
     for old_app in range(len(apps)):
         app = apps[old_app]
         group = new.apps[app].first_group if app >= 0 else -1
@@ -126,7 +126,7 @@ def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
 
 @inner
 def hint_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: int) -> int:
-    """Return under which key something that was told is to be kept, -1 if it is not.
+    """Return under which key a hint is to be kept, -1 if it is not.
 
     Of what is asked for that is its new key. What is not asked for yet keeps its own; what is asked for no more, but
     may still run, gets the reserved key ``past``.
@@ -155,7 +155,7 @@ def carry_hints(
 ) -> None:
     """Take over hints about tasks; ``chain`` is room for as many rows as there are.
 
-    Request keys from ``first_reserved`` on are never told by a frame; those from ``first_ahead`` on stand for stages
+    Request keys from ``first_reserved`` on are in no frame; those from ``first_ahead`` on belong to stages
     ahead.
     """
     for app in range(len(apps)):
@@ -198,7 +198,7 @@ def carry_hints(
 
 
 LEARNED: Final = ("backoff_until", "service_ms", "container_ms", "share", "charged", "master_since_ms", "input_bytes")
-"""The columns of an application that no frame tells."""
+"""The columns of an application that are in no frame."""
 
 
 @dataclass(frozen=True, slots=True)

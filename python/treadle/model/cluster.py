@@ -95,7 +95,7 @@ class Cluster:
         return [self.names.partitions.index(index) for index in indices if index in self.names.partitions]
 
     def apply(self, event: Event) -> None:
-        """Take one event of the current snapshot; raises `ModelError` if it contradicts what was told before."""
+        """Take one event of the current snapshot; raises `ModelError` if it contradicts earlier events."""
         match event:
             case events.Nodes():
                 self._check_width(event.free)

@@ -124,7 +124,7 @@ def find_task(task_index: Records, app: int, container: int) -> int:
 
 @inner
 def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> bool:
-    """Say whether a container has done its task, as far as its exit status tells.
+    """Say whether a container has done its task, as far as its exit status says.
 
     A MapReduce AM kills what it needs no more, as the slower of two speculative attempts; that says nothing of how
     long a task takes. Others give back containers that are done.
@@ -259,7 +259,7 @@ GROUP: Final = np.dtype(
         ("ended", "i4"),  # how many ended well
         ("first", "i4"),  # a task that runs, or -1
         ("next", "i4"),  # the application's next group
-        ("covered", "u1"),  # used while work is added up: the tasks that run are among those told of
+        ("covered", "u1"),  # used while work is added up: its tasks that run are among those of a hint
     ],
     align=True,
 )
@@ -311,7 +311,7 @@ class TaskTable(Table):
         self.effects: Records = np.zeros(0, EFFECT)
         """What each row of the latest `events.Containers` did, if it is written."""
         self.has_inputs = False
-        """Whether it was told how much any task reads."""
+        """Whether it is known how much any task reads."""
 
     def make_room(self, groups: int) -> None:
         """Make room for so many further groups."""
@@ -322,7 +322,7 @@ class TaskTable(Table):
     def apply(self, event: events.Containers, apps: ApplicationTable, mapreduce: int) -> None:
         """Take container events, in order. Those of applications that are gone mean nothing.
 
-        ``mapreduce`` is the name of the applications' type by which it is told how containers end, -1 if there is none.
+        ``mapreduce`` is the name of the type of applications whose exit statuses mean something else, -1 for none.
         """
         more = len(event.application)
         apps.cover(np.maximum(event.application, 0), "application")

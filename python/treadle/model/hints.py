@@ -1,4 +1,4 @@
-"""What was told of tasks: by request key how long one runs, how many are left, how early a plan wants them.
+"""Hints about tasks: by request key how long one runs, how many are left, how early a plan wants them.
 
 Kept by (application, key) and not in the request rows: it may come before the first ask of a key, and tasks that run
 still count when nothing is asked for any more. A request row has the index of its row here.
@@ -105,7 +105,7 @@ def hint_rows(
 
 @kernel
 def drop_hints(apps: Records, app: int, hints: Records, index: Records, free: I32, rows: Records) -> None:
-    """Forget what was told of an application's keys."""
+    """Forget the hints for an application's keys."""
     row = apps[app].first_row
     while row >= 0:
         rows[row].hint = -1
@@ -132,7 +132,7 @@ HINT: Final = np.dtype(
         ("priority", "i4"),  # of its asks; -1: it has not asked yet
         ("row", "i4"),  # its request row, or -1
         ("next", "i4"),  # the application's next row
-        ("ranked", "u1"),  # was the score told?
+        ("ranked", "u1"),  # is the score a plan's?
     ],
     align=True,
 )
@@ -163,7 +163,7 @@ class HintTable(Table):
         capability: I64,
         row_index: Records,
     ) -> None:
-        """Take what is told of request keys, absolute; links the request rows that there are.
+        """Take hints for request keys, absolute; links the request rows that there are.
 
         Raises:
             ModelError: a number that is neither possible nor -1.

@@ -5,7 +5,7 @@ row. That one is not proposed again for a number of decides that doubles with ea
 `LONGEST`. Counts of decides, not clocks: the same events give the same proposals.
 
 Between a proposal and its fate the node's free space, the use of queues, user and application, and the outstanding
-asks all count it as if it were there. The RM's rows are absolute and tell the state after the commits whose fates
+asks all count it as if it were there. The RM's rows are absolute and have the state after the commits whose fates
 come in the same frame, so what is assumed stands in columns of its own, and a fate takes it off there whatever came
 before it in the frame: nothing counts twice.
 """

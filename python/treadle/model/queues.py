@@ -72,7 +72,7 @@ QUEUE: Final = np.dtype(
 
 
 class QueueTable(Table):
-    """The queue tree as last told."""
+    """The queue tree as last reported."""
 
     def __init__(self) -> None:
         super().__init__(QUEUE, (), {"parent": -1})

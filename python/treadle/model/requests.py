@@ -406,7 +406,7 @@ class RequestTable(Table):
         )
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
-        """Take outstanding counts at nodes and racks, absolute, as told before decide ``generation``."""
+        """Take outstanding counts at nodes and racks, absolute, as reported before decide ``generation``."""
         names.check(event.name_name)
         largest(event.application, "application")
         largest(event.key, "request key")

@@ -2,7 +2,7 @@
 
 A table has one structured array with a record a row, and, where there are amounts, an array (row, kind, resource).
 Kernels take whole tables: few arrays with many fields compile several times faster than many arrays, and the fields
-of a row lie together. Rows are found by the index that the shim gave out; a row that was never told has its fields'
+of a row lie together. Rows are found by the index that the shim gave out; a row that no event has named has its fields'
 defaults.
 """
 

@@ -69,7 +69,7 @@ def grows_with_leaf(view: View, user: int, leaf: int, partition: int) -> bool:
 
     Once a leaf uses what it is guaranteed, the RM makes the limit of a lone user what the leaf uses and a little more
     (UsersManager.computeUserLimit), unless user-limit-factor caps it. A limit that covers all that the leaf uses is not
-    capped yet; taken as it was told, it would let one or two containers a tick through.
+    capped yet; taken as it is, it would let one or two containers a tick through.
     """
     full = False
     for r in range(len(view.counted)):

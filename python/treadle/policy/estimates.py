@@ -53,16 +53,16 @@ class HintsParameters(Parameters):
     """What can be set."""
 
     default_ms: int = Field(
-        default=30_000, ge=1, le=2**40, description="How long a task is taken to run of which nothing was told."
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run for which there is no hint."
     )
 
     def needs(self) -> tuple[str, ...]:
-        """Return who tells durations: the store of earlier runs, or application masters."""
+        """Return the event sources of durations: the store of earlier runs, or application masters."""
         return ("profiles.store", "listener.address")
 
 
 class HintsEstimate:
-    """What a profile store or the simulator's oracle tells the engine of tasks (`treadle.events.TaskEstimates`)."""
+    """Hints of a profile store, of AMs or of the simulator's oracle (`treadle.events.TaskEstimates`)."""
 
     def __init__(self, parameters: HintsParameters) -> None:
         self.default_ms = float(parameters.default_ms)
@@ -70,5 +70,5 @@ class HintsEstimate:
     def durations(
         self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
-        """Set what was told."""
+        """Set the hints."""
         hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)

@@ -39,7 +39,7 @@ class Keeper(Protocol):
         """
 
     def apply(self, event: Samples, cluster: Cluster) -> None:
-        """Take back what an engine before has told (`samples`); raises `ModelError` for what is not possible."""
+        """Take back the samples of an earlier engine (`samples`); raises `ModelError` for what is not possible."""
 
     def samples(self, cluster: Cluster) -> Samples | None:
         """Return what has changed since the last call and another engine should know; None if nothing has."""

@@ -299,7 +299,7 @@ class Policy:
 
     @property
     def observes(self) -> bool:
-        """Whether it keeps anything beside the model, so that it must be told of events."""
+        """Whether it keeps anything beside the model, so that it must see events."""
         return self._keeper is not None
 
     def observe(self, event: Event, cluster: Cluster) -> None:
@@ -308,7 +308,7 @@ class Policy:
             self._keeper.observe(event, cluster)
 
     def apply(self, event: Samples, cluster: Cluster) -> None:
-        """Take back what an engine before has told; raises `ModelError` for a number that is not possible."""
+        """Take back the samples of an earlier engine; raises `ModelError` for a number that is not possible."""
         if self._keeper is not None:
             self._keeper.apply(event, cluster)
 

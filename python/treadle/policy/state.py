@@ -109,7 +109,7 @@ ROW: Final = np.dtype(
     align=True,
 )
 
-# How the work of stages counts that were told of and are not asked for yet (``APPLICATION.ahead``).
+# How the work of stages counts that have hints and are not asked for yet (``APPLICATION.ahead``).
 IN_TIME: Final = 0  # their demands are not known
 AS_OTHERS: Final = 1  # as demanding as the most demanding of what the application asks for and runs
 LEFT_OUT: Final = 2  # not yet

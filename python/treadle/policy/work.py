@@ -41,7 +41,7 @@ def note_use(apps: Records, amounts: I64, counted: U8, size: int, totals: F64) -
 
 @kernel
 def hinted_durations(view: View, size: int, rows_ms: F64, groups_ms: F64) -> None:
-    """Set the durations that were told: of the key for its row, of any of its keys for a group of tasks."""
+    """Set the durations of hints: of the key for its row, of any of its keys for a group of tasks."""
     for at in range(size):
         app = view.hints[at].application
         if app < 0 or view.hints[at].duration_ms < 0:
@@ -141,12 +141,12 @@ class Durations(NamedTuple):
     groups_ms: F64
     """Of each group of tasks that run or have run."""
     hint_ms: F64
-    """Of each key that something was told of."""
+    """Of each hint."""
 
 
 @inner
 def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64) -> None:
-    """Add the tasks that requests ask for, except where it was told how many have not ended."""
+    """Add the tasks that requests ask for, except where a hint says how many have not ended."""
     for row in range(rows):
         app, hint = view.rows[row].application, view.rows[row].hint
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
@@ -157,7 +157,7 @@ def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64
 
 @inner
 def hint_group(view: View, hint: int) -> int:
-    """Return the group of the tasks of a key that something was told of, or -1."""
+    """Return the group of a hint's tasks, or -1."""
     if view.hints[hint].priority < 0:
         return -1
     return find(view.group_index, group_key(view.hints[hint].application, view.hints[hint].priority))
@@ -165,7 +165,7 @@ def hint_group(view: View, hint: int) -> int:
 
 @inner
 def hinted_duration_ms(view: View, hint: int, group: int, found: Durations) -> float:
-    """Return how long a task of a hint takes: as of its request row, else of its tasks, else as was told."""
+    """Return how long a task of a hint takes: as of its request row, else of its tasks, else as the hint says."""
     if view.hints[hint].row >= 0:
         return float(found.rows_ms[view.hints[hint].row])
     return float(found.groups_ms[group] if group >= 0 else found.hint_ms[hint])
@@ -199,7 +199,7 @@ def add_hints(
     work: F64,
     time_ms: F64,
 ) -> None:
-    """Add the tasks of keys of which it was told how many have not ended; mark the groups that these cover.
+    """Add the tasks of hints that say how many have not ended; mark the groups that these cover.
 
     The demands of what was not asked for yet are not known: it counts in time alone, unless the gate says more (the
     column ``ahead`` of ``apps``, a decide's applications).
@@ -282,8 +282,8 @@ def add_whole(
 ) -> None:
     """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says.
 
-    If it was told how many tasks of a key have not ended, these count for those that are asked for and run. ``more`` is
-    what has ended besides what the model counts (`Scratch.ended`).
+    Where a hint says how many tasks of a key have not ended, these count for those that are asked for and run. ``more``
+    is what has ended besides what the model counts (`Scratch.ended`).
     """
     for row in range(rows):
         app, hint = view.rows[row].application, view.rows[row].hint
@@ -332,8 +332,8 @@ class Estimate(Protocol):
         """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
 
         Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``ended`` what ended of them
-        besides (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` what was told.
-        ``hint_ms``, by row of that table, is what was told; it counts for what was not asked for yet.
+        besides (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` the hints.
+        ``hint_ms``, by row of that table, is what the hint says; it counts for what was not asked for yet.
         """
 
 
@@ -386,7 +386,7 @@ class Jobs:
     def whole_ms(self) -> F64:
         """Return what all tasks that are asked for, run or have ended well take together, by the estimate.
 
-        Stages that were told of and are not asked for yet are in it.
+        Stages with hints that are not asked for yet are in it.
         """
         whole_ms = np.zeros(len(self._view.apps))
         default_ms = float(self._estimate.default_ms)

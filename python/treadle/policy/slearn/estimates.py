@@ -36,7 +36,7 @@ def joined(pilots_ms: float, pilot_error: float, hint_ms: float, hint_error: flo
 
 @inner
 def is_sampled(sampled: Sampled, app: int, priority: int) -> bool:
-    """Say whether pilots have told how long an application's tasks of this priority take; False if it is none (-1)."""
+    """Say whether pilots have shown how long an application's tasks of this priority take; False if it is none (-1)."""
     if app < 0 or app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
         return False
     return is_of_stage(sampled.jobs[app].sampled_stage, priority)
@@ -55,7 +55,7 @@ def pilot_durations(view: View, sampled: Sampled, rows: int, groups: int, rows_m
 
 @kernel
 def join_hints(view: View, sampled: Sampled, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
-    """Join what pilots said with what was told of the same keys; ``default_error`` where no deviation was told."""
+    """Join what pilots said with hints for the same keys; ``default_error`` where a hint has no deviation."""
     for at in range(keys):
         app, priority = view.hints[at].application, view.hints[at].priority
         if priority < 0 or view.hints[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
@@ -77,7 +77,7 @@ class Confidence(NamedTuple):
     """When history is taken at its word; 0 for the first two: never."""
 
     deviation_max: float
-    """A task's duration was told with a deviation of at most so large a part of it."""
+    """The hint for a task's duration has a deviation of at most so large a part of it."""
     deviations: float
     """Or sizes by so many deviations smaller and larger are of one level."""
     thresholds_ms: F64
@@ -88,7 +88,7 @@ class Confidence(NamedTuple):
 
 @inner
 def stage_hint(view: View, sampled: Sampled, app: int) -> int:
-    """Return a key of the stage that is sampled whose tasks' duration was told, or -1."""
+    """Return a hint for the duration of the sampled stage's tasks, or -1."""
     at = view.apps[app].first_hint
     while at >= 0:
         of_stage = view.hints[at].priority >= 0 and is_of_stage(
@@ -102,7 +102,7 @@ def stage_hint(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def widest_ahead(view: View, app: int) -> int:
-    """Return how many tasks the widest stage has that was told of and is not asked for yet."""
+    """Return how many tasks the widest stage has that has a hint and is not asked for yet."""
     width, at = 0, view.apps[app].first_hint
     while at >= 0:
         if view.hints[at].priority < 0:
@@ -113,9 +113,9 @@ def widest_ahead(view: View, app: int) -> int:
 
 @inner
 def hinted_size_ms(view: View, sampled: Sampled, app: int, stage: int, deviations: float) -> float:
-    """Return the size of a job by what was told, each stage so many deviations of it larger; -1 if one is not known.
+    """Return the size of a job by its hints, each stage so many deviations of it larger; -1 if one is not known.
 
-    ``stage`` is the key of the stage that is sampled; of those after it how many tasks they have must have been told.
+    ``stage`` is the key of the stage that is sampled; for those after it hints must say how many tasks they have.
     """
     size_ms, at = 0.0, view.apps[app].first_hint
     while at >= 0:
@@ -159,9 +159,9 @@ def is_confident(view: View, sampled: Sampled, app: int, confidence: Confidence)
 
 @inner
 def correction(view: View, sampled: Sampled, app: int, default_error: float) -> float:
-    """Return by how much pilots correct what was told of their stage; 1 if either has said nothing.
+    """Return by how much pilots correct the hint for their stage; 1 if either is missing.
 
-    The ratio of both (SLearn-DAG), or with ``default_error`` of their joint estimate and what was told.
+    The ratio of both (SLearn-DAG), or with ``default_error`` of their joint estimate and the hint.
     """
     if app >= len(sampled.jobs) or sampled.jobs[app].pilot_mean_ms < 0.0:
         return 1.0
@@ -189,7 +189,7 @@ def scale_hints(
     groups_ms: F64,
     hint_ms: F64,
 ) -> None:
-    """Set what was told of stages that are not sampled, times what pilots said of the sampled one over what was told.
+    """Set the hints for stages that are not sampled, times what pilots said of the sampled one over the hint for it.
 
     ``size`` and ``keys`` are how many applications and hints there are, ``factors`` room for a number by
     application. With ``default_error`` above 0 pilots count with the weight of their certainty.
@@ -229,7 +229,7 @@ class HistoryQuota(NamedTuple):
 
 @inner
 def level_by_history(view: View, sampled: Sampled, app: int, history_quota: HistoryQuota) -> int:
-    """Return the level of a job if it is so many deviations larger than was told, -1 if nothing was told."""
+    """Return the level of a job if it is so many deviations larger than its hints say, -1 without hints."""
     stage = stage_hint(view, sampled, app)
     if history_quota.part <= 0.0 or stage < 0:
         return -1
@@ -280,8 +280,8 @@ class PilotsEstimateParameters(Parameters):
     )
     scale_history: bool = Field(
         default=False,
-        description="Stages that are not sampled take what was told of them, times what the pilots said of theirs over "
-        "what was told of it (SLearn-DAG).",
+        description="Stages that are not sampled take the hints for them, times what the pilots said of theirs over "
+        "the hint for it (SLearn-DAG).",
     )
 
     def needs(self) -> tuple[str, ...]:
@@ -315,23 +315,23 @@ class CombinedParameters(Parameters):
         default=30_000,
         ge=1,
         le=2**40,
-        description="How long a task is taken to run of which nothing was told and nothing seen.",
+        description="How long a task is taken to run for which there is no hint and no observation.",
     )
     hint_error: float = Field(
         default=1.0,
         gt=0.0,
         le=10.0,
-        description="How far off what was told is taken to be where nobody said: the deviation of its logarithm.",
+        description="How far off a hint without a deviation is taken to be: the deviation of its logarithm.",
     )
     scale_history: bool = Field(
         default=True,
-        description="What was told of stages that are not sampled is corrected by as much as the pilots correct what "
-        "was told of theirs.",
+        description="Hints for stages that are not sampled are corrected by as much as the pilots correct the hint "
+        "for theirs.",
     )
 
 
 class CombinedEstimate(_WithPilots):
-    """Pilots and what `TaskEstimates` told, their logarithms averaged by inverse variance; else whichever there is."""
+    """Pilots and hints (`TaskEstimates`), their logarithms averaged by inverse variance; else whichever there is."""
 
     def __init__(self, parameters: CombinedParameters) -> None:
         self.default_ms = float(parameters.default_ms)

@@ -112,8 +112,8 @@ class PilotsParameters(Parameters):
         default=0.0,
         ge=0.0,
         le=1e6,
-        description="A job is not sampled whose task time was told with at most so large a deviation, as a part of it; "
-        "0: all are.",
+        description="A job is not sampled whose task time has a hint with at most so large a deviation, as a part of "
+        "it; 0: all are.",
     )
     settled_part: float = Field(
         default=0.0,

@@ -1,4 +1,4 @@
-"""Cares for SLearn's table: what the model was told, samples in and out, snapshots."""
+"""Keeps SLearn's table up to date: events that the model has taken, samples in and out, snapshots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PilotKeeper:
                 self.table.forget(cluster)
 
     def apply(self, event: events.Samples, cluster: Cluster) -> None:
-        """Take back what an engine before has told; raises `ModelError` for a number that is not possible."""
+        """Take back the samples of an earlier engine; raises `ModelError` for a number that is not possible."""
         restore_samples(event, cluster, self.table)
 
     def samples(self, cluster: Cluster) -> events.Samples | None:
@@ -41,6 +41,6 @@ class PilotKeeper:
         return self.table.fit(cluster).ended
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
-        """Go on after a snapshot, which is told of as a whole next time."""
+        """Go on after a snapshot; all samples are reported anew next time."""
         carry_table(self.table, old, new, carried)
         self._log = SampleLog()

@@ -116,7 +116,7 @@ def asked_again(view: View, sampled: Sampled, app: int) -> int:
 def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
     """Take back what as many pilots have said as maps are asked for again.
 
-    A map that fails may end as one that is done does, with status 0: only the ask that follows tells. Which pilot it
+    A map that fails may end as one that is done does, with status 0: only the ask that follows shows it. Which pilot it
     was is not known, so the others' mean stays; if all have failed, nothing has been said.
     """
     failures = asked_again(view, sampled, app)
@@ -158,7 +158,7 @@ def find_new(
 
     ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
     seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
-    its widest stage, as far as that was told.
+    its widest stage, as far as hints say how wide that is.
     """
     count = 0
     for app in range(size):

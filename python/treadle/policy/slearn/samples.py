@@ -1,6 +1,6 @@
 """What pilots have said, out of a table and back into another: an engine that starts anew need not sample again.
 
-A snapshot tells what runs and what is asked for. It does not tell what has ended, and with it which tasks were pilots,
+A snapshot has what runs and what is asked for. It does not have what has ended, and with it which tasks were pilots,
 how long they took and whether the gate is open.
 """
 
@@ -38,11 +38,11 @@ _COLUMNS: Final = {
 """The columns of `events.Samples` in `treadle.policy.slearn.table.JOB`; ``container_ms`` is the application's."""
 
 _SIGNS: Final = ("sampling", "pilots", "pilots_ended", "width")
-"""What has changed when there is something to tell."""
+"""What has changed when there is something to report."""
 
 
 class SampleLog:
-    """Which samples have changed since they were told last."""
+    """Which samples have changed since they were last reported."""
 
     def __init__(self) -> None:
         self._reported: dict[str, events.I32] = {}
@@ -75,7 +75,7 @@ def samples_of(apps: ApplicationTable, jobs: Table, found: events.I32) -> events
 
 
 def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) -> None:
-    """Take back what was told; applications that are gone, or that the table has followed as long, are left out.
+    """Take back samples; applications that are gone, or that the table has followed as long, are left out.
 
     Raises:
         ModelError: a number that is not possible.
@@ -98,7 +98,7 @@ def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) 
         stage = int(event.stage[at])
         running = _running_of(apps, tasks, app, stage)
         _mark_pilots(event, at, table, running)
-        # what is made again was told with the samples
+        # the samples know of what is made again
         jobs["failures"][app] = _made_again(apps, requests, tasks, app)
         ended = int(event.width[at]) - len(running) - _pending_of(apps, requests, app, stage)
         if ended > 0:
@@ -106,7 +106,7 @@ def restore_samples(event: events.Samples, cluster: Cluster, table: PilotTable) 
 
 
 def _knows_more(job: np.void, since_ms: int) -> bool:
-    """Say whether the table has followed an application for as long as whoever tells of its samples."""
+    """Say whether the table has followed an application for as long as the source of its samples."""
     return bool(job["sampling"] != Sampling.UNKNOWN and job["sampled_since_ms"] <= since_ms)
 
 
