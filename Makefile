@@ -92,8 +92,8 @@ campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
 	@$(BIN)/python -m tests.campaign $(PARTS) --minutes $(MINUTES)
 
 .PHONY: wheel
-wheel: build/.venv ## a wheel that carries the shim's jar, in dist/
-	@$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
+wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
+	@TREADLE_BUILD_JAR=built $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 
 .PHONY: image
 image: wheel ## a Docker image for every role of a cluster (docs/docker.md)

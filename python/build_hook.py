@@ -10,7 +10,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# `skip`: no jar, for an editable install, which finds it in java-shim/shim/target.
+# `skip`: no jar, for an editable install, which finds it in java-shim/shim/target; `built`: the jars are there.
 JAR_SWITCH = "TREADLE_BUILD_JAR"
 
 
@@ -21,18 +21,34 @@ class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
         """Name the files to add; hatchling calls this before it gathers those of a wheel."""
         if version == "editable" or os.environ.get(JAR_SWITCH) == "skip":
             return
-        jars = self._build_jars()
+        jars = self._jars()
         runtime = Path(self.root, "java-shim", "runtime", "pom.xml")
         for jar in jars:
             build_data["force_include"][str(jar)] = f"treadle/java/{jar.name}"
         build_data["force_include"][str(runtime)] = "treadle/java/runtime-pom.xml"
         build_data["pure_python"] = True
 
-    def _build_jars(self) -> list[Path]:
+    def _jars(self) -> list[Path]:
+        """Return the jars, which Maven makes unless they are said to be there."""
+        shim = Path(self.root, "java-shim")
+        if os.environ.get(JAR_SWITCH) != "built":
+            self._build(shim)
+        version = self.metadata.version
+        jars = [
+            shim / "shim" / "target" / f"treadle-shim-{version}.jar",
+            shim / "tez-plugin" / "target" / f"treadle-tez-{version}.jar",
+            shim / "tez-sleep" / "target" / f"treadle-sleep-{version}.jar",
+            shim / "spark-plugin" / "target" / f"treadle-spark-{version}.jar",
+        ]
+        for jar in jars:
+            if not jar.is_file():
+                raise SystemExit(f"treadle: {jar} is missing: java-shim/pom.xml has another version than the package")
+        return jars
+
+    def _build(self, shim: Path) -> None:
         maven = shutil.which("mvn")
         if maven is None:
             raise SystemExit("treadle: Maven is needed to build the wheel (on Debian: apt-get install maven)")
-        shim = Path(self.root, "java-shim")
         command = [
             maven,
             "-B",
@@ -48,14 +64,3 @@ class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
         ]
         if subprocess.run(command, check=False).returncode != 0:
             raise SystemExit(f"treadle: the jars could not be built; try: {' '.join(command)}")
-        version = self.metadata.version
-        jars = [
-            shim / "shim" / "target" / f"treadle-shim-{version}.jar",
-            shim / "tez-plugin" / "target" / f"treadle-tez-{version}.jar",
-            shim / "tez-sleep" / "target" / f"treadle-sleep-{version}.jar",
-            shim / "spark-plugin" / "target" / f"treadle-spark-{version}.jar",
-        ]
-        for jar in jars:
-            if not jar.is_file():
-                raise SystemExit(f"treadle: {jar} is missing: java-shim/pom.xml has another version than the package")
-        return jars
