@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.support.usage import ReportedUsage
+from tests.support.usage import Cluster, ReportedUsage
 
-from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterError
 
 
-def wait_settled(cluster: MiniCluster) -> None:
+def wait_settled(cluster: Cluster) -> None:
     """Wait until nothing runs, nothing is leaked and an engine schedules.
 
     A MapReduce AM sleeps for five seconds between its last word to the RM and its end. Tests need not sleep with it:
@@ -24,7 +23,7 @@ def wait_settled(cluster: MiniCluster) -> None:
     cluster.wait_for("engine with the lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
 
 
-def wait_idle(cluster: MiniCluster) -> None:
+def wait_idle(cluster: Cluster) -> None:
     """Wait until nothing runs, and until nobody has anything used, reserved or pending in the accounting.
 
     Raises:
@@ -35,7 +34,7 @@ def wait_idle(cluster: MiniCluster) -> None:
     )
 
 
-def wait_adds_up(cluster: MiniCluster) -> None:
+def wait_adds_up(cluster: Cluster) -> None:
     """Wait until usage is the sum of the containers, for every node, queue, user and application.
 
     A look at a busy cluster may see half of a change, or the container of a master that has said its last word; a
@@ -47,7 +46,7 @@ def wait_adds_up(cluster: MiniCluster) -> None:
     _wait_for_none(cluster, "usage that adds up", lambda: ReportedUsage(cluster).mistakes(), 60)
 
 
-def _wait_for_none(cluster: MiniCluster, what: str, look: Callable[[], list[str]], timeout_s: float) -> None:
+def _wait_for_none(cluster: Cluster, what: str, look: Callable[[], list[str]], timeout_s: float) -> None:
     found: list[str] = []
 
     def none() -> bool:
@@ -60,12 +59,12 @@ def _wait_for_none(cluster: MiniCluster, what: str, look: Callable[[], list[str]
         raise ClusterError(f"{error}: {'; '.join(found)}") from error
 
 
-def finishing(cluster: MiniCluster) -> list[dict[str, Any]]:
+def finishing(cluster: Cluster) -> list[dict[str, Any]]:
     """Applications that have finished but for their AM's container."""
     return [app for app in cluster.rm.applications(states="FINISHED") if app["runningContainers"] == 1]
 
 
-def leftovers(cluster: MiniCluster, ending: Sequence[dict[str, Any]] = ()) -> list[str]:
+def leftovers(cluster: Cluster, ending: Sequence[dict[str, Any]] = ()) -> list[str]:
     """What is still used or running beside the applications `ending`, in words; empty when there is nothing."""
     metrics = cluster.rm.metrics()
     explained = {

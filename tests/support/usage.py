@@ -8,14 +8,26 @@ whatever else the cluster counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.yarn.rest import ResourceManagerClient
 
 Amounts = Counter[str]
 """So much of each resource; what is 0 is left out."""
+
+
+class Cluster(Protocol):
+    """A cluster that can be asked and waited for: a mini cluster, or one of containers."""
+
+    @property
+    def rm(self) -> ResourceManagerClient:
+        """The ResourceManager's pages."""
+
+    def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = 60.0, poll_s: float = 0.1) -> Any:
+        """Wait until `condition` gives something true; a `ClusterError` says `what` did not come."""
+
 
 METRICS = {"allocatedMB": "memory-mb", "allocatedVirtualCores": "vcores"}
 
@@ -79,7 +91,7 @@ class Container:
 class ReportedUsage:
     """One look at a cluster. It takes several requests, so that in a busy cluster it may see half of a change."""
 
-    def __init__(self, cluster: MiniCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         rm = cluster.rm
         self.applications = rm.applications(states="NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING")
         self.nodes = [node for node in rm.nodes() if node["state"] == "RUNNING"]
@@ -179,7 +191,7 @@ def _several(found: Any) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else [found] if found else []
 
 
-def _containers(cluster: MiniCluster, app: dict[str, Any]) -> Iterator[Container]:
+def _containers(cluster: Cluster, app: dict[str, Any]) -> Iterator[Container]:
     """The live containers of an application, which are those of its last attempt."""
     path = f"/ws/v1/cluster/apps/{app['id']}/appattempts"
     attempts = (cluster.rm.get(path).get("appAttempts") or {}).get("appAttempt") or []
