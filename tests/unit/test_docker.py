@@ -26,14 +26,20 @@ def compose() -> dict[str, Any]:
 
 def test_every_role_of_the_compose_file_is_one_that_the_image_starts(compose: dict[str, Any]) -> None:
     roles = set(re.findall(r"^  (\w+)\)", (DOCKER / "start.sh").read_text(), re.MULTILINE))
-    assert {"rm", "sidecar", "nm"} <= set(compose["services"])
+    assert {"rm", "sidecar", "namenode", "worker-1", "worker-2", "worker-3"} <= set(compose["services"])
     for name, service in compose["services"].items():
         entry = service.get("entrypoint", [])
         assert (entry[-1] if entry else service["command"]) in roles, name
 
 
+def test_every_service_has_a_limit_of_memory_and_those_that_serve_say_how_they_are(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert all("mem_limit" in service for service in services.values())
+    assert {name for name, service in services.items() if "healthcheck" not in service} == {"rm-host", "job"}
+
+
 def test_an_unknown_role_is_refused() -> None:
-    done = subprocess.run(["sh", str(DOCKER / "start.sh"), "namenode"], capture_output=True, text=True)
+    done = subprocess.run(["sh", str(DOCKER / "start.sh"), "datanode"], capture_output=True, text=True)
     # without a java it ends even sooner
     assert done.returncode != 0
     assert "which role?" in done.stderr
@@ -45,14 +51,15 @@ def test_rm_and_sidecar_meet_at_one_file_and_on_one_loopback(compose: dict[str, 
     assert file in (DOCKER / "start.sh").read_text()
     for name in ("rm", "sidecar"):
         assert f"connection:{Path(file).parent}" in compose["services"][name]["volumes"]
-    assert compose["services"]["sidecar"]["network_mode"] == "service:rm"
+        assert compose["services"][name]["network_mode"] == "service:rm-host"
+    assert compose["services"]["rm-host"]["hostname"] == "rm"
     assert site["yarn.resourcemanager.scheduler.class"] == SHIM_CLASS
     assert site["yarn.resourcemanager.hostname"] == "rm"
 
 
-@pytest.mark.parametrize("name", ["core-site.xml", "mapred-site.xml", "capacity-scheduler.xml", "yarn-site.xml"])
-def test_the_configuration_can_be_read(name: str) -> None:
-    assert read_site(DOCKER / "conf" / name)
+@pytest.mark.parametrize("file", sorted((DOCKER / "conf").glob("*.xml")), ids=lambda file: file.name)
+def test_the_configuration_can_be_read(file: Path) -> None:
+    assert read_site(file)
 
 
 def test_the_wheels_are_for_the_image_s_python() -> None:
@@ -73,8 +80,9 @@ def test_no_role_runs_as_root(compose: dict[str, Any]) -> None:
     found = instructions()
     users = [argument for name, argument in found if name == "USER"]
     assert users == ["hadoop"]
-    last = max(at for at, (name, _) in enumerate(found) if name in {"RUN", "COPY"})
-    assert found.index(("USER", "hadoop")) > last, "what is installed belongs to root"
+    after = found[found.index(("USER", "hadoop")) + 1 :]
+    assert after[0] == ("RUN", "treadle sidecar --warm-up"), "what is compiled belongs to who runs it"
+    assert [name for name, _ in after[1:]] == ["ENTRYPOINT"], "what is installed belongs to root"
     assert all("user" not in service for service in compose["services"].values())
 
 
@@ -82,18 +90,24 @@ def test_the_user_of_the_image_owns_what_the_roles_write_to(compose: dict[str, A
     runs = " ".join(" ".join(argument.split()) for name, argument in instructions() if name == "RUN")
     home = re.search(r"useradd .*?--home-dir (\S+) --create-home \S+ \S+ hadoop\b", runs)
     assert home is not None
-    made = re.findall(r"install -d (?:-m (\d+) )?-o hadoop -g hadoop (\S+)", runs)
-    mounted = {volume.partition(":")[2] for each in compose["services"].values() for volume in each["volumes"]}
-    assert mounted == {folder for _, folder in made}
-    assert {folder: mode for mode, folder in made}["/run/treadle"] == "0700"
+    made = {
+        folder: mode
+        for mode, folders in re.findall(r"install -d (?:-m (\d+) )?-o hadoop -g hadoop ([^&]+)", runs)
+        for folder in folders.split()
+    }
+    mounted = {volume.partition(":")[2] for each in compose["services"].values() for volume in each.get("volumes", [])}
+    assert mounted <= set(made)
+    assert made["/run/treadle"] == "0700"
     keys = (
         "hadoop.tmp.dir",
         "yarn.nodemanager.local-dirs",
         "yarn.nodemanager.log-dirs",
-        "yarn.app.mapreduce.am.staging-dir",
+        "dfs.namenode.name.dir",
+        "dfs.datanode.data.dir",
+        "yarn.resourcemanager.fs.state-store.uri",
     )
     sites = {}
-    for name in ("core-site.xml", "mapred-site.xml", "yarn-site.xml"):
+    for name in ("core-site.xml", "hdfs-site.xml", "yarn-site.xml"):
         sites.update(read_site(DOCKER / "conf" / name))
     for key in keys:
-        assert any(sites[key].startswith(f"{folder}/") for folder in (home[1], *mounted)), key
+        assert any(sites[key].removeprefix("file://").startswith(f"{folder}/") for folder in (home[1], *mounted)), key
