@@ -99,6 +99,12 @@ wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
 image: wheel ## a Docker image for every role of a cluster (docs/docker.md)
 	@docker/build.sh
 
+PROFILE ?= simple
+.PHONY: docker-test
+docker-test: build wheel ## real jobs and faults on a cluster of containers (docs/docker.md): make docker-test PROFILE=simple
+	@docker/build.sh
+	@PYTEST_OPTIONS='$(PYTEST_OPTIONS)' docker/test.sh $(PROFILE)
+
 .PHONY: clean
 clean: ## remove what was built here
 	rm -rf $(VENV) build dist java-shim/target java-shim/*/target

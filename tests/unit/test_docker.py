@@ -32,6 +32,11 @@ def test_every_role_of_the_compose_file_is_one_that_the_image_starts(compose: di
         assert (entry[-1] if entry else service["command"]) in roles, name
 
 
+def test_the_tests_change_services_that_there_are_and_add_a_client(compose: dict[str, Any]) -> None:
+    more = yaml.safe_load((DOCKER / "compose-test.yaml").read_text())["services"]
+    assert set(more) - set(compose["services"]) == {"client"}
+
+
 def test_every_service_has_a_limit_of_memory_and_those_that_serve_say_how_they_are(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert all("mem_limit" in service for service in services.values())
@@ -43,6 +48,13 @@ def test_an_unknown_role_is_refused() -> None:
     # without a java it ends even sooner
     assert done.returncode != 0
     assert "which role?" in done.stderr
+
+
+def test_an_unknown_profile_is_refused_and_those_there_are_are_named() -> None:
+    done = subprocess.run([str(DOCKER / "test.sh"), "windows"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "'windows'" in done.stderr
+    assert "simple" in done.stderr
 
 
 def test_rm_and_sidecar_meet_at_one_file_and_on_one_loopback(compose: dict[str, Any]) -> None:
