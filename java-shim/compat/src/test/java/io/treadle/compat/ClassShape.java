@@ -1,5 +1,6 @@
 package io.treadle.compat;
 
+import io.treadle.references.References;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
@@ -30,22 +31,17 @@ final class ClassShape {
     reader.accept(new ClassVisitor(Opcodes.ASM9) {
       @Override
       public FieldVisitor visitField(int access, String name, String descriptor, String signature, Object value) {
-        shape.members.put(key(name, descriptor), access);
+        shape.members.put(References.key(name, descriptor), access);
         return null;
       }
 
       @Override
       public MethodVisitor visitMethod(int access, String name, String descriptor, String signature, String[] thrown) {
-        shape.members.put(key(name, descriptor), access);
+        shape.members.put(References.key(name, descriptor), access);
         return null;
       }
     }, ClassReader.SKIP_CODE | ClassReader.SKIP_DEBUG | ClassReader.SKIP_FRAMES);
     return shape;
-  }
-
-  /** How a member is found in {@link #members}; methods' descriptors begin with a parenthesis, fields' never. */
-  static String key(String name, String descriptor) {
-    return name + ' ' + descriptor;
   }
 
   static String packageOf(String internalName) {
@@ -69,7 +65,7 @@ final class ClassShape {
     return (access & Opcodes.ACC_PUBLIC) != 0;
   }
 
-  /** Access flags by {@link #key}. */
+  /** Access flags by {@link References#key}. */
   Map<String, Integer> members() {
     return members;
   }

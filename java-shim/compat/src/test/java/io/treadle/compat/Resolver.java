@@ -1,5 +1,6 @@
 package io.treadle.compat;
 
+import io.treadle.references.References;
 import java.util.ArrayList;
 import java.util.List;
 import org.objectweb.asm.Opcodes;
@@ -25,8 +26,8 @@ final class Resolver {
       }
     }
     for (References.Member member : references.members()) {
-      String key = ClassShape.key(member.name, member.descriptor);
-      ClassShape declaring = release.declaring(member.owner, key);
+      String key = member.key();
+      ClassShape declaring = release.declaring(member.owner(), key);
       boolean own = references.overridable().contains(key) || isOwn(references, member);
       if (declaring == null && !own) {
         problems.add(from + " refers to " + member + ", which is missing");
@@ -46,7 +47,7 @@ final class Resolver {
    * A private or static method, or a field, of the class itself: the reference was followed to its superclass in vain.
    */
   private static boolean isOwn(References references, References.Member member) {
-    return member.owner.equals(references.superName()) && references.declares(member);
+    return member.owner().equals(references.superName()) && references.declares(member);
   }
 
   private static boolean samePackage(String one, String other) {

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.references.References;
 import java.io.File;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -64,14 +65,14 @@ class ShimReferencesTest {
     Set<String> ofLeaf = release.shape(SCHEDULER + leaf).members().keySet();
     String limits = "Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/ResourceLimits;";
     assertTrue(ofLeaf.containsAll(Arrays.asList(
-        ClassShape.key("cachedResourceLimitsForHeadroom", limits),
-        ClassShape.key("queueResourceLimitsInfo", "L" + info + ";"),
-        ClassShape.key("activateApplications", "()V"))), ofLeaf.toString());
+        References.key("cachedResourceLimitsForHeadroom", limits),
+        References.key("queueResourceLimitsInfo", "L" + info + ";"),
+        References.key("activateApplications", "()V"))), ofLeaf.toString());
     Set<String> ofInfo = release.shape(info).members().keySet();
     assertTrue(ofInfo.containsAll(Arrays.asList(
-        ClassShape.key("getQueueCurrentLimit", "()L" + resource + ";"),
-        ClassShape.key("setQueueCurrentLimit", "(L" + resource + ";)V"),
-        ClassShape.key("setClusterResource", "(L" + resource + ";)V"))), ofInfo.toString());
+        References.key("getQueueCurrentLimit", "()L" + resource + ";"),
+        References.key("setQueueCurrentLimit", "(L" + resource + ";)V"),
+        References.key("setClusterResource", "(L" + resource + ";)V"))), ofInfo.toString());
   }
 
   @Test

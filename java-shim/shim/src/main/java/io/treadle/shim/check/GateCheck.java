@@ -1,11 +1,13 @@
 package io.treadle.shim.check;
 
-import io.treadle.shim.check.ClassFile.Member;
+import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.lang.invoke.MethodType;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.nio.ByteBuffer;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
@@ -17,6 +19,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Candida
  */
 public final class GateCheck {
   private static final String GATE = "allocateContainersToNode";
+  private static final int UTF8 = 1;
+  private static final int METHOD = 10;
+  /** Bytes of each kind of constant in a class file; 0 where there is no such kind, and for texts, which vary. */
+  private static final int[] CONSTANT_BYTES = {0, 0, 0, 4, 4, 8, 8, 2, 2, 4, 4, 4, 4, 0, 0, 3, 2, 4, 4, 2, 2};
   private static final String RESULT = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSAssignment";
 
   private GateCheck() {
@@ -61,16 +67,42 @@ public final class GateCheck {
   }
 
   private static boolean isCalled(Method gate) throws IOException {
-    String owner = CapacityScheduler.class.getName().replace('.', '/');
-    String descriptor = "(L" + CandidateNodeSet.class.getName().replace('.', '/') + ";Z)L" + RESULT.replace('.', '/')
-        + ";";
     try (InputStream in = CapacityScheduler.class.getResourceAsStream("CapacityScheduler.class")) {
       if (in == null) {
         throw new IOException("the class file of " + CapacityScheduler.class + " cannot be found");
       }
-      for (Member member : ClassFile.read(in).members()) {
-        if (member.owner().equals(owner) && member.name().equals(gate.getName())
-            && member.descriptor().equals(descriptor)) {
+      return calls(in, CapacityScheduler.class.getName(), gate.getName(),
+          MethodType.methodType(gate.getReturnType(), gate.getParameterTypes()).toMethodDescriptorString());
+    }
+  }
+
+  /** Whether the constant pool of a class file (JVMS 4.4) refers to a method: names it other than to declare it. */
+  static boolean calls(InputStream classFile, String owner, String name, String descriptor) throws IOException {
+    DataInputStream in = new DataInputStream(classFile);
+    in.readFully(new byte[8]);
+    byte[] tags = new byte[in.readUnsignedShort()];
+    String[] texts = new String[tags.length];
+    ByteBuffer[] bodies = new ByteBuffer[tags.length];
+    for (int i = 1; i < tags.length; i++) {
+      int tag = in.readUnsignedByte();
+      tags[i] = (byte) tag;
+      if (tag == UTF8) {
+        texts[i] = in.readUTF();
+        continue;
+      }
+      int length = tag < CONSTANT_BYTES.length ? CONSTANT_BYTES[tag] : 0;
+      if (length == 0) {
+        throw new IOException("a constant of the unknown kind " + tag);
+      }
+      bodies[i] = ByteBuffer.allocate(length);
+      in.readFully(bodies[i].array());
+      i += length / 8; // those of eight bytes have two indices
+    }
+    for (int i = 1; i < tags.length; i++) {
+      if (tags[i] == METHOD) {
+        ByteBuffer nameAndType = bodies[bodies[i].getChar(2)];
+        if (texts[bodies[bodies[i].getChar(0)].getChar(0)].replace('/', '.').equals(owner)
+            && texts[nameAndType.getChar(0)].equals(name) && texts[nameAndType.getChar(2)].equals(descriptor)) {
           return true;
         }
       }

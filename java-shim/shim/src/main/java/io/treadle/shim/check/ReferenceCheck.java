@@ -1,49 +1,32 @@
 package io.treadle.shim.check;
 
-import java.io.File;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.UncheckedIOException;
+import java.io.InputStreamReader;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
-import java.net.URISyntaxException;
-import java.net.URL;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Set;
-import java.util.jar.JarEntry;
-import java.util.jar.JarFile;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 
 /**
- * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to. A missing member
- * would otherwise show when the code that needs it runs for the first time, perhaps months after the start.
+ * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to, by the list that the
+ * build writes (java-shim/references). A missing member would otherwise show when the code that needs it runs for the
+ * first time, perhaps months after the start.
  */
 public final class ReferenceCheck {
-  private static final String HADOOP = "org/apache/hadoop/";
-  private static final String OURS = "io/treadle/shim/";
-  private static final String SCHEDULER = "/scheduler/capacity/TreadleScheduler";
-  /** javac's table of an enum's constants, which skips those that do not exist. */
-  private static final String SWITCH_MAP = "$SwitchMap$";
+  private static final String LIST = "hadoop-references";
   private static final int MISSING_SHOWN = 10;
 
-  private final ClassLoader loader;
-  private final Set<String> checked = new HashSet<>();
-  private final List<String> missing = new ArrayList<>();
-
-  private ReferenceCheck(ClassLoader loader) {
-    this.loader = loader;
+  private ReferenceCheck() {
   }
 
   /**
-   * Checks the shim's own class files, once in the life of the JVM.
+   * Checks the shim's own references, once in the life of the JVM.
    *
    * @return what is wrong, in words for an administrator, or null
    */
@@ -51,114 +34,68 @@ public final class ReferenceCheck {
     return Verdict.TEXT;
   }
 
-  private static String ofOurs() {
+  private static final class Verdict {
+    private static final String TEXT = of(ReferenceCheck.class.getClassLoader());
+  }
+
+  private static String of(ClassLoader loader) {
     try {
-      List<String> missing = missing(ReferenceCheck.class);
-      return missing.isEmpty() ? null : "this Hadoop lacks what Treadle needs: " + String.join(", ", missing);
+      List<String> missing = missing(list(), loader);
+      return missing.isEmpty() ? null : "this Hadoop lacks what Treadle needs: "
+          + missing.stream().limit(MISSING_SHOWN).collect(Collectors.joining(", "));
     } catch (IOException | RuntimeException | LinkageError e) {
       return "Treadle cannot check itself against this Hadoop: " + e;
     }
   }
 
-  private static final class Verdict {
-    private static final String TEXT = ofOurs();
-  }
-
-  /**
-   * Checks all class files of the jar, or folder, that a class of ours came from.
-   *
-   * @return what is missing, empty if nothing is; at most the first few
-   * @throws IOException if the class files cannot be read
-   */
-  public static List<String> missing(Class<?> ours) throws IOException {
-    URL location = ours.getProtectionDomain().getCodeSource().getLocation();
-    ReferenceCheck check = new ReferenceCheck(ours.getClassLoader());
-    try {
-      check.checkAll(new File(location.toURI()));
-    } catch (URISyntaxException | IllegalArgumentException | UncheckedIOException e) {
-      throw new IOException("cannot read the class files at " + location, e);
+  /** The list: {@code CLASS} or {@code CLASS NAME DESCRIPTOR}, with {@code /} between the parts of a class's name. */
+  static List<String> list() throws IOException {
+    InputStream in = ReferenceCheck.class.getResourceAsStream(LIST);
+    if (in == null) {
+      throw new IOException("its jar lacks the list " + LIST + ": it was not built as java-shim/pom.xml says");
     }
-    List<String> found = check.missing;
-    return found.size() <= MISSING_SHOWN ? found : found.subList(0, MISSING_SHOWN);
-  }
-
-  /** What is missing of what one class file refers to. */
-  static List<String> missing(InputStream classFile, ClassLoader loader) throws IOException {
-    ReferenceCheck check = new ReferenceCheck(loader);
-    check.check(classFile);
-    return check.missing;
-  }
-
-  private void checkAll(File location) throws IOException {
-    if (location.isDirectory()) {
-      try (Stream<Path> files = Files.walk(location.toPath())) {
-        for (Path path : files.filter(Files::isRegularFile).collect(Collectors.toList())) {
-          if (isOurs(location.toPath().relativize(path).toString().replace(File.separatorChar, '/'))) {
-            try (InputStream in = Files.newInputStream(path)) {
-              check(in);
-            }
-          }
-        }
-      }
-      return;
+    try (BufferedReader reader = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
+      return reader.lines().collect(Collectors.toList());
     }
-    try (JarFile jar = new JarFile(location)) {
-      for (JarEntry entry : Collections.list(jar.entries())) {
-        if (isOurs(entry.getName())) {
-          try (InputStream in = jar.getInputStream(entry)) {
-            check(in);
-          }
-        }
+  }
+
+  /** Those lines of a list that the classes of a loader lack. */
+  static List<String> missing(List<String> list, ClassLoader loader) {
+    List<String> missing = new ArrayList<>();
+    for (String line : list) {
+      String[] parts = line.split(" ");
+      if (parts.length == 1 ? !isClass(parts[0], loader) : !isMember(parts[0], parts[1], parts[2], loader)) {
+        missing.add(parts[0].replace('/', '.') + line.substring(parts[0].length()).replaceFirst(" ", "."));
       }
     }
+    return missing;
   }
 
-  private static boolean isOurs(String name) {
-    return name.endsWith(".class") && (name.startsWith(OURS) || name.contains(SCHEDULER));
-  }
-
-  private void check(InputStream stream) throws IOException {
-    ClassFile file = ClassFile.read(stream);
-    for (String name : file.classes()) {
-      if (isHadoop(name) && checked.add(name)) {
-        try {
-          load(name);
-        } catch (ClassNotFoundException | LinkageError e) {
-          missing.add(name.replace('/', '.'));
-        }
-      }
-    }
-    boolean switchMap = file.members().stream().anyMatch(member -> member.name().startsWith(SWITCH_MAP));
-    for (ClassFile.Member member : file.members()) {
-      boolean optional = member.isField() && switchMap;
-      if (isHadoop(member.owner()) && !optional && checked.add(member.toString()) && !exists(member)) {
-        missing.add(member.toString());
-      }
-    }
-  }
-
-  /** Ours in Hadoop's package is checked by the JVM when it is loaded. */
-  private static boolean isHadoop(String name) {
-    return name.startsWith(HADOOP) && !name.contains(SCHEDULER);
-  }
-
-  private Class<?> load(String name) throws ClassNotFoundException {
+  private static Class<?> load(String name, ClassLoader loader) throws ClassNotFoundException {
     return Class.forName(name.replace('/', '.'), false, loader);
   }
 
-  private boolean exists(ClassFile.Member member) {
+  private static boolean isClass(String name, ClassLoader loader) {
     try {
-      Class<?> owner = load(member.owner());
-      if (member.isField()) {
-        return hasField(owner, member);
+      load(name, loader);
+      return true;
+    } catch (ClassNotFoundException | LinkageError e) {
+      return false;
+    }
+  }
+
+  private static boolean isMember(String owner, String name, String descriptor, ClassLoader loader) {
+    try {
+      Class<?> type = load(owner, loader);
+      if (!descriptor.startsWith("(")) {
+        return hasField(type, name, MethodType.fromMethodDescriptorString("()" + descriptor, loader).returnType());
       }
-      MethodType type = MethodType.fromMethodDescriptorString(member.descriptor(), loader);
-      if ("<init>".equals(member.name())) {
-        owner.getDeclaredConstructor(type.parameterArray());
+      MethodType method = MethodType.fromMethodDescriptorString(descriptor, loader);
+      if ("<init>".equals(name)) {
+        type.getDeclaredConstructor(method.parameterArray());
         return true;
       }
-      return hasMethod(owner, member.name(), type) || owner.isInterface() && hasMethod(Object.class, member.name(),
-          type);
+      return hasMethod(type, name, method) || type.isInterface() && hasMethod(Object.class, name, method);
     } catch (NoSuchMethodException | ClassNotFoundException | TypeNotPresentException e) {
       return false;
     } catch (LinkageError e) {
@@ -168,25 +105,20 @@ public final class ReferenceCheck {
     }
   }
 
-  private static boolean hasField(Class<?> owner, ClassFile.Member member) {
-    for (Class<?> type = owner; type != null; type = type.getSuperclass()) {
-      for (Field field : type.getDeclaredFields()) {
-        if (field.getName().equals(member.name()) && descriptor(field.getType()).equals(member.descriptor())) {
+  private static boolean hasField(Class<?> owner, String name, Class<?> type) {
+    for (Class<?> current = owner; current != null; current = current.getSuperclass()) {
+      for (Field field : current.getDeclaredFields()) {
+        if (field.getName().equals(name) && field.getType() == type) {
           return true;
         }
       }
-      for (Class<?> implemented : type.getInterfaces()) {
-        if (hasField(implemented, member)) {
+      for (Class<?> implemented : current.getInterfaces()) {
+        if (hasField(implemented, name, type)) {
           return true;
         }
       }
     }
     return false;
-  }
-
-  private static String descriptor(Class<?> type) {
-    String text = MethodType.methodType(type).toMethodDescriptorString();
-    return text.substring(text.indexOf(')') + 1);
   }
 
   /** With the return type, which reflection's own look-up leaves out and the JVM does not. */

@@ -1,6 +1,7 @@
 package io.treadle.shim.check;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -9,31 +10,21 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler;
-import org.apache.hadoop.yarn.util.resource.Resources;
 import org.junit.jupiter.api.Test;
 
 class ChecksTest {
-  /** Refers to a static method, a constructor, an inherited method and an interface's method of Hadoop's. */
-  private static final class Sample {
-    private Sample() {
-    }
+  private static final String SCHEDULER = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/";
+  private static final String GATE_DESCRIPTOR =
+      "(Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/placement/CandidateNodeSet;Z)L" + SCHEDULER
+          + "CSAssignment;";
 
-    static Object refer(CapacityScheduler scheduler) {
-      scheduler.getName();
-      scheduler.getRootQueue().getQueuePath();
-      return Resources.clone(Resources.none()).equals(new CapacityScheduler());
-    }
-  }
-
-  private static byte[] sample() throws IOException {
+  private static byte[] capacityScheduler() throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    try (InputStream in = Sample.class.getResourceAsStream("ChecksTest$Sample.class")) {
+    try (InputStream in = CapacityScheduler.class.getResourceAsStream("CapacityScheduler.class")) {
       byte[] buffer = new byte[4096];
       for (int count = in.read(buffer); count > 0; count = in.read(buffer)) {
         bytes.write(buffer, 0, count);
@@ -42,44 +33,73 @@ class ChecksTest {
     return bytes.toByteArray();
   }
 
-  /** The sample with a text in its constant pool changed for another of the same length. */
-  private static List<String> missing(String text, String other) throws IOException {
-    String content = new String(sample(), StandardCharsets.ISO_8859_1);
-    assertTrue(content.contains(text), text);
-    byte[] changed = content.replace(text, other).getBytes(StandardCharsets.ISO_8859_1);
-    return ReferenceCheck.missing(new ByteArrayInputStream(changed), ChecksTest.class.getClassLoader());
+  private static boolean calls(byte[] classFile, String name, String descriptor) throws IOException {
+    return GateCheck.calls(new ByteArrayInputStream(classFile), CapacityScheduler.class.getName(), name, descriptor);
+  }
+
+  private static List<String> missing(String... lines) {
+    return ReferenceCheck.missing(Arrays.asList(lines), ChecksTest.class.getClassLoader());
   }
 
   @Test
-  void allThatTheShimRefersToIsInThisHadoop() throws IOException {
+  void allThatTheShimRefersToIsInThisHadoop() {
     assertNull(ReferenceCheck.verdict());
-    assertEquals(Collections.emptyList(), ReferenceCheck.missing(TreadleScheduler.class));
   }
 
   @Test
-  void findsWhatIsMissing() throws IOException {
-    assertEquals(Collections.emptyList(), missing("getName", "getName"));
-    List<String> method = missing("getQueuePath", "getQueuePeth");
-    assertEquals(1, method.size(), method.toString());
-    assertTrue(method.get(0).contains("getQueuePeth"), method.get(0));
-    List<String> type = missing("util/resource/Resources", "util/resource/Resaurces");
-    assertTrue(type.get(0).contains("Resaurces"), type.toString());
-    List<String> returned = missing("()Ljava/lang/String;", "()Ljava/lang/Number;");
-    assertTrue(returned.stream().anyMatch(text -> text.contains("getName")), returned.toString());
+  void theListHasWhatTheShimRefersTo() throws IOException {
+    List<String> list = ReferenceCheck.list();
+    assertTrue(list.size() > 500, list.size() + " references");
+    assertTrue(list.contains(SCHEDULER + "CapacityScheduler <init> ()V"), list.toString());
+    assertTrue(list.stream().noneMatch(line -> line.contains("TreadleScheduler ")), list.toString());
+  }
+
+  /** A static method, a constructor, inherited methods of classes and of interfaces, one of Object's, and a field. */
+  @Test
+  void findsWhatIsThere() {
+    assertEquals(Collections.emptyList(), missing(
+        SCHEDULER + "CSQueue",
+        "org/apache/hadoop/yarn/util/resource/Resources none ()Lorg/apache/hadoop/yarn/api/records/Resource;",
+        SCHEDULER + "CapacityScheduler <init> ()V",
+        SCHEDULER + "CapacityScheduler getName ()Ljava/lang/String;",
+        SCHEDULER + "CSQueue getQueuePath ()Ljava/lang/String;",
+        SCHEDULER + "CSQueue hashCode ()I",
+        "org/apache/hadoop/yarn/conf/YarnConfiguration RM_PREFIX Ljava/lang/String;"));
   }
 
   @Test
-  void classFilesAreOfJava8() throws IOException {
-    assertEquals(52, ClassFile.read(new ByteArrayInputStream(sample())).majorVersion());
+  void findsWhatIsMissing() {
+    assertEquals(Arrays.asList(
+        "org.apache.hadoop.yarn.util.resource.Resaurces",
+        "org.apache.hadoop.yarn.util.resource.Resources.nothing ()I",
+        SCHEDULER.replace('/', '.') + "CapacityScheduler.<init> (I)V",
+        SCHEDULER.replace('/', '.') + "CapacityScheduler.getName ()Ljava/lang/Number;",
+        SCHEDULER.replace('/', '.') + "CSQueue.getQueuePath ()Lorg/apache/hadoop/Path;",
+        "org.apache.hadoop.yarn.conf.YarnConfiguration.RM_PREFIX I"), missing(
+        "org/apache/hadoop/yarn/util/resource/Resaurces",
+        "org/apache/hadoop/yarn/util/resource/Resources nothing ()I",
+        SCHEDULER + "CapacityScheduler <init> (I)V",
+        SCHEDULER + "CapacityScheduler getName ()Ljava/lang/Number;",
+        SCHEDULER + "CSQueue getQueuePath ()Lorg/apache/hadoop/Path;",
+        "org/apache/hadoop/yarn/conf/YarnConfiguration RM_PREFIX I"));
+  }
+
+  @Test
+  void theStockSchedulerCallsItsGate() throws IOException {
+    assertTrue(calls(capacityScheduler(), "allocateContainersToNode", GATE_DESCRIPTOR));
+    assertFalse(calls(capacityScheduler(), "allocateContainersToNode", "()V"));
+    assertFalse(calls(capacityScheduler(), "serviceStop", "()V"), "it declares that and calls its parent's");
   }
 
   @Test
   void aBrokenClassFileIsAnIoException() throws IOException {
-    byte[] bytes = sample();
+    byte[] bytes = capacityScheduler();
     for (int length = 0; length < 200; length += 10) {
       byte[] part = Arrays.copyOf(bytes, length);
-      assertThrows(IOException.class, () -> ClassFile.read(new ByteArrayInputStream(part)), length + " bytes");
+      assertThrows(IOException.class, () -> calls(part, "run", "()V"), length + " bytes");
     }
+    bytes[10] = 100;
+    assertThrows(IOException.class, () -> calls(bytes, "run", "()V"));
   }
 
   @Test

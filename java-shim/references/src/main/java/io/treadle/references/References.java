@@ -1,4 +1,4 @@
-package io.treadle.compat;
+package io.treadle.references;
 
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -15,22 +15,41 @@ import org.objectweb.asm.Opcodes;
 import org.objectweb.asm.Type;
 
 /** Everything that one class file refers to in Hadoop. */
-final class References extends ClassVisitor {
+public final class References extends ClassVisitor {
   private static final String HADOOP = "org/apache/hadoop/";
   /** Ours, in Hadoop's package. */
   private static final String OURS =
       "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/TreadleScheduler";
 
   /** A member of a class of Hadoop's. */
-  static final class Member {
-    final String owner;
-    final String name;
-    final String descriptor;
+  public static final class Member {
+    private final String owner;
+    private final String name;
+    private final String descriptor;
 
     Member(String owner, String name, String descriptor) {
       this.owner = owner;
       this.name = name;
       this.descriptor = descriptor;
+    }
+
+    /** The class that it is looked up in, with {@code /} between the parts of its name. */
+    public String owner() {
+      return owner;
+    }
+
+    public String name() {
+      return name;
+    }
+
+    /** Begins with a parenthesis for a method. */
+    public String descriptor() {
+      return descriptor;
+    }
+
+    /** As {@link References#key}. */
+    public String key() {
+      return References.key(name, descriptor);
     }
 
     @Override
@@ -45,7 +64,7 @@ final class References extends ClassVisitor {
 
     @Override
     public String toString() {
-      return owner + '.' + ClassShape.key(name, descriptor);
+      return owner + ' ' + key();
     }
   }
 
@@ -62,7 +81,13 @@ final class References extends ClassVisitor {
     super(Opcodes.ASM9);
   }
 
-  static References of(ClassReader reader) {
+  /** A member's name and descriptor as one text. */
+  public static String key(String name, String descriptor) {
+    return name + ' ' + descriptor;
+  }
+
+  /** Reads a class file. */
+  public static References of(ClassReader reader) {
     References references = new References();
     reader.accept(references, 0);
     if (references.switchMap) {
@@ -72,34 +97,37 @@ final class References extends ClassVisitor {
     return references;
   }
 
-  String name() {
+  /** The class, with {@code /} between the parts of its name, as all names here. */
+  public String name() {
     return name;
   }
 
-  String superName() {
+  public String superName() {
     return superName;
   }
 
   /** Of the class file: 52 is Java 8. */
-  int version() {
+  public int version() {
     return version & 0xffff;
   }
 
-  Set<String> classes() {
+  /** Classes of Hadoop's. */
+  public Set<String> classes() {
     return classes;
   }
 
-  Set<Member> members() {
+  /** Members of classes of Hadoop's; of a class that extends one also what may be inherited from it. */
+  public Set<Member> members() {
     return members;
   }
 
   /** Whether the class itself declares such a member. */
-  boolean declares(Member member) {
-    return declared.contains(ClassShape.key(member.name, member.descriptor));
+  public boolean declares(Member member) {
+    return declared.contains(member.key());
   }
 
   /** Keys of its own methods that may override one of a superclass. */
-  List<String> overridable() {
+  public List<String> overridable() {
     return overridable;
   }
 
@@ -165,7 +193,7 @@ final class References extends ClassVisitor {
   @Override
   public FieldVisitor visitField(int access, String fieldName, String descriptor, String signature, Object value) {
     type(Type.getType(descriptor));
-    declared.add(ClassShape.key(fieldName, descriptor));
+    declared.add(key(fieldName, descriptor));
     switchMap |= fieldName.startsWith("$SwitchMap$");
     return null;
   }
@@ -174,9 +202,9 @@ final class References extends ClassVisitor {
   public MethodVisitor visitMethod(int access, String methodName, String descriptor, String signature,
       String[] thrown) {
     type(Type.getType(descriptor));
-    declared.add(ClassShape.key(methodName, descriptor));
+    declared.add(key(methodName, descriptor));
     if ((access & (Opcodes.ACC_STATIC | Opcodes.ACC_PRIVATE)) == 0 && !methodName.startsWith("<")) {
-      overridable.add(ClassShape.key(methodName, descriptor));
+      overridable.add(key(methodName, descriptor));
     }
     for (String exception : thrown == null ? new String[0] : thrown) {
       internal(exception);
