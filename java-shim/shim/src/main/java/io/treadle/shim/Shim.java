@@ -1,7 +1,7 @@
 package io.treadle.shim;
 
-import io.treadle.shim.check.GateCheck;
-import io.treadle.shim.check.ReferenceCheck;
+import io.treadle.shim.compat.GateCheck;
+import io.treadle.shim.compat.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
@@ -59,7 +59,7 @@ public class Shim {
   private final Lease lease;
   private final Mirror mirror;
   private final ShimMetrics metrics;
-  private final Stage stage;
+  private final CommitPipeline pipeline;
   private final MetricsExport export;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
   private boolean settingsRead;
@@ -97,12 +97,12 @@ public class Shim {
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     tellIgnored(conf);
-    stage = new Stage(port, metrics, config, staleMs);
-    stage.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
+    pipeline = new CommitPipeline(port, metrics, config, staleMs);
+    pipeline.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
     metrics.gauge("Schedules", () -> mayCommit() ? 1 : 0);
-    metrics.gauge("Starving", () -> stage.guard().suspended() ? 1 : 0);
-    metrics.gauge("IdleRounds", () -> stage.guard().rounds());
-    export = new MetricsExport(metrics, stage.observer()::json, stage.observer());
+    metrics.gauge("Starving", () -> pipeline.guard().suspended() ? 1 : 0);
+    metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
+    export = new MetricsExport(metrics, pipeline.observer()::json, pipeline.observer());
   }
 
   private void tellIgnored(Configuration conf) {
@@ -157,7 +157,7 @@ public class Shim {
     lease.duration(config.leaseMs());
     enforcing = config.mode() == Mode.ENFORCE;
     if (link == null) {
-      link = new Link("treadle-link-" + INSTANCES.incrementAndGet(), mirror, lease, source(config), stage, metrics,
+      link = new Link("treadle-link-" + INSTANCES.incrementAndGet(), mirror, lease, source(config), pipeline, metrics,
           this::mayCommit, settings);
       journal.onMark(link::signal);
       link.start();
@@ -194,12 +194,12 @@ public class Shim {
    * @param candidates the nodes that the stock scheduler would place on, null for the probe at start-up
    * @param withNodeHeartbeat false on a thread of asynchronous scheduling
    */
-  public boolean gateClosed(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
+  public boolean closesGate(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
     if (candidates == null) {
       probed = true;
       return true;
     }
-    boolean closed = mayCommit() && !stage.guard().roundOpen();
+    boolean closed = mayCommit() && !pipeline.guard().roundOpen();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
     }
@@ -207,7 +207,7 @@ public class Shim {
   }
 
   private boolean mayCommit() {
-    return enforcing && lease.schedules() && stage.mayEnforce();
+    return enforcing && lease.schedules() && pipeline.mayEnforce();
   }
 
   /** What the scheduler's overrides tell. */
@@ -256,8 +256,8 @@ public class Shim {
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
-    stage.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
-    stage.refreshed();
+    pipeline.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
+    pipeline.refreshed();
     journal.queuesChanged();
     if (config.mode() == Mode.OFF && link != null) {
       enforcing = false;
@@ -275,27 +275,27 @@ public class Shim {
   /** A container has ended. */
   public void completed(RMContainer container, ContainerStatus status) {
     taps.containerCompleted(container, status);
-    stage.guard().ended(container);
+    pipeline.guard().ended(container);
   }
 
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
     if (requests != null && (!requests.getDecreaseRequests().isEmpty() || !requests.getDemotionRequests().isEmpty())) {
-      stage.guard().roomChanged();
+      pipeline.guard().roomChanged();
     }
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
-      stage.updateAsked(attempt);
+      pipeline.updateAsked(attempt);
     }
   }
 
   /** An answer to an AM with the headroom that it really has. */
   public Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return mayCommit() ? stage.tellHeadroom(allocation, attempt) : allocation;
+    return mayCommit() ? pipeline.tellHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one. */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
-    boolean byTreadle = Stage.isCommitting();
+    boolean byTreadle = CommitPipeline.isCommitting();
     taps.committed(request, byTreadle);
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
@@ -303,11 +303,11 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && (settings.config().mode() == Mode.OBSERVE_ONLY || !stage.mayEnforce())) {
-        stage.placedNatively(placed);
+      if (!byTreadle && (settings.config().mode() == Mode.OBSERVE_ONLY || !pipeline.mayEnforce())) {
+        pipeline.placedNatively(placed);
       }
       if (!byTreadle) {
-        stage.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
+        pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }
   }

@@ -48,10 +48,10 @@ public final class Link implements Runnable {
   private final Mirror mirror;
   private final Lease lease;
   private final EngineSource source;
-  private final DecisionStage stage;
+  private final AnswerHandler handler;
   private final AnswerLimit answerLimit = new AnswerLimit();
   private final ShimMetrics metrics;
-  private final BooleanSupplier gateClosed;
+  private final BooleanSupplier mayCommit;
   private final Thread thread;
   private final Object waitingLock = new Object();
   private boolean waiting;
@@ -77,16 +77,16 @@ public final class Link implements Runnable {
    * A link that has not started.
    *
    * @param name of the thread
-   * @param gateClosed whether the engine's proposals may be committed now
+   * @param mayCommit whether the engine's proposals may be committed now
    */
-  public Link(String name, Mirror mirror, Lease lease, EngineSource source, DecisionStage stage, ShimMetrics metrics,
-      BooleanSupplier gateClosed, LinkSettings settings) {
+  public Link(String name, Mirror mirror, Lease lease, EngineSource source, AnswerHandler handler, ShimMetrics metrics,
+      BooleanSupplier mayCommit, LinkSettings settings) {
     this.mirror = mirror;
     this.lease = lease;
     this.source = source;
-    this.stage = stage;
+    this.handler = handler;
     this.metrics = metrics;
-    this.gateClosed = gateClosed;
+    this.mayCommit = mayCommit;
     this.settings = settings;
     this.thread = new Thread(this, name);
     this.thread.setDaemon(true);
@@ -214,9 +214,9 @@ public final class Link implements Runnable {
 
   private void tick(LinkSettings now) throws IOException, MalformedReplyException, OwnFailureException {
     observed = false;
-    String refusal = now.enforce() ? stage.refusal() : null;
+    String refusal = now.enforce() ? handler.refusal() : null;
     refused(refusal);
-    boolean ready = stage.ready();
+    boolean ready = handler.ready();
     boolean enforce = now.enforce() && refusal == null;
     int limit = ready ? answerLimit.next(now.config().proposalsMax(), now.config().leaseMs()) : 0;
     long begin = System.nanoTime();
@@ -240,7 +240,7 @@ public final class Link implements Runnable {
       commit(answer, limit);
     } else {
       entered = false;
-      stage.observe(answer, mirror, limit);
+      handler.observe(answer, mirror, limit);
       observed = true;
     }
     if (answer.size() > 0) {
@@ -251,20 +251,20 @@ public final class Link implements Runnable {
 
   /** What may have come up since the engine was asked. */
   private boolean stillMay() {
-    String refusal = stage.refusal();
+    String refusal = handler.refusal();
     refused(refusal);
     return refusal == null;
   }
 
   private void refused(String reason) {
     metrics.refusal(reason);
-    metrics.troubles().goesOn(Troubles.Kind.STARVING, reason != null && stage.starving() ? reason : "");
+    metrics.troubles().goesOn(Troubles.Kind.STARVING, reason != null && handler.starving() ? reason : "");
     states.refusal(reason);
   }
 
   /** Renews the lease for an engine that answered, unless it places nothing; answers whether it holds it. */
   private boolean renewed(boolean enforce, boolean schedules) {
-    if (enforce && stage.starving()) {
+    if (enforce && handler.starving()) {
       lease.release();
       states.leaseLost("it places nothing");
       return false;
@@ -305,12 +305,12 @@ public final class Link implements Runnable {
 
   private void commit(ProposalFrame answer, int limit) throws OwnFailureException {
     if (!entered) {
-      stage.entered();
+      handler.entered();
       entered = true;
     }
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
-    String failure = stage.commit(answer, mirror, limit, gateClosed);
+    String failure = handler.commit(answer, mirror, limit, mayCommit);
     long wallNanos = System.nanoTime() - wall;
     answerLimit.committed(answer.size(), wallNanos);
     metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
@@ -330,7 +330,7 @@ public final class Link implements Runnable {
       EngineStatus status = EngineStatus.parse(answer.status());
       metrics.learned(status.learned());
       mirror.keysFor(status.keysFor());
-      stage.overrides(status.overridesGuarantees(), status.overridesOrder());
+      handler.overrides(status.overridesGuarantees(), status.overridesOrder());
       // after that, so that whoever sees the policy's name sees Schedules for this policy
       metrics.policy(status.policy());
       states.policy(status.policy());
@@ -345,7 +345,7 @@ public final class Link implements Runnable {
   }
 
   private void waitsFor(String what) {
-    stage.waitsFor(what);
+    handler.waitsFor(what);
     metrics.waitsFor(what);
   }
 

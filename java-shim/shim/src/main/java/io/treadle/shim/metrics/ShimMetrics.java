@@ -30,7 +30,7 @@ public final class ShimMetrics {
   private final LongAdder linkFailures = new LongAdder();
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
   private final LatencyHistogram decideMicros = new LatencyHistogram();
-  private final Placements placements = new Placements();
+  private final PlacementCounts placements = new PlacementCounts();
   private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
   private volatile String mode = "";
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
@@ -209,7 +209,7 @@ public final class ShimMetrics {
   }
 
   /** Containers by application. */
-  public Placements placements() {
+  public PlacementCounts placements() {
     return placements;
   }
 

@@ -43,7 +43,7 @@ class WhoseFailureTest {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
     Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000));
-    Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoStage(), metrics, () -> true,
+    Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
         new LinkSettings(ShimConfig.read(conf), 0));
     link.start();
     try {
@@ -140,7 +140,7 @@ class WhoseFailureTest {
     }
   }
 
-  private static final class NoStage implements DecisionStage {
+  private static final class NoHandler implements AnswerHandler {
     @Override
     public String refusal() {
       return null;

@@ -100,10 +100,10 @@ class ShimMetricsTest {
 
   @Test
   void placementsAreThoseOfTheLastApplications() {
-    for (int i = 0; i < Placements.APPLICATIONS + 5; i++) {
+    for (int i = 0; i < PlacementCounts.APPLICATIONS + 5; i++) {
       metrics.placed(ApplicationId.newInstance(1, i), i % 2 == 0);
     }
-    metrics.placed(ApplicationId.newInstance(1, Placements.APPLICATIONS), true);
+    metrics.placed(ApplicationId.newInstance(1, PlacementCounts.APPLICATIONS), true);
     String text = metrics.placements().getPlacements();
     assertFalse(text.contains("application_1_0004\""));
     assertTrue(text.contains("\"application_1_0005\":{\"treadle\":0,\"native\":1}"), text);

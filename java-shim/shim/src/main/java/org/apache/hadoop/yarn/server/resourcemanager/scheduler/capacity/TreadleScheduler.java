@@ -121,7 +121,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     boolean closed = false;
     try {
       Shim current = shim;
-      closed = current != null && current.gateClosed(candidates, withNodeHeartbeat);
+      closed = current != null && current.closesGate(candidates, withNodeHeartbeat);
     } catch (Throwable t) {
       escapes.caught("gate", t);
     }

@@ -10,7 +10,7 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
  * How many containers of each application Treadle placed, and how many anyone else. Of the last applications only.
  * Thread-safe.
  */
-public final class Placements implements PlacementsMXBean {
+public final class PlacementCounts implements PlacementsMXBean {
   /** The applications that are remembered: those that got their first container last. */
   static final int APPLICATIONS = 1000;
   private static final ObjectMapper JSON = new ObjectMapper();

@@ -1,4 +1,4 @@
-package io.treadle.shim.check;
+package io.treadle.shim.compat;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -16,7 +16,7 @@ import java.util.List;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.junit.jupiter.api.Test;
 
-class ChecksTest {
+class CompatTest {
   private static final String SCHEDULER = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/";
   private static final String GATE_DESCRIPTOR =
       "(Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/placement/CandidateNodeSet;Z)L" + SCHEDULER
@@ -38,7 +38,7 @@ class ChecksTest {
   }
 
   private static List<String> missing(String... lines) {
-    return ReferenceCheck.missing(Arrays.asList(lines), ChecksTest.class.getClassLoader());
+    return ReferenceCheck.missing(Arrays.asList(lines), CompatTest.class.getClassLoader());
   }
 
   @Test

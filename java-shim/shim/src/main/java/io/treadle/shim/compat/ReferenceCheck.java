@@ -1,4 +1,4 @@
-package io.treadle.shim.check;
+package io.treadle.shim.compat;
 
 import java.io.BufferedReader;
 import java.io.IOException;

@@ -5,7 +5,7 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
 
 /** What the link does with answers. Used by the link thread only. */
-public interface DecisionStage {
+public interface AnswerHandler {
   /**
    * Why proposals must not be committed now although the mode is {@code enforce}, in words for an administrator that
    * name the key to change, or null.

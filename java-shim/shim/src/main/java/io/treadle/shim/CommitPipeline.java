@@ -13,7 +13,7 @@ import io.treadle.shim.commit.PlaceableAsks;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.guard.IdleGuard;
-import io.treadle.shim.link.DecisionStage;
+import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -30,7 +30,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  * What one scheduler's shim does with answers: the parts of {@code commit}, in their order, and who is told what came
  * of it. The link thread's, but for the methods that say otherwise.
  */
-final class Stage implements DecisionStage {
+final class CommitPipeline implements AnswerHandler {
   /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */
   private static final long RESERVATIONS_EVERY_MS = 1000;
   /** How often the rules for features are looked at. */
@@ -56,7 +56,7 @@ final class Stage implements DecisionStage {
   private volatile boolean refreshed = true;
   private volatile String refusal;
 
-  Stage(SchedulerPort port, ShimMetrics metrics, ShimConfig config, long nodeStaleMs) {
+  CommitPipeline(SchedulerPort port, ShimMetrics metrics, ShimConfig config, long nodeStaleMs) {
     this.port = port;
     this.metrics = metrics;
     CommitSettings settings = new CommitSettings(config.batchSize(), nodeStaleMs, UPDATES_PER_TICK, Time::monotonicNow);

@@ -1,0 +1,8 @@
+/**
+ * Reads the CapacityScheduler's state and writes it into frames, a section a file. A mirror belongs to one engine:
+ * what was sent last, names and indices are its own.
+ *
+ * <p>The link thread's. It takes only the locks that reading a queue, an application or a node takes, for one read at
+ * a time.
+ */
+package io.treadle.shim.mirror;
