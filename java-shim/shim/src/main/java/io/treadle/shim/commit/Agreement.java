@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.concurrent.atomic.LongAdder;
 
 /** How often the stock scheduler placed what Treadle would have placed, for one queue or framework. */
@@ -13,10 +14,8 @@ final class Agreement {
   /** Placed by stock, and not proposed within the window before. */
   final LongAdder stockOnly = new LongAdder();
 
-  /** Appends it as a JSON object. */
-  void appendJson(StringBuilder json) {
-    json.append("{\"agreed\":").append(agreed.sum()).append(",\"other_node\":").append(otherNode.sum())
-        .append(",\"treadle_only\":").append(treadleOnly.sum()).append(",\"stock_only\":").append(stockOnly.sum())
-        .append('}');
+  void write(ObjectNode json) {
+    json.put("agreed", agreed.sum()).put("other_node", otherNode.sum()).put("treadle_only", treadleOnly.sum())
+        .put("stock_only", stockOnly.sum());
   }
 }

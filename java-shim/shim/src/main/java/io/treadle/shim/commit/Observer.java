@@ -1,5 +1,7 @@
 package io.treadle.shim.commit;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -41,7 +43,7 @@ public final class Observer implements MetricsSource {
   private final SchedulerPort port;
   private final long windowMs;
   private final long sinceMs;
-  private final Map<Request, WouldBe> open = new LinkedHashMap<>();
+  private final Map<Ask, WouldBe> open = new LinkedHashMap<>();
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
   private final LongAdder proposals = new LongAdder();
   private final LongAdder stockPlacements = new LongAdder();
@@ -91,7 +93,7 @@ public final class Observer implements MetricsSource {
     if (attempt == null || node == null) {
       return;
     }
-    Request request = new Request(attempt, key);
+    Ask request = new Ask(attempt, key);
     WouldBe wouldBe = open.get(request);
     if (wouldBe == null) {
       FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
@@ -119,13 +121,14 @@ public final class Observer implements MetricsSource {
       return;
     }
     unreadSize.incrementAndGet();
-    unread.add(new Placed(((CSQueue) app.getQueue()).getQueuePath(), app.getApplicationAttemptId(), key, node));
+    unread.add(new Placed(((CSQueue) app.getQueue()).getQueuePath(), app.getApplicationAttemptId(),
+        new Ask(app.getApplicationAttemptId(), key), node));
   }
 
   private synchronized void readPlaced() {
     for (Placed placed = unread.poll(); placed != null; placed = unread.poll()) {
       unreadSize.decrementAndGet();
-      WouldBe wouldBe = open.get(new Request(placed.attempt, placed.key));
+      WouldBe wouldBe = open.get(placed.ask);
       if (wouldBe == null) {
         wouldBe = new WouldBe(placed.queue, framework(placed.attempt));
       }
@@ -165,35 +168,23 @@ public final class Observer implements MetricsSource {
   /** All of it as a JSON object, as in docs/observe.md. */
   public String json() {
     readPlaced();
-    StringBuilder json = new StringBuilder(512);
-    json.append("{\"since_ms\":").append(sinceMs).append(",\"window_ms\":").append(windowMs)
-        .append(",\"proposals\":").append(proposals.sum())
-        .append(",\"would_commit\":").append(fates.get(Fate.OBSERVED.ordinal())).append(",\"would_reject\":{");
-    String separator = "";
+    ObjectNode json = JsonNodeFactory.instance.objectNode();
+    json.put("since_ms", sinceMs).put("window_ms", windowMs).put("proposals", proposals.sum())
+        .put("would_commit", fates.get(Fate.OBSERVED.ordinal()));
+    ObjectNode rejected = json.putObject("would_reject");
     for (Fate fate : Fate.values()) {
       long count = fates.get(fate.ordinal());
       if (fate.isRejection() && count > 0) {
-        json.append(separator).append('"').append(fate).append("\":").append(count);
-        separator = ",";
+        rejected.put(fate.toString(), count);
       }
     }
-    json.append("},\"stock_placements\":").append(stockPlacements.sum())
-        .append(",\"forgotten\":").append(forgotten.sum()).append(",\"total\":");
-    total.appendJson(json);
-    appendAll(json.append(",\"by_queue\":"), byQueue);
-    appendAll(json.append(",\"by_framework\":"), byFramework);
-    return json.append('}').toString();
-  }
-
-  private static void appendAll(StringBuilder json, Map<String, Agreement> tallies) {
-    String separator = "{";
-    for (Map.Entry<String, Agreement> tally : tallies.entrySet()) {
-      json.append(separator);
-      JsonText.append(json, tally.getKey());
-      tally.getValue().appendJson(json.append(':'));
-      separator = ",";
-    }
-    json.append(tallies.isEmpty() ? "{}" : "}");
+    json.put("stock_placements", stockPlacements.sum()).put("forgotten", forgotten.sum());
+    total.write(json.putObject("total"));
+    ObjectNode queues = json.putObject("by_queue");
+    byQueue.forEach((queue, tally) -> tally.write(queues.putObject(queue)));
+    ObjectNode frameworks = json.putObject("by_framework");
+    byFramework.forEach((framework, tally) -> tally.write(frameworks.putObject(framework)));
+    return json.toString();
   }
 
   @Override
@@ -225,35 +216,14 @@ public final class Observer implements MetricsSource {
   private static final class Placed {
     private final String queue;
     private final ApplicationAttemptId attempt;
-    private final SchedulerRequestKey key;
+    private final Ask ask;
     private final NodeId node;
 
-    Placed(String queue, ApplicationAttemptId attempt, SchedulerRequestKey key, NodeId node) {
+    Placed(String queue, ApplicationAttemptId attempt, Ask ask, NodeId node) {
       this.queue = queue;
       this.attempt = attempt;
-      this.key = key;
+      this.ask = ask;
       this.node = node;
-    }
-  }
-
-  /** A request key of an attempt. */
-  private static final class Request {
-    private final ApplicationAttemptId attempt;
-    private final SchedulerRequestKey key;
-
-    Request(ApplicationAttemptId attempt, SchedulerRequestKey key) {
-      this.attempt = attempt;
-      this.key = key;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-      return other instanceof Request && attempt.equals(((Request) other).attempt) && key.equals(((Request) other).key);
-    }
-
-    @Override
-    public int hashCode() {
-      return 31 * attempt.hashCode() + key.hashCode();
     }
   }
 }
