@@ -12,8 +12,8 @@ import java.util.stream.Stream;
 import org.objectweb.asm.ClassReader;
 
 /**
- * Writes down what class files refer to in Hadoop, while they are built: a line {@code CLASS} for each class, and a line
- * {@code CLASS NAME DESCRIPTOR} for each member, sorted. The shim looks each up in the Hadoop that it runs in.
+ * Writes down what class files refer to in Hadoop, while they are built: a line {@code CLASS} for each class, and a
+ * line {@code CLASS NAME DESCRIPTOR} for each member, sorted. The shim looks each up in the Hadoop that it runs in.
  */
 public final class ReferenceList {
   private ReferenceList() {

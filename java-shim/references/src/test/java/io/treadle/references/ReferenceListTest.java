@@ -16,7 +16,7 @@ import org.objectweb.asm.Opcodes;
 class ReferenceListTest {
   private static final String PARENT = "org/apache/hadoop/Parent";
 
-  /** A class that extends one of Hadoop's, with a method of its own and calls of that, an inherited one and a static. */
+  /** A class that extends one of Hadoop's, and calls a method of its own, an inherited one and one of another class. */
   private static byte[] sample() {
     ClassWriter writer = new ClassWriter(0);
     writer.visit(Opcodes.V1_8, Opcodes.ACC_PUBLIC, "io/treadle/Sample", null, PARENT, null);
@@ -24,7 +24,8 @@ class ReferenceListTest {
     code.visitCode();
     code.visitMethodInsn(Opcodes.INVOKESTATIC, "io/treadle/Sample", "own", "()V", false);
     code.visitMethodInsn(Opcodes.INVOKESTATIC, "io/treadle/Sample", "inherited", "()V", false);
-    code.visitMethodInsn(Opcodes.INVOKESTATIC, "org/apache/hadoop/Other", "call", "()Lorg/apache/hadoop/Answer;", false);
+    code.visitMethodInsn(Opcodes.INVOKESTATIC, "org/apache/hadoop/Other", "call", "()Lorg/apache/hadoop/Answer;",
+        false);
     code.visitFieldInsn(Opcodes.GETSTATIC, "org/apache/hadoop/Other", "COUNT", "I");
     code.visitMethodInsn(Opcodes.INVOKESTATIC, "java/lang/System", "gc", "()V", false);
     code.visitInsn(Opcodes.RETURN);

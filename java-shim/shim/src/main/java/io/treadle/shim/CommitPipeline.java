@@ -59,7 +59,7 @@ final class CommitPipeline implements AnswerHandler {
   CommitPipeline(SchedulerPort port, ShimMetrics metrics, ShimConfig config, long nodeStaleMs) {
     this.port = port;
     this.metrics = metrics;
-    CommitSettings settings = new CommitSettings(config.batchSize(), nodeStaleMs, UPDATES_PER_TICK, Time::monotonicNow);
+    CommitSettings settings = new CommitSettings(config.batchSize, nodeStaleMs, UPDATES_PER_TICK, Time::monotonicNow);
     this.committer = new Committer(port, settings, new CommitListener() {
       @Override
       public void internalError(Throwable error) {

@@ -89,16 +89,16 @@ public class Shim {
     }
     settings = new LinkSettings(config, 0);
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
-    lease = new Lease(System::nanoTime, config.leaseMs());
+    lease = new Lease(System::nanoTime, config.leaseMs);
     long staleMs = config.nodeStaleMs(conf);
-    mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes(), NodeCondition.noticeMs(staleMs)));
+    mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)));
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
-    metrics.mode(config.mode().text());
+    metrics.mode(config.mode.text());
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     tellIgnored(conf);
     pipeline = new CommitPipeline(port, metrics, config, staleMs);
-    pipeline.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
+    pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
     metrics.gauge("Schedules", () -> mayCommit() ? 1 : 0);
     metrics.gauge("Starving", () -> pipeline.guard().suspended() ? 1 : 0);
     metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
@@ -114,7 +114,7 @@ public class Shim {
   /** The scheduler has started. */
   public synchronized void start() {
     started = true;
-    LOG.info("Treadle's mode is {}", settings.config().mode().text());
+    LOG.info("Treadle's mode is {}", settings.config.mode.text());
     try {
       export.start();
     } finally {
@@ -139,8 +139,8 @@ public class Shim {
   }
 
   private void startLink() {
-    ShimConfig config = settings.config();
-    if (!started || config.mode() == Mode.OFF) {
+    ShimConfig config = settings.config;
+    if (!started || config.mode == Mode.OFF) {
       enforcing = false;
       // of a mode in which we did not fit
       metrics.refusal(null);
@@ -154,8 +154,8 @@ public class Shim {
       metrics.refusal(unfit);
       return;
     }
-    lease.duration(config.leaseMs());
-    enforcing = config.mode() == Mode.ENFORCE;
+    lease.duration(config.leaseMs);
+    enforcing = config.mode == Mode.ENFORCE;
     if (link == null) {
       link = new Link("treadle-link-" + INSTANCES.incrementAndGet(), mirror, lease, source(config), pipeline, metrics,
           this::mayCommit, settings);
@@ -168,10 +168,10 @@ public class Shim {
 
   /** Where engines come from; tests and benchmarks may override it. */
   protected EngineSource source(ShimConfig config) {
-    if (!config.engineClass().isEmpty()) {
-      return new LocalEngine(config.engineClass());
+    if (!config.engineClass.isEmpty()) {
+      return new LocalEngine(config.engineClass);
     }
-    if (config.sidecar().kind() == SidecarKind.EXTERNAL) {
+    if (config.sidecar.kind == SidecarKind.EXTERNAL) {
       return new ExternalSidecar(config);
     }
     return new ManagedSidecar(config, metrics::sidecarStarted);
@@ -226,7 +226,7 @@ public class Shim {
    * @throws BadSettingException naming the key and the remedy
    */
   public ShimConfig check(Configuration conf) throws BadSettingException {
-    return settingsRead ? settings.config().refreshed(conf) : ShimConfig.read(conf);
+    return settingsRead ? settings.config.refreshed(conf) : ShimConfig.read(conf);
   }
 
   /**
@@ -238,13 +238,13 @@ public class Shim {
    */
   public synchronized void refreshed(Configuration conf, ShimConfig checked, BadSettingException refused) {
     if (refused != null) {
-      LOG.error("Treadle keeps mode {}: {}", settings.config().mode().text(), refused.getMessage());
+      LOG.error("Treadle keeps mode {}: {}", settings.config.mode.text(), refused.getMessage());
       metrics.troubles().note(Troubles.Kind.SETTINGS, refused.getMessage());
     }
-    ShimConfig config = checked == null ? settings.config() : checked;
-    if (config.mode() != settings.config().mode()) {
-      LOG.info("Treadle's mode is {}, it was {}: the configuration was refreshed", config.mode().text(),
-          settings.config().mode().text());
+    ShimConfig config = checked == null ? settings.config : checked;
+    if (config.mode != settings.config.mode) {
+      LOG.info("Treadle's mode is {}, it was {}: the configuration was refreshed", config.mode.text(),
+          settings.config.mode.text());
     }
     if (checked != null && !settingsRead) {
       settingsRead = true;
@@ -252,14 +252,14 @@ public class Shim {
     }
     tellIgnored(conf);
     settings = settings.refreshed(config);
-    metrics.mode(config.mode().text());
+    metrics.mode(config.mode.text());
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
-    pipeline.guard().configure(config.idleGuardMs(), ShimConfig.heartbeatMs(conf));
+    pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
     pipeline.refreshed();
     journal.queuesChanged();
-    if (config.mode() == Mode.OFF && link != null) {
+    if (config.mode == Mode.OFF && link != null) {
       enforcing = false;
       link.settings(settings);
     } else {
@@ -303,7 +303,7 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && (settings.config().mode() == Mode.OBSERVE_ONLY || !pipeline.mayEnforce())) {
+      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !pipeline.mayEnforce())) {
         pipeline.placedNatively(placed);
       }
       if (!byTreadle) {

@@ -14,13 +14,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
-import org.apache.hadoop.yarn.sls.SLSRunner;
-import org.apache.hadoop.yarn.sls.scheduler.SchedulerMetrics;
-import org.apache.hadoop.yarn.sls.scheduler.SchedulerWrapper;
-import org.apache.hadoop.yarn.sls.scheduler.Tracker;
 
 /** The stock CapacityScheduler in SLS, measured as {@link SlsTreadleScheduler} is. */
-public class MeasuredCapacityScheduler extends CapacityScheduler implements SchedulerWrapper {
+public class MeasuredCapacityScheduler extends CapacityScheduler implements MeasuredScheduler {
   private final SlsMeasurements measurements = new SlsMeasurements(this, () -> true);
 
   @Override
@@ -73,28 +69,7 @@ public class MeasuredCapacityScheduler extends CapacityScheduler implements Sche
   }
 
   @Override
-  public String getRealQueueName(String queue) {
-    return getQueue(queue).getQueuePath();
-  }
-
-  /** None: SLS's own metrics are switched off. */
-  @Override
-  public SchedulerMetrics getSchedulerMetrics() {
-    return null;
-  }
-
-  @Override
-  public Tracker getTracker() {
-    return measurements.tracker();
-  }
-
-  @Override
-  public void setSLSRunner(SLSRunner runner) {
-    measurements.setRunner(runner);
-  }
-
-  @Override
-  public SLSRunner getSLSRunner() {
-    return measurements.runner();
+  public SlsMeasurements measurements() {
+    return measurements;
   }
 }

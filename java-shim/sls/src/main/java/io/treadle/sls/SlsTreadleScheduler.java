@@ -14,16 +14,12 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
-import org.apache.hadoop.yarn.sls.SLSRunner;
-import org.apache.hadoop.yarn.sls.scheduler.SchedulerMetrics;
-import org.apache.hadoop.yarn.sls.scheduler.SchedulerWrapper;
-import org.apache.hadoop.yarn.sls.scheduler.Tracker;
 
 /**
  * Treadle in SLS, measured as {@link MeasuredCapacityScheduler} is. The load starts when the engine holds the lease, so that no
  * part of it is scheduled natively.
  */
-public class SlsTreadleScheduler extends TreadleScheduler implements SchedulerWrapper {
+public class SlsTreadleScheduler extends TreadleScheduler implements MeasuredScheduler {
   private final SlsMeasurements measurements = new SlsMeasurements(this, ShimBean::leaseHeld);
 
   @Override
@@ -76,28 +72,7 @@ public class SlsTreadleScheduler extends TreadleScheduler implements SchedulerWr
   }
 
   @Override
-  public String getRealQueueName(String queue) {
-    return getQueue(queue).getQueuePath();
-  }
-
-  /** None: SLS's own metrics are switched off. */
-  @Override
-  public SchedulerMetrics getSchedulerMetrics() {
-    return null;
-  }
-
-  @Override
-  public Tracker getTracker() {
-    return measurements.tracker();
-  }
-
-  @Override
-  public void setSLSRunner(SLSRunner runner) {
-    measurements.setRunner(runner);
-  }
-
-  @Override
-  public SLSRunner getSLSRunner() {
-    return measurements.runner();
+  public SlsMeasurements measurements() {
+    return measurements;
   }
 }

@@ -137,7 +137,7 @@ final class Checks {
     }
     // silent when the engine was told of it: like the stock scheduler, which looks before it decides, not at a commit.
     // Otherwise all nodes would be refused after a pause of the whole RM, in which nobody could hear them
-    return new Node(node, refusal(NodeCondition.of(node, directory.toldMs(), settings.nodeStaleMs())));
+    return new Node(node, refusal(NodeCondition.of(node, directory.toldMs(), settings.nodeStaleMs)));
   }
 
   private static Fate refusal(NodeCondition condition) {
@@ -155,7 +155,7 @@ final class Checks {
 
   /** Whether a node may be used now, outside a batch. */
   Fate checkCondition(FiCaSchedulerNode node) {
-    return refusal(NodeCondition.of(node, settings.nowMs(), settings.nodeStaleMs()));
+    return refusal(NodeCondition.of(node, settings.nowMs(), settings.nodeStaleMs));
   }
 
   /** Blacklist, partition, constraints and locality of an ask on a node; sets mode, locality and capability. */

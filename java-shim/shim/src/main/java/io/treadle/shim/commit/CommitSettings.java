@@ -4,9 +4,9 @@ import java.util.function.LongSupplier;
 
 /** What an administrator may set about committing. Immutable. */
 public final class CommitSettings {
-  private final int batchSize;
-  private final long nodeStaleMs;
-  private final int updatesPerTick;
+  final int batchSize;
+  final long nodeStaleMs;
+  final int updatesPerTick;
   private final LongSupplier monotonicMs;
 
   /**
@@ -26,18 +26,6 @@ public final class CommitSettings {
     this.nodeStaleMs = nodeStaleMs;
     this.updatesPerTick = updatesPerTick;
     this.monotonicMs = monotonicMs;
-  }
-
-  int batchSize() {
-    return batchSize;
-  }
-
-  long nodeStaleMs() {
-    return nodeStaleMs;
-  }
-
-  int updatesPerTick() {
-    return updatesPerTick;
   }
 
   long nowMs() {

@@ -102,7 +102,7 @@ public final class Committer {
     int end = Math.min(size, Math.max(0, limit));
     run.result.setAll(end, size, Fate.OVER_BATCH);
     for (int from = 0; from < end; ) {
-      int next = lockedBatch(run, from, Math.min(end, from + settings.batchSize()), lock, mayGoOn);
+      int next = lockedBatch(run, from, Math.min(end, from + settings.batchSize), lock, mayGoOn);
       if (next < 0) {
         run.result.setAll(from, end, Fate.LEASE_LOST);
         return;

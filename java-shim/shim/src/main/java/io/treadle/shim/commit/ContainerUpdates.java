@@ -90,7 +90,7 @@ public final class ContainerUpdates {
    */
   public int place(BooleanSupplier mayCommit) {
     int placed = 0;
-    int budget = settings.updatesPerTick();
+    int budget = settings.updatesPerTick;
     long nowMs = settings.nowMs();
     for (ApplicationAttemptId attempt : next(budget, nowMs)) {
       FiCaSchedulerApp app = current(attempt);

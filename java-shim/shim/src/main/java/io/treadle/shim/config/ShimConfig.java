@@ -59,44 +59,35 @@ public final class ShimConfig {
   private static final int KIB = 1024;
   private static final int MIB = 1024 * KIB;
 
-  private final Mode mode;
-  private final int leaseMs;
-  private final int tickMs;
-  private final int idleGuardMs;
-  private final SidecarSettings sidecar;
-  private final int frameMaxBytes;
-  private final int replyMaxBytes;
-  private final int proposalsMax;
-  private final int batchSize;
+  public final Mode mode;
+  public final int leaseMs;
+  public final int tickMs;
+  /** How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. */
+  public final int idleGuardMs;
+  public final SidecarSettings sidecar;
+  public final int frameMaxBytes;
+  public final int replyMaxBytes;
+  public final int proposalsMax;
+  public final int batchSize;
   private final int nodeStaleMs;
-  private final String engineClass;
+  /** The name of an engine's class in this JVM, empty for a sidecar. */
+  public final String engineClass;
 
-  private ShimConfig(Settings settings) throws BadSettingException {
-    this.mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
-    this.leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
-    this.tickMs = tickMs(settings, leaseMs);
-    this.idleGuardMs = idleGuardMs(settings);
-    this.sidecar = SidecarSettings.read(settings);
-    this.frameMaxBytes = settings.number(FRAME_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB);
-    this.replyMaxBytes = settings.number(REPLY_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB);
-    this.proposalsMax = settings.number(PROPOSALS_MAX, 4096, 1, 1_000_000);
-    this.batchSize = settings.number(BATCH_SIZE, 48, 1, 4096);
-    this.nodeStaleMs = settings.number(NODE_STALE_MS, 0, 0, 3_600_000);
-    this.engineClass = settings.text(ENGINE_CLASS, "");
-  }
-
-  private ShimConfig(ShimConfig other, Settings settings) throws BadSettingException {
-    this.mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
-    this.leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
-    this.tickMs = tickMs(settings, leaseMs);
-    this.idleGuardMs = idleGuardMs(settings);
-    this.sidecar = other.sidecar;
-    this.frameMaxBytes = other.frameMaxBytes;
-    this.replyMaxBytes = other.replyMaxBytes;
-    this.proposalsMax = other.proposalsMax;
-    this.batchSize = other.batchSize;
-    this.nodeStaleMs = other.nodeStaleMs;
-    this.engineClass = other.engineClass;
+  /** Settings; those that hold for the life of the scheduler are taken from {@code started}, unless it is null. */
+  private ShimConfig(Settings settings, ShimConfig started) throws BadSettingException {
+    boolean first = started == null;
+    mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
+    leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
+    tickMs = settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
+        "a quarter of " + LEASE_MS + ", which is " + leaseMs);
+    idleGuardMs = settings.number(IDLE_GUARD_MS, 60_000, 0, 86_400_000);
+    sidecar = first ? SidecarSettings.read(settings) : started.sidecar;
+    frameMaxBytes = first ? settings.number(FRAME_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB) : started.frameMaxBytes;
+    replyMaxBytes = first ? settings.number(REPLY_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB) : started.replyMaxBytes;
+    proposalsMax = first ? settings.number(PROPOSALS_MAX, 4096, 1, 1_000_000) : started.proposalsMax;
+    batchSize = first ? settings.number(BATCH_SIZE, 48, 1, 4096) : started.batchSize;
+    nodeStaleMs = first ? settings.number(NODE_STALE_MS, 0, 0, 3_600_000) : started.nodeStaleMs;
+    engineClass = first ? settings.text(ENGINE_CLASS, "") : started.engineClass;
   }
 
   /**
@@ -105,7 +96,7 @@ public final class ShimConfig {
    * @throws BadSettingException naming the first one that cannot be used, and the remedy
    */
   public static ShimConfig read(Configuration conf) throws BadSettingException {
-    return new ShimConfig(new Settings(conf));
+    return new ShimConfig(new Settings(conf), null);
   }
 
   /** What holds after settings at start-up that cannot be used: everything at its default, and mode {@code off}. */
@@ -126,16 +117,7 @@ public final class ShimConfig {
    * @throws BadSettingException naming the first of the four that cannot be used, and the remedy
    */
   public ShimConfig refreshed(Configuration conf) throws BadSettingException {
-    return new ShimConfig(this, new Settings(conf));
-  }
-
-  private static int idleGuardMs(Settings settings) throws BadSettingException {
-    return settings.number(IDLE_GUARD_MS, 60_000, 0, 86_400_000);
-  }
-
-  private static int tickMs(Settings settings, int leaseMs) throws BadSettingException {
-    return settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
-        "a quarter of " + LEASE_MS + ", which is " + leaseMs);
+    return new ShimConfig(new Settings(conf), this);
   }
 
   /**
@@ -152,23 +134,6 @@ public final class ShimConfig {
     return Math.max(LEAST_STALE_MS, heartbeatMs(conf) * conf.getInt(SKIP_NODE_MULTIPLIER, 2));
   }
 
-  public Mode mode() {
-    return mode;
-  }
-
-  public int leaseMs() {
-    return leaseMs;
-  }
-
-  public int tickMs() {
-    return tickMs;
-  }
-
-  /** How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. */
-  public int idleGuardMs() {
-    return idleGuardMs;
-  }
-
   /**
    * From one heartbeat of a NodeManager to the next, milliseconds.
    *
@@ -177,31 +142,6 @@ public final class ShimConfig {
   public static long heartbeatMs(Configuration conf) {
     return conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
         YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
-  }
-
-  public SidecarSettings sidecar() {
-    return sidecar;
-  }
-
-  public int frameMaxBytes() {
-    return frameMaxBytes;
-  }
-
-  public int replyMaxBytes() {
-    return replyMaxBytes;
-  }
-
-  public int proposalsMax() {
-    return proposalsMax;
-  }
-
-  public int batchSize() {
-    return batchSize;
-  }
-
-  /** The name of an engine's class in this JVM, empty for a sidecar. */
-  public String engineClass() {
-    return engineClass;
   }
 
   /** Where the sidecar's log goes unless told otherwise. */

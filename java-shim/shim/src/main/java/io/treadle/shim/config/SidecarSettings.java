@@ -4,13 +4,19 @@ import java.io.File;
 
 /** The part of {@link ShimConfig} that says how there comes to be a sidecar. Immutable. */
 public final class SidecarSettings {
-  private final SidecarKind kind;
-  private final String pythonCommand;
-  private final String configFile;
-  private final File logFile;
-  private final int startTimeoutMs;
-  private final String connectionFile;
-  private final String user;
+  public final SidecarKind kind;
+  /** The executable of a managed sidecar. */
+  public final String pythonCommand;
+  /** The path of treadle.yaml for a managed sidecar, empty for its defaults. */
+  public final String configFile;
+  /** Where a managed sidecar's standard error goes. */
+  public final File logFile;
+  /** How long a managed sidecar may take to become ready, milliseconds. */
+  public final int startTimeoutMs;
+  /** Where an external sidecar tells how to connect; empty in managed mode. */
+  public final String connectionFile;
+  /** The user that an external sidecar runs as; empty if it is the RM's. */
+  public final String user;
 
   private SidecarSettings(SidecarKind kind, String pythonCommand, String configFile, File logFile, int startTimeoutMs,
       String connectionFile, String user) {
@@ -41,39 +47,5 @@ public final class SidecarSettings {
     return new SidecarSettings(kind, command, settings.text(ShimConfig.CONFIG_FILE, ""),
         logFile.isEmpty() ? ShimConfig.defaultLogFile() : new File(logFile),
         settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000), connectionFile, user);
-  }
-
-  public SidecarKind kind() {
-    return kind;
-  }
-
-  /** The executable of a managed sidecar. */
-  public String pythonCommand() {
-    return pythonCommand;
-  }
-
-  /** The path of treadle.yaml for a managed sidecar, empty for its defaults. */
-  public String configFile() {
-    return configFile;
-  }
-
-  /** Where a managed sidecar's standard error goes. */
-  public File logFile() {
-    return logFile;
-  }
-
-  /** How long a managed sidecar may take to become ready, milliseconds. */
-  public int startTimeoutMs() {
-    return startTimeoutMs;
-  }
-
-  /** Where an external sidecar tells how to connect; empty in managed mode. */
-  public String connectionFile() {
-    return connectionFile;
-  }
-
-  /** The user that an external sidecar runs as; empty if it is the RM's. */
-  public String user() {
-    return user;
   }
 }

@@ -48,8 +48,8 @@ public final class Changes {
   /** Adds the nodes on which containers came, went or changed their size; once, before anybody reads it. */
   void addNodesOfSteps() {
     for (ContainerStep step : steps) {
-      if (step.kind() != ContainerStep.Kind.LAUNCHED) {
-        nodes.add(step.node());
+      if (step.kind != ContainerStep.Kind.LAUNCHED) {
+        nodes.add(step.node);
       }
     }
   }

@@ -34,16 +34,26 @@ public final class ContainerStep {
     }
   }
 
-  private final Kind kind;
-  private final ContainerId container;
-  private final NodeId node;
-  private final SchedulerRequestKey requestKey;
-  private final Resource capability;
-  private final long timeMs;
-  private final long createdMs;
-  private final int exitStatus;
-  private final boolean byTreadle;
-  private final boolean am;
+  /** What happened. */
+  public final Kind kind;
+  /** To which container. */
+  public final ContainerId container;
+  /** On which node. */
+  public final NodeId node;
+  /** The request key that it was asked for with. */
+  public final SchedulerRequestKey requestKey;
+  /** What it holds of the node. */
+  public final Resource capability;
+  /** When, milliseconds since 1970. */
+  public final long timeMs;
+  /** When it was allocated, milliseconds since 1970. */
+  public final long createdMs;
+  /** YARN's exit status; 0 unless completed. */
+  public final int exitStatus;
+  /** Whether Treadle's committer placed it; known of allocations only, the mirror remembers it for later steps. */
+  public final boolean byTreadle;
+  /** Whether it is an ApplicationMaster's. */
+  public final boolean am;
 
   private ContainerStep(Kind kind, RMContainer container, long timeMs, int exitStatus, boolean byTreadle, boolean am) {
     this.kind = Objects.requireNonNull(kind);
@@ -118,55 +128,5 @@ public final class ContainerStep {
   /** A container has another resource now; {@code timeMs} is the RM's clock in milliseconds since 1970. */
   public static ContainerStep resized(RMContainer container, long timeMs) {
     return new ContainerStep(Kind.RESIZED, container, timeMs, 0, false, container.isAMContainer());
-  }
-
-  /** What happened. */
-  public Kind kind() {
-    return kind;
-  }
-
-  /** To which container. */
-  public ContainerId container() {
-    return container;
-  }
-
-  /** On which node. */
-  public NodeId node() {
-    return node;
-  }
-
-  /** The request key that it was asked for with. */
-  public SchedulerRequestKey requestKey() {
-    return requestKey;
-  }
-
-  /** What it holds of the node. */
-  public Resource capability() {
-    return capability;
-  }
-
-  /** When, milliseconds since 1970. */
-  public long timeMs() {
-    return timeMs;
-  }
-
-  /** When it was allocated, milliseconds since 1970. */
-  public long createdMs() {
-    return createdMs;
-  }
-
-  /** YARN's exit status; 0 unless completed. */
-  public int exitStatus() {
-    return exitStatus;
-  }
-
-  /** Whether Treadle's committer placed it; known of allocations only, the mirror remembers it for later steps. */
-  public boolean byTreadle() {
-    return byTreadle;
-  }
-
-  /** Whether it is an ApplicationMaster's. */
-  public boolean am() {
-    return am;
   }
 }

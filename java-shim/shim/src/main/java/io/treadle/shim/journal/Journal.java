@@ -1,6 +1,7 @@
 package io.treadle.shim.journal;
 
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
@@ -41,62 +42,32 @@ public final class Journal {
 
   /** A node came, went, or has other resources, another state or partition, or a reservation. */
   public void nodeChanged(NodeId node) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.nodes.add(node);
-        marked();
-      }
-    }
+    mark(changes -> changes.nodes.add(node));
   }
 
   /** Somebody else than the engine has committed on a node. */
   public void committedByOthers(NodeId node) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.othersCommits.merge(node, 1, Integer::sum);
-        marked();
-      }
-    }
+    mark(changes -> changes.othersCommits.merge(node, 1, Integer::sum));
   }
 
   /** The nodes on some hosts have other attributes. */
   public void attributesChanged(Set<String> hosts) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.attributes.addAll(hosts);
-        marked();
-      }
-    }
+    mark(changes -> changes.attributes.addAll(hosts));
   }
 
   /** Any number of nodes may have changed. */
   public void nodesChanged() {
-    if (!paused) {
-      synchronized (lock) {
-        changes.allNodes = true;
-        marked();
-      }
-    }
+    mark(changes -> changes.allNodes = true);
   }
 
   /** An application or its attempt came, went, or changed its state, queue or priority. */
   public void applicationChanged(ApplicationId application) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.applications.add(application);
-        marked();
-      }
-    }
+    mark(changes -> changes.applications.add(application));
   }
 
   /** An application's requests changed otherwise than by an allocation. */
   public void asksChanged(ApplicationId application) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.asks.add(application);
-        marked();
-      }
-    }
+    mark(changes -> changes.asks.add(application));
   }
 
   /**
@@ -105,53 +76,30 @@ public final class Journal {
    * drained.
    */
   public void asksComeBack(ApplicationId application) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.asks.add(application);
-        changes.asksLater.add(application);
-        marked();
-      }
-    }
+    mark(changes -> {
+      changes.asks.add(application);
+      changes.asksLater.add(application);
+    });
   }
 
   /** An application changed its blacklist. */
   public void blacklistChanged(ApplicationId application) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.blacklists.add(application);
-        marked();
-      }
-    }
+    mark(changes -> changes.blacklists.add(application));
   }
 
   /** What an application uses changed otherwise than by a {@link #container} step. */
   public void usageChanged(ApplicationId application) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.usages.add(application);
-        marked();
-      }
-    }
+    mark(changes -> changes.usages.add(application));
   }
 
   /** The queues, their configuration or the cluster's size changed. */
   public void queuesChanged() {
-    if (!paused) {
-      synchronized (lock) {
-        changes.queues = true;
-        marked();
-      }
-    }
+    mark(changes -> changes.queues = true);
   }
 
   /** A container's life went on: its node, its application's usage and the request at its key changed, too. */
   public void container(ContainerStep step) {
-    if (!paused) {
-      synchronized (lock) {
-        changes.steps.add(step);
-        marked();
-      }
-    }
+    mark(changes -> changes.steps.add(step));
   }
 
   /** Forgets all marks and makes none until the next {@link #drain}. */
@@ -190,11 +138,16 @@ public final class Journal {
     }
   }
 
-  private void marked() {
-    if (changes.size() > capacity) {
-      forget();
+  private void mark(Consumer<Changes> mark) {
+    if (!paused) {
+      synchronized (lock) {
+        mark.accept(changes);
+        if (changes.size() > capacity) {
+          forget();
+        }
+        wake();
+      }
     }
-    wake();
   }
 
   private void wake() {

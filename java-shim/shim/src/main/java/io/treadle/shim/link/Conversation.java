@@ -67,10 +67,10 @@ final class Conversation {
     byte[] reply = engine.decide(frame);
     long nanos = System.nanoTime() - begin;
     metrics.answered(frame.length, reply == null ? 0 : reply.length, nanos);
-    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.leaseMs()) {
-      throw new IOException("an answer later than the lease of " + options.leaseMs() + " ms");
+    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.leaseMs) {
+      throw new IOException("an answer later than the lease of " + options.leaseMs + " ms");
     }
-    ProposalFrame answer = ProposalFrame.parse(reply, options.limit());
+    ProposalFrame answer = ProposalFrame.parse(reply, options.limit);
     if (answer.epoch() != epoch || answer.sequence() != sequence) {
       throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch()
           + " instead of frame "

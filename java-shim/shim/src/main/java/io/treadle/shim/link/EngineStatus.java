@@ -20,16 +20,26 @@ final class EngineStatus {
   private static final int APPLICATIONS = 16;
   private static final int TEXT_CHARACTERS = 1000;
 
-  private final String policy;
-  private final boolean overridesGuarantees;
-  private final boolean overridesOrder;
-  private final String error;
-  private final String learned;
-  private final String waitsFor;
-  private final List<String> warnings;
-  private final Set<String> keysFor;
-  private final Map<Integer, String> holds;
-  private final Map<Integer, String> diagnostics;
+  /** The policy's name. */
+  final String policy;
+  /** Whether it shares the cluster otherwise than the queues' capacities say. */
+  final boolean overridesGuarantees;
+  /** Whether it serves the applications of a queue otherwise than the queue's own order says. */
+  final boolean overridesOrder;
+  /** What is wrong with the engine's settings, empty if nothing. */
+  final String error;
+  /** What it knows of the jobs that run, in a few words; empty if nothing is remembered. */
+  final String learned;
+  /** What it waits for on purpose while asks could be served, empty for nothing. */
+  final String waitsFor;
+  /** What an administrator should know, at most 20. */
+  final List<String> warnings;
+  /** The types, in upper case, of the applications whose keys the engine wants. */
+  final Set<String> keysFor;
+  /** Applications whose asks are held back on purpose, by their index, and for what; at most 16. */
+  final Map<Integer, String> holds;
+  /** What applications should know, by their index; at most 16. */
+  final Map<Integer, String> diagnostics;
 
   private EngineStatus(JsonNode root, List<String> warnings, Set<String> keysFor) {
     this.policy = cut(root.path("policy").asText(""));
@@ -91,55 +101,5 @@ final class EngineStatus {
   /** These texts go to the RM's log, and users name what some of them are about. */
   private static String cut(String text) {
     return Printable.line(text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...");
-  }
-
-  /** The policy's name. */
-  String policy() {
-    return policy;
-  }
-
-  /** Whether it shares the cluster otherwise than the queues' capacities say. */
-  boolean overridesGuarantees() {
-    return overridesGuarantees;
-  }
-
-  /** Whether it serves the applications of a queue otherwise than the queue's own order says. */
-  boolean overridesOrder() {
-    return overridesOrder;
-  }
-
-  /** What is wrong with the engine's settings, empty if nothing. */
-  String error() {
-    return error;
-  }
-
-  /** What it knows of the jobs that run, in a few words; empty if nothing is remembered. */
-  String learned() {
-    return learned;
-  }
-
-  /** What it waits for on purpose while asks could be served, empty for nothing. */
-  String waitsFor() {
-    return waitsFor;
-  }
-
-  /** Applications whose asks are held back on purpose, by their index, and for what; at most 16. */
-  Map<Integer, String> holds() {
-    return holds;
-  }
-
-  /** What applications should know, by their index; at most 16. */
-  Map<Integer, String> diagnostics() {
-    return diagnostics;
-  }
-
-  /** What an administrator should know, at most 20. */
-  List<String> warnings() {
-    return warnings;
-  }
-
-  /** The types, in upper case, of the applications whose keys the engine wants. */
-  Set<String> keysFor() {
-    return keysFor;
   }
 }

@@ -163,13 +163,13 @@ public final class Link implements Runnable {
       if (now.off()) {
         return LONGEST_PAUSE_MS;
       }
-      if (conversation == null && !connect(now.config())) {
+      if (conversation == null && !connect(now.config)) {
         return CONNECT_PAUSE_MS;
       }
       long cpu = THREADS.getCurrentThreadCpuTime();
       tick(now);
       metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
-      return pauseMs(now.config());
+      return pauseMs(now.config);
     } catch (Throwable t) {
       return failed(t);
     }
@@ -177,13 +177,13 @@ public final class Link implements Runnable {
 
   /** From one tick to the next when nothing happens: often enough for the lease and for the idle guard. */
   private static long pauseMs(ShimConfig config) {
-    int guardMs = config.idleGuardMs() == 0 ? Integer.MAX_VALUE : config.idleGuardMs() / 4;
-    return Math.min(config.leaseMs() / 4, Math.max(guardMs, config.tickMs()));
+    int guardMs = config.idleGuardMs == 0 ? Integer.MAX_VALUE : config.idleGuardMs / 4;
+    return Math.min(config.leaseMs / 4, Math.max(guardMs, config.tickMs));
   }
 
   private void turnTo(LinkSettings now) {
-    boolean modeChanged = conversed != null && conversed.config().mode() != now.config().mode();
-    boolean leaseChanged = conversed != null && conversed.config().leaseMs() != now.config().leaseMs();
+    boolean modeChanged = conversed != null && conversed.config.mode != now.config.mode;
+    boolean leaseChanged = conversed != null && conversed.config.leaseMs != now.config.leaseMs;
     conversed = now;
     failures = 0;
     told.clear();
@@ -202,7 +202,7 @@ public final class Link implements Runnable {
   }
 
   private boolean connect(ShimConfig config) throws IOException {
-    Engine engine = source.connect(config.leaseMs());
+    Engine engine = source.connect(config.leaseMs);
     if (engine == null) {
       return false;
     }
@@ -218,10 +218,10 @@ public final class Link implements Runnable {
     refused(refusal);
     boolean ready = handler.ready();
     boolean enforce = now.enforce() && refusal == null;
-    int limit = ready ? answerLimit.next(now.config().proposalsMax(), now.config().leaseMs()) : 0;
+    int limit = ready ? answerLimit.next(now.config.proposalsMax, now.config.leaseMs) : 0;
     long begin = System.nanoTime();
-    ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration(), limit, now.config().mode().text(),
-        now.config().leaseMs()));
+    ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration, limit, now.config.mode.text(),
+        now.config.leaseMs));
     checkNotStopping();
     answerLimit.answered(System.nanoTime() - begin);
     if (answer == null) {
@@ -328,18 +328,18 @@ public final class Link implements Runnable {
     metrics.proposed(answer.size());
     if (!answer.status().isEmpty()) {
       EngineStatus status = EngineStatus.parse(answer.status());
-      metrics.learned(status.learned());
-      mirror.keysFor(status.keysFor());
-      handler.overrides(status.overridesGuarantees(), status.overridesOrder());
+      metrics.learned(status.learned);
+      mirror.keysFor(status.keysFor);
+      handler.overrides(status.overridesGuarantees, status.overridesOrder);
       // after that, so that whoever sees the policy's name sees Schedules for this policy
-      metrics.policy(status.policy());
-      states.policy(status.policy());
-      waitsFor(status.waitsFor());
-      metrics.troubles().note(Troubles.Kind.ENGINE, status.error());
-      if (!status.error().isEmpty() && isNews(status.error())) {
-        LOG.error("Treadle's engine: {}", status.error());
+      metrics.policy(status.policy);
+      states.policy(status.policy);
+      waitsFor(status.waitsFor);
+      metrics.troubles().note(Troubles.Kind.ENGINE, status.error);
+      if (!status.error.isEmpty() && isNews(status.error)) {
+        LOG.error("Treadle's engine: {}", status.error);
       }
-      status.warnings().stream().filter(this::isNews)
+      status.warnings.stream().filter(this::isNews)
           .forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
     }
   }
@@ -396,7 +396,7 @@ public final class Link implements Runnable {
   /** Waits until {@code pauseMs} after {@code begin}; in a conversation a signal shortens that to the tick. */
   private void pause(long begin, long pauseMs) {
     LinkSettings now = settings;
-    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(tickMs(now.config())));
+    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(tickMs(now.config)));
     long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
     while (!stopping) {
       long time = System.nanoTime();
@@ -411,7 +411,7 @@ public final class Link implements Runnable {
 
   /** The least time between two ticks. */
   private long tickMs(ShimConfig config) {
-    return observed ? Math.max(config.tickMs(), Math.min(OBSERVE_EVERY_MS, config.leaseMs() / 4)) : config.tickMs();
+    return observed ? Math.max(config.tickMs, Math.min(OBSERVE_EVERY_MS, config.leaseMs / 4)) : config.tickMs;
   }
 
   private void end() {
@@ -425,6 +425,38 @@ public final class Link implements Runnable {
       source.stop();
     } catch (Throwable t) {
       LOG.warn("Treadle's sidecar did not end cleanly", t);
+    }
+  }
+
+  /** An engine whose failures, of any kind, are told from those of the ResourceManager: they are IOExceptions. */
+  static final class WatchedEngine implements Engine {
+    private final Engine engine;
+
+    WatchedEngine(Engine engine) {
+      this.engine = engine;
+    }
+
+    @Override
+    public byte[] decide(byte[] frame) throws IOException {
+      try {
+        return engine.decide(frame);
+      } catch (RuntimeException | Error e) {
+        throw new IOException("the engine failed: " + e, e);
+      }
+    }
+
+    @Override
+    public void close() {
+      engine.close();
+    }
+  }
+
+  /** Something failed on the ResourceManager's side, through no fault of the engine's. */
+  static final class OwnFailureException extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    OwnFailureException(String message) {
+      super(message);
     }
   }
 }

@@ -5,23 +5,15 @@ import io.treadle.shim.config.ShimConfig;
 
 /** What the link goes by until the next {@code -refreshQueues}. Immutable. */
 public final class LinkSettings {
-  private final ShimConfig config;
-  private final int configuration;
+  /** The checked settings. */
+  public final ShimConfig config;
+  /** Raised by each {@code -refreshQueues}: tells the engine to read its own settings again. */
+  public final int configuration;
 
   /** Settings, and the number that is raised by each refresh. */
   public LinkSettings(ShimConfig config, int configuration) {
     this.config = config;
     this.configuration = configuration;
-  }
-
-  /** The checked settings. */
-  public ShimConfig config() {
-    return config;
-  }
-
-  /** Raised by each {@code -refreshQueues}: tells the engine to read its own settings again. */
-  public int configuration() {
-    return configuration;
   }
 
   /** The settings after a refresh. */
@@ -30,10 +22,10 @@ public final class LinkSettings {
   }
 
   boolean off() {
-    return config.mode() == Mode.OFF;
+    return config.mode == Mode.OFF;
   }
 
   boolean enforce() {
-    return config.mode() == Mode.ENFORCE;
+    return config.mode == Mode.ENFORCE;
   }
 }

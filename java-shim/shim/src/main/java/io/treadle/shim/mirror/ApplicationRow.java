@@ -21,7 +21,7 @@ final class ApplicationRow {
   final int index;
   final FiCaSchedulerApp app;
   CSQueue queue;
-  UserRow user;
+  UserSection.Row user;
   int queueIndex;
   int priority;
   int state = GONE;

@@ -62,9 +62,9 @@ final class ContainerSection {
 
     /** Whether a step differs from the full row in nothing but what a narrow row has. */
     boolean tellsRestOf(ContainerStep later, boolean ours, int application, int node) {
-      return ours == byTreadle && application == this.application && node == this.node && later.am() == step.am() && later.createdMs() == step.createdMs()
+      return ours == byTreadle && application == this.application && node == this.node && later.am == step.am && later.createdMs == step.createdMs
           && priority(later) == priority(step)
-          && (later.capability() == step.capability() || Objects.equals(later.capability(), step.capability()));
+          && (later.capability == step.capability || Objects.equals(later.capability, step.capability));
     }
   }
 
@@ -112,12 +112,12 @@ final class ContainerSection {
 
   /** Writes a step; {@code row} is the container's application attempt, null if that has gone. */
   void write(Draft draft, ContainerStep step, ApplicationRow row) {
-    ContainerId id = step.container();
-    Told of = told.get(step.node());
+    ContainerId id = step.container;
+    Told of = told.get(step.node);
     Alive before = of == null ? null : of.alive.get(id);
     boolean ours = isOurs(step);
     int application = row == null ? -1 : row.index;
-    int node = nodes.index(step.node());
+    int node = nodes.index(step.node);
     boolean narrow = before != null && row != null && isNarrow(draft, step)
         && before.tellsRestOf(step, ours, application, node);
     if (later.containsKey(id) || !narrow && narrowed.contains(id)) {
@@ -127,12 +127,12 @@ final class ContainerSection {
     int slot = before == null ? slots.take() : before.slot;
     if (narrow) {
       narrowed.add(id);
-      draft.section(Section.CONTAINER_STEPS).i32(slot).u8(step.kind().code()).i32((int) age(draft, step))
-          .i32(step.exitStatus()).end();
+      draft.section(Section.CONTAINER_STEPS).i32(slot).u8(step.kind.code()).i32((int) age(draft, step))
+          .i32(step.exitStatus).end();
     } else {
       draft.section(Section.CONTAINERS).i64(id.getContainerId()).i32(application).i32(priority(step))
-          .i32(node).u8(step.kind().code()).i64(step.timeMs()).i64(step.createdMs())
-          .i32(step.exitStatus()).flag(ours).flag(step.am()).amounts(step.capability()).i32(slot).end();
+          .i32(node).u8(step.kind.code()).i64(step.timeMs).i64(step.createdMs)
+          .i32(step.exitStatus).flag(ours).flag(step.am).amounts(step.capability).i32(slot).end();
     }
     remember(step, narrow ? before : new Alive(step, slot, ours, application, node), row != null);
   }
@@ -143,38 +143,38 @@ final class ContainerSection {
   }
 
   private static boolean isLast(ContainerStep step) {
-    return step.kind() == ContainerStep.Kind.LAUNCHED
-        || step.kind() == ContainerStep.Kind.COMPLETED && step.exitStatus() != ContainerExitStatus.INVALID;
+    return step.kind == ContainerStep.Kind.LAUNCHED
+        || step.kind == ContainerStep.Kind.COMPLETED && step.exitStatus != ContainerExitStatus.INVALID;
   }
 
   private static int priority(ContainerStep step) {
-    return step.requestKey() == null ? 0 : step.requestKey().getPriority().getPriority();
+    return step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority();
   }
 
   private static long age(Draft draft, ContainerStep step) {
-    return draft.rmTimeMs() - step.timeMs();
+    return draft.rmTimeMs() - step.timeMs;
   }
 
   private void remember(ContainerStep step, Alive now, boolean hasApplication) {
-    ApplicationId application = step.container().getApplicationAttemptId().getApplicationId();
-    Told of = told.get(step.node());
-    if (step.kind() == ContainerStep.Kind.COMPLETED) {
-      treadles.getOrDefault(application, Collections.emptySet()).remove(step.container());
+    ApplicationId application = step.container.getApplicationAttemptId().getApplicationId();
+    Told of = told.get(step.node);
+    if (step.kind == ContainerStep.Kind.COMPLETED) {
+      treadles.getOrDefault(application, Collections.emptySet()).remove(step.container);
       if (of != null) {
-        of.alive.remove(step.container());
+        of.alive.remove(step.container);
       }
       slots.giveBack(now.slot);
       return;
     }
-    if (step.kind() == ContainerStep.Kind.ALLOCATED && now.byTreadle && hasApplication) {
-      treadles.computeIfAbsent(application, key -> new HashSet<>()).add(step.container());
+    if (step.kind == ContainerStep.Kind.ALLOCATED && now.byTreadle && hasApplication) {
+      treadles.computeIfAbsent(application, key -> new HashSet<>()).add(step.container);
     }
     if (of == null) {
-      of = new Told(step.node());
-      told.put(step.node(), of);
+      of = new Told(step.node);
+      told.put(step.node, of);
       toldInOrder.add(of);
     }
-    of.alive.put(step.container(), now);
+    of.alive.put(step.container, now);
   }
 
   /** Looks at the nodes that are due and returns the ends of containers that ended unseen, to be written. */
@@ -213,9 +213,9 @@ final class ContainerSection {
   }
 
   private boolean isOurs(ContainerStep step) {
-    ApplicationId application = step.container().getApplicationAttemptId().getApplicationId();
-    return step.kind() == ContainerStep.Kind.ALLOCATED ? step.byTreadle()
-        : treadles.getOrDefault(application, Collections.emptySet()).contains(step.container());
+    ApplicationId application = step.container.getApplicationAttemptId().getApplicationId();
+    return step.kind == ContainerStep.Kind.ALLOCATED ? step.byTreadle
+        : treadles.getOrDefault(application, Collections.emptySet()).contains(step.container);
   }
 
   /** Writes the containers of an application that are alive, for a snapshot. */

@@ -1,26 +1,66 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
+import java.util.Arrays;
 
-/** Writes what became of proposals: a row for adjacent proposals of one fate. */
+/** Keeps what became of proposals, in columns that grow: thousands a second, so no object for each; and writes it. */
 final class FateSection {
-  private FateSection() {
+  private static final int FIRST_CAPACITY = 64;
+
+  private long[] sequences;
+  private int[] positions;
+  private byte[] fates;
+  private int size;
+
+  FateSection() {
+    reset();
   }
 
-  static void write(Draft draft, FateColumns fates) {
+  /** Forgets all, and gives the memory back. */
+  void reset() {
+    sequences = new long[FIRST_CAPACITY];
+    positions = new int[FIRST_CAPACITY];
+    fates = new byte[FIRST_CAPACITY];
+    size = 0;
+  }
+
+  /** Forgets all, and keeps the room for as many. */
+  void clear() {
+    size = 0;
+  }
+
+  int size() {
+    return size;
+  }
+
+  /** What became of the proposal at a position of the answer to a frame. */
+  void add(long sequence, int position, Fate fate) {
+    if (size == sequences.length) {
+      sequences = Arrays.copyOf(sequences, 2 * size);
+      positions = Arrays.copyOf(positions, 2 * size);
+      fates = Arrays.copyOf(fates, 2 * size);
+    }
+    sequences[size] = sequence;
+    positions[size] = position;
+    fates[size] = (byte) fate.code();
+    size++;
+  }
+
+  /** Writes a row for adjacent proposals of one fate. */
+  void write(Draft draft) {
     SectionWriter rows = draft.section(Section.FATES);
     int first = 0;
-    for (int i = 1; i <= fates.size(); i++) {
-      if (i == fates.size() || !goesOn(fates, i)) {
-        rows.i64(fates.sequence(first)).i32(fates.position(first)).i32(i - first).u8(fates.fate(first)).end();
+    for (int i = 1; i <= size; i++) {
+      if (i == size || !goesOn(i)) {
+        rows.i64(sequences[first]).i32(positions[first]).i32(i - first).u8(fates[first]).end();
         first = i;
       }
     }
   }
 
-  private static boolean goesOn(FateColumns fates, int i) {
-    return fates.sequence(i) == fates.sequence(i - 1) && fates.fate(i) == fates.fate(i - 1)
-        && fates.position(i) == fates.position(i - 1) + 1;
+  private boolean goesOn(int i) {
+    return sequences[i] == sequences[i - 1] && fates[i] == fates[i - 1] && positions[i] == positions[i - 1] + 1;
   }
 }

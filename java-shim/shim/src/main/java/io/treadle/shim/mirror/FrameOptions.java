@@ -2,11 +2,16 @@ package io.treadle.shim.mirror;
 
 /** What the link says with each frame. */
 public final class FrameOptions {
-  private final boolean observe;
-  private final int configuration;
-  private final int limit;
-  private final String mode;
-  private final long leaseMs;
+  /** Whether nothing of the answer will be committed. */
+  public final boolean observe;
+  /** A number raised by each -refreshQueues. */
+  public final int configuration;
+  /** The most proposals that the answer may hold. */
+  public final int limit;
+  /** The mode's name. */
+  public final String mode;
+  /** The lease time, milliseconds. */
+  public final long leaseMs;
 
   /**
    * Options of the next frame.
@@ -23,30 +28,5 @@ public final class FrameOptions {
     this.limit = limit;
     this.mode = mode;
     this.leaseMs = leaseMs;
-  }
-
-  /** Whether nothing of the answer will be committed. */
-  public boolean observe() {
-    return observe;
-  }
-
-  /** A number raised by each -refreshQueues. */
-  public int configuration() {
-    return configuration;
-  }
-
-  /** The most proposals that the answer may hold. */
-  public int limit() {
-    return limit;
-  }
-
-  /** The mode's name. */
-  public String mode() {
-    return mode;
-  }
-
-  /** The lease time, milliseconds. */
-  public long leaseMs() {
-    return leaseMs;
   }
 }

@@ -50,7 +50,7 @@ public final class Mirror implements Directory {
   private FrameWriter writer;
   private Names names;
   private Set<ApplicationId> asksLater = new HashSet<>();
-  private FateColumns fates = new FateColumns();
+  private final FateSection fates = new FateSection();
   private long asksLaterMs;
   private FrameOptions lastOptions;
   private long epoch;
@@ -68,7 +68,7 @@ public final class Mirror implements Directory {
     requests = new RequestSection(nodes);
     blacklists = new BlacklistSection(applications, nodes);
     containers = new ContainerSection(nodes);
-    applicationSweep = new Sweep(settings.applicationReviewMs());
+    applicationSweep = new Sweep(settings.applicationReviewMs);
   }
 
   /** Begins an epoch: sequence numbers start anew, and the next frame is a snapshot. */
@@ -98,7 +98,7 @@ public final class Mirror implements Directory {
     feed.snapshotNeeded();
     writer = null;
     names = null;
-    fates = new FateColumns();
+    fates.reset();
     asksLater.clear();
     forget();
     applications.reset();
@@ -124,7 +124,7 @@ public final class Mirror implements Directory {
    * @throws io.treadle.shim.wire.FrameTooSmallException if the queue tree alone does not fit in a frame
    */
   public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
-    if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit(), indicesAtSnapshot)
+    if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit, indicesAtSnapshot)
         || types.changed(port.scheduler())) {
       feed.snapshotNeeded();
     }
@@ -137,8 +137,8 @@ public final class Mirror implements Directory {
         delta(draft(false, rmTimeMs, monotonicMs), changes, frameOptions);
       }
       lastOptions = frameOptions;
-      List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe(), rmTimeMs,
-          frameOptions.configuration(), frameOptions.limit()), sequence + 1);
+      List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe, rmTimeMs,
+          frameOptions.configuration, frameOptions.limit), sequence + 1);
       sequence += frames.size();
       fates.clear();
       toldMs = monotonicMs;
@@ -156,7 +156,7 @@ public final class Mirror implements Directory {
   }
 
   private void snapshot(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
-    writer = new FrameWriter(ResourceTypesSection.count(), settings.frameMaxBytes());
+    writer = new FrameWriter(ResourceTypesSection.count(), settings.frameMaxBytes);
     names = new Names(writer);
     Draft draft = draft(true, rmTimeMs, monotonicMs);
     snapshots = snapshots + 1;
@@ -211,7 +211,7 @@ public final class Mirror implements Directory {
     settle(draft, changes);
     sweep(draft);
     reviewQueues(draft, changes, frameOptions);
-    FateSection.write(draft, fates);
+    fates.write(draft);
     finish(draft);
   }
 
@@ -231,14 +231,14 @@ public final class Mirror implements Directory {
   }
 
   private void take(Draft draft, ContainerStep step) {
-    ApplicationAttemptId attempt = step.container().getApplicationAttemptId();
+    ApplicationAttemptId attempt = step.container.getApplicationAttemptId();
     ApplicationRow row = applications.row(attempt.getApplicationId());
     containers.write(draft, step, row != null && row.app.getApplicationAttemptId().equals(attempt) ? row : null);
     if (row != null) {
-      if (step.kind() == ContainerStep.Kind.ALLOCATED) {
-        requests.placed(row, step.requestKey(), step.node());
+      if (step.kind == ContainerStep.Kind.ALLOCATED) {
+        requests.placed(row, step.requestKey, step.node);
       }
-      if (step.kind() != ContainerStep.Kind.LAUNCHED) {
+      if (step.kind != ContainerStep.Kind.LAUNCHED) {
         touch(row);
       }
     }
@@ -311,12 +311,12 @@ public final class Mirror implements Directory {
       queues.markChanged();
     }
     boolean walked = queues.update(draft);
-    if (walked || !frameOptions.mode().equals(lastOptions.mode()) || frameOptions.leaseMs() != lastOptions.leaseMs()) {
+    if (walked || !frameOptions.mode.equals(lastOptions.mode) || frameOptions.leaseMs != lastOptions.leaseMs) {
       options.update(draft, frameOptions);
     }
     if (walked) {
       limits.review(draft, queues.rows());
-      queues.rows().stream().filter(QueueRow::leaf).forEach(row -> users.touch(row.queue()));
+      queues.rows().stream().filter(row -> row.leaf).forEach(row -> users.touch(row.queue));
     } else {
       limits.update(draft);
     }

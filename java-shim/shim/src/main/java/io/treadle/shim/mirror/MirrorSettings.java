@@ -2,11 +2,16 @@ package io.treadle.shim.mirror;
 
 /** Bounds and times of a {@link Mirror}; fixed for its life. */
 public final class MirrorSettings {
-  private final int frameMaxBytes;
-  private final long staleAfterMs;
-  private final long nodeReviewMs;
-  private final long applicationReviewMs;
-  private final int indexLimit;
+  /** The longest frame, bytes. */
+  public final int frameMaxBytes;
+  /** Age of a node's last heartbeat from which on it is not used, milliseconds. */
+  public final long staleAfterMs;
+  /** In which time every node is looked at, marked or not, milliseconds. */
+  public final long nodeReviewMs;
+  /** In which time every application is looked at, marked or not, milliseconds. */
+  public final long applicationReviewMs;
+  /** How many names and indices may be given out after a snapshot before the next one. */
+  public final int indexLimit;
 
   private MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs,
       int indexLimit) {
@@ -38,30 +43,5 @@ public final class MirrorSettings {
   /** These settings with another number of names and indices that may be given out before they are given out afresh. */
   public MirrorSettings withIndexLimit(int limit) {
     return new MirrorSettings(frameMaxBytes, staleAfterMs, nodeReviewMs, applicationReviewMs, limit);
-  }
-
-  /** The longest frame, bytes. */
-  public int frameMaxBytes() {
-    return frameMaxBytes;
-  }
-
-  /** Age of a node's last heartbeat from which on it is not used, milliseconds. */
-  public long staleAfterMs() {
-    return staleAfterMs;
-  }
-
-  /** In which time every node is looked at, marked or not, milliseconds. */
-  public long nodeReviewMs() {
-    return nodeReviewMs;
-  }
-
-  /** In which time every application is looked at, marked or not, milliseconds. */
-  public long applicationReviewMs() {
-    return applicationReviewMs;
-  }
-
-  /** How many names and indices may be given out after a snapshot before the next one. */
-  public int indexLimit() {
-    return indexLimit;
   }
 }

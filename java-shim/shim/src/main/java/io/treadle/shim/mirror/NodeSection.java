@@ -37,7 +37,7 @@ final class NodeSection {
   private int present;
 
   NodeSection(MirrorSettings settings) {
-    sweep = new Sweep(settings.nodeReviewMs());
+    sweep = new Sweep(settings.nodeReviewMs);
   }
 
   /** A node that was sent since the last snapshot. */
@@ -198,7 +198,7 @@ final class NodeSection {
 
   /** Takes what has changed but for what is free; returns whether anything has. */
   private static boolean take(Draft draft, Row row, FiCaSchedulerNode node) {
-    NodeCondition condition = NodeCondition.of(node, draft.monotonicMs(), draft.settings().staleAfterMs());
+    NodeCondition condition = NodeCondition.of(node, draft.monotonicMs(), draft.settings().staleAfterMs);
     int state = condition == NodeCondition.USABLE ? USABLE : UNUSABLE;
     boolean changed = state != row.state || !Objects.equals(node.getPartition(), row.partition)
         || !Objects.equals(node.getNodeName(), row.nodeName) || !Objects.equals(node.getRackName(), row.rackName);

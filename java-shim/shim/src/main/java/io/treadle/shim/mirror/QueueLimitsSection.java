@@ -21,7 +21,7 @@ final class QueueLimitsSection {
   private static final int AM_USED = 5;
   private static final int AMOUNTS = 6;
 
-  private final Set<QueueRow> dirty = Collections.newSetFromMap(new IdentityHashMap<>());
+  private final Set<QueueSection.Row> dirty = Collections.newSetFromMap(new IdentityHashMap<>());
 
   /** Forgets what was touched. */
   void reset() {
@@ -29,8 +29,8 @@ final class QueueLimitsSection {
   }
 
   /** Something happened in a leaf; null is none. */
-  void touch(QueueRow leaf) {
-    for (QueueRow row = leaf; row != null && dirty.add(row); row = row.parent()) {
+  void touch(QueueSection.Row leaf) {
+    for (QueueSection.Row row = leaf; row != null && dirty.add(row); row = row.parent) {
       // the set remembers, the loop only climbs
     }
   }
@@ -42,39 +42,39 @@ final class QueueLimitsSection {
   }
 
   /** Looks at all queues, and forgets what was touched. */
-  void review(Draft draft, Collection<QueueRow> rows) {
+  void review(Draft draft, Collection<QueueSection.Row> rows) {
     dirty.clear();
     writeAll(draft, rows);
   }
 
-  private static void writeAll(Draft draft, Collection<QueueRow> rows) {
-    for (QueueRow row : rows) {
+  private static void writeAll(Draft draft, Collection<QueueSection.Row> rows) {
+    for (QueueSection.Row row : rows) {
       for (String partition : draft.partitions()) {
         write(draft, row, partition);
       }
     }
   }
 
-  private static void write(Draft draft, QueueRow row, String partition) {
+  private static void write(Draft draft, QueueSection.Row row, String partition) {
     int resources = draft.resources();
-    long[] amounts = row.limits().get(partition);
+    long[] amounts = row.limits.get(partition);
     boolean changed = false;
     if (amounts == null) {
       amounts = new long[AMOUNTS * resources];
-      row.limits().put(partition, amounts);
+      row.limits.put(partition, amounts);
       changed = partition.isEmpty();
     }
-    ResourceUsage usage = row.queue().getQueueResourceUsage();
-    changed |= draft.copy(row.queue().getEffectiveCapacity(partition), amounts, GUARANTEED * resources);
-    changed |= draft.copy(row.queue().getEffectiveMaxCapacity(partition), amounts, MAXIMUM * resources);
+    ResourceUsage usage = row.queue.getQueueResourceUsage();
+    changed |= draft.copy(row.queue.getEffectiveCapacity(partition), amounts, GUARANTEED * resources);
+    changed |= draft.copy(row.queue.getEffectiveMaxCapacity(partition), amounts, MAXIMUM * resources);
     changed |= draft.copy(usage.getUsed(partition), amounts, USED * resources);
     changed |= draft.copy(usage.getPending(partition), amounts, PENDING * resources);
-    if (row.leaf()) {
+    if (row.leaf) {
       changed |= draft.copy(usage.getAMLimit(partition), amounts, AM_LIMIT * resources);
       changed |= draft.copy(usage.getAMUsed(partition), amounts, AM_USED * resources);
     }
     if (changed) {
-      SectionWriter writer = draft.section(Section.QUEUE_LIMITS).i32(row.index()).name(draft.name(partition));
+      SectionWriter writer = draft.section(Section.QUEUE_LIMITS).i32(row.index).name(draft.name(partition));
       for (int i = 0; i < AMOUNTS; i++) {
         writer.amounts(amounts, i * resources);
       }
@@ -86,12 +86,12 @@ final class QueueLimitsSection {
    * Adds what a queue and all above it leave free in a partition, as of the rows sent last, to {@code sum}: at least
    * 0 of each type.
    */
-  static void addHeadroom(QueueRow leaf, String partition, long[] sum) {
+  static void addHeadroom(QueueSection.Row leaf, String partition, long[] sum) {
     int resources = sum.length;
     for (int i = 0; i < resources; i++) {
       long least = Long.MAX_VALUE;
-      for (QueueRow row = leaf; row != null; row = row.parent()) {
-        long[] amounts = row.limits().get(partition);
+      for (QueueSection.Row row = leaf; row != null; row = row.parent) {
+        long[] amounts = row.limits.get(partition);
         long left = amounts == null ? 0 : amounts[MAXIMUM * resources + i] - amounts[USED * resources + i];
         least = Math.min(least, left);
       }

@@ -28,7 +28,7 @@ final class QueueSection {
   private static final long REVIEW_MS = 1000;
 
   private final Map<String, Integer> indices = new HashMap<>();
-  private Map<CSQueue, QueueRow> rows = new IdentityHashMap<>();
+  private Map<CSQueue, Row> rows = new IdentityHashMap<>();
   private List<List<Object>> sent = Collections.emptyList();
   private long walkedMs;
   private boolean changed;
@@ -65,7 +65,7 @@ final class QueueSection {
     walkedMs = draft.monotonicMs();
     changed = false;
     unknown = false;
-    Map<CSQueue, QueueRow> before = rows;
+    Map<CSQueue, Row> before = rows;
     rows = new IdentityHashMap<>();
     List<List<Object>> now = new ArrayList<>();
     visit(draft, draft.scheduler().getRootQueue(), null, before, now);
@@ -78,18 +78,18 @@ final class QueueSection {
     }
   }
 
-  private void visit(Draft draft, CSQueue queue, QueueRow parent, Map<CSQueue, QueueRow> before,
+  private void visit(Draft draft, CSQueue queue, Row parent, Map<CSQueue, Row> before,
       List<List<Object>> now) {
     boolean leaf = LeafQueues.isLeaf(queue);
     String path = queue.getQueuePath();
-    QueueRow row = new QueueRow(index(path), queue, parent, leaf);
-    QueueRow old = before.get(queue);
+    Row row = new Row(index(path), queue, parent, leaf);
+    Row old = before.get(queue);
     if (old != null) {
-      row.limits().putAll(old.limits());
+      row.limits.putAll(old.limits);
     }
     rows.put(queue, row);
     Priority priority = queue.getPriority();
-    now.add(Arrays.asList(row.index(), parent == null ? -1 : parent.index(), path, state(queue.getState()), leaf,
+    now.add(Arrays.asList(row.index, parent == null ? -1 : parent.index, path, state(queue.getState()), leaf,
         policy(draft, queue, path), sizeBasedWeight(queue), priority == null ? 0 : priority.getPriority()));
     List<CSQueue> children = queue.getChildQueues();
     if (children != null) {
@@ -143,26 +143,44 @@ final class QueueSection {
 
   /** The index of a queue; a queue that is not in the tree yet gets one, and the tree is walked in this frame. */
   int index(CSQueue queue) {
-    QueueRow row = rows.get(queue);
+    Row row = rows.get(queue);
     if (row != null) {
-      return row.index();
+      return row.index;
     }
     unknown = true;
     return index(queue.getQueuePath());
   }
 
   /** A queue of the tree as last walked, or null. */
-  QueueRow row(CSQueue queue) {
+  Row row(CSQueue queue) {
     return rows.get(queue);
   }
 
   /** All queues of the tree. */
-  Collection<QueueRow> rows() {
+  Collection<Row> rows() {
     return rows.values();
   }
 
   /** How many indices were given out. */
   int size() {
     return indices.size();
+  }
+
+  /** A queue of the current tree, with the limits that were sent last. */
+  static final class Row {
+    final int index;
+    final CSQueue queue;
+    /** The queue above it, null for the root. */
+    final Row parent;
+    final boolean leaf;
+    /** By partition: guaranteed, maximum, used, pending, AM limit, AM used, each of R amounts. */
+    final Map<String, long[]> limits = new HashMap<>();
+
+    Row(int index, CSQueue queue, Row parent, boolean leaf) {
+      this.index = index;
+      this.queue = queue;
+      this.parent = parent;
+      this.leaf = leaf;
+    }
   }
 }

@@ -144,7 +144,7 @@ final class RequestSection {
       request.relax = relax;
       request.constrained = constrained;
       request.partition = partition == null ? "" : partition;
-      row.user.partitions().add(request.partition);
+      row.user.partitions.add(request.partition);
     }
     if (changed) {
       setCount(draft, row, request, count);

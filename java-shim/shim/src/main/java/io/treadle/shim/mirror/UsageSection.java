@@ -18,7 +18,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  */
 final class UsageSection {
   private final List<ApplicationRow> dirty = new ArrayList<>();
-  private final Map<QueueRow, Map<TreeSet<String>, long[]>> headrooms = new HashMap<>();
+  private final Map<QueueSection.Row, Map<TreeSet<String>, long[]>> headrooms = new HashMap<>();
   private final QueueSection queues;
 
   UsageSection(QueueSection queues) {
@@ -86,12 +86,12 @@ final class UsageSection {
   }
 
   private long[] headroom(Draft draft, ApplicationRow row) {
-    QueueRow queue = queues.row(row.queue);
+    QueueSection.Row queue = queues.row(row.queue);
     if (queue == null) {
       return new long[draft.resources()];
     }
     return headrooms.computeIfAbsent(queue, leaf -> new HashMap<>())
-        .computeIfAbsent(row.user.partitions(), partitions -> {
+        .computeIfAbsent(row.user.partitions, partitions -> {
           long[] sum = new long[draft.resources()];
           partitions.forEach(partition -> QueueLimitsSection.addHeadroom(queue, partition, sum));
           return sum;

@@ -8,6 +8,7 @@ import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.AbstractUsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
@@ -20,9 +21,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersMan
 final class UserSection {
   private static final int PER_FRAME = 32;
 
-  private final Map<CSQueue, Map<String, UserRow>> rows = new IdentityHashMap<>();
+  private final Map<CSQueue, Map<String, Row>> rows = new IdentityHashMap<>();
   private final Set<CSQueue> touched = Collections.newSetFromMap(new IdentityHashMap<>());
-  private final Set<UserRow> due = new LinkedHashSet<>();
+  private final Set<Row> due = new LinkedHashSet<>();
 
   void reset() {
     rows.clear();
@@ -31,8 +32,8 @@ final class UserSection {
   }
 
   /** The row of a user of a leaf. */
-  UserRow row(CSQueue leaf, String user) {
-    return rows.computeIfAbsent(leaf, queue -> new HashMap<>()).computeIfAbsent(user, name -> new UserRow(leaf, name));
+  Row row(CSQueue leaf, String user) {
+    return rows.computeIfAbsent(leaf, queue -> new HashMap<>()).computeIfAbsent(user, name -> new Row(leaf, name));
   }
 
   /** Something happened in a leaf: the limits of all its users may have changed. */
@@ -43,7 +44,7 @@ final class UserSection {
   /** Writes users of leaves that were touched. In a snapshot: all of them. */
   void update(Draft draft, QueueSection queues) {
     for (CSQueue leaf : touched) {
-      for (UserRow row : rows.getOrDefault(leaf, Collections.emptyMap()).values()) {
+      for (Row row : rows.getOrDefault(leaf, Collections.emptyMap()).values()) {
         if (row.isAsking()) {
           due.add(row);
         }
@@ -51,43 +52,69 @@ final class UserSection {
     }
     touched.clear();
     int left = draft.snapshot() ? Integer.MAX_VALUE : PER_FRAME;
-    for (Iterator<UserRow> rest = due.iterator(); rest.hasNext() && left > 0; left--) {
-      UserRow row = rest.next();
+    for (Iterator<Row> rest = due.iterator(); rest.hasNext() && left > 0; left--) {
+      Row row = rest.next();
       rest.remove();
-      QueueRow queue = queues.row(row.leaf());
+      QueueSection.Row queue = queues.row(row.leaf);
       if (queue == null) {
-        rows.remove(row.leaf());
+        rows.remove(row.leaf);
       } else if (row.isAsking()) {
-        write(draft, row, queue.index());
+        write(draft, row, queue.index);
       }
     }
   }
 
-  private static void write(Draft draft, UserRow row, int queue) {
-    AbstractUsersManager manager = row.leaf().getAbstractUsersManager();
+  private static void write(Draft draft, Row row, int queue) {
+    AbstractUsersManager manager = row.leaf.getAbstractUsersManager();
     if (!(manager instanceof UsersManager)) {
       return;
     }
     UsersManager users = (UsersManager) manager;
-    UsersManager.User user = users.getUser(row.user());
+    UsersManager.User user = users.getUser(row.user);
     if (user == null) {
       return;
     }
     int resources = draft.resources();
-    for (String partition : row.partitions()) {
-      long[] amounts = row.sent().get(partition);
+    for (String partition : row.partitions) {
+      long[] amounts = row.sent.get(partition);
       boolean changed = amounts == null;
       if (amounts == null) {
         amounts = new long[2 * resources];
-        row.sent().put(partition, amounts);
+        row.sent.put(partition, amounts);
       }
-      changed |= draft.copy(users.getComputedResourceLimitForActiveUsers(row.user(),
+      changed |= draft.copy(users.getComputedResourceLimitForActiveUsers(row.user,
           draft.scheduler().getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY), amounts, 0);
       changed |= draft.copy(user.getUsed(partition), amounts, resources);
       if (changed) {
-        draft.section(Section.USERS).i32(queue).name(draft.name(row.user())).name(draft.name(partition))
+        draft.section(Section.USERS).i32(queue).name(draft.name(row.user)).name(draft.name(partition))
             .amounts(amounts, 0).amounts(amounts, resources).end();
       }
+    }
+  }
+
+  /** A user with applications in a leaf queue. */
+  static final class Row {
+    final CSQueue leaf;
+    final String user;
+    /** The partitions that the user's applications ask for, the default one always. */
+    final TreeSet<String> partitions = new TreeSet<>();
+    /** By partition: limit and used, as sent last. */
+    final Map<String, long[]> sent = new HashMap<>();
+    private int asking;
+
+    Row(CSQueue leaf, String user) {
+      this.leaf = leaf;
+      this.user = user;
+      partitions.add("");
+    }
+
+    /** One more application of the user has outstanding requests, or one less. */
+    void asking(int change) {
+      asking += change;
+    }
+
+    boolean isAsking() {
+      return asking > 0;
     }
   }
 }

@@ -34,10 +34,10 @@ public final class ExternalSidecar implements EngineSource {
 
   /** A sidecar whose connection file is in the settings. */
   public ExternalSidecar(ShimConfig config) {
-    this.file = Paths.get(config.sidecar().connectionFile());
-    this.user = config.sidecar().user();
-    this.frameMaxBytes = config.frameMaxBytes();
-    this.replyMaxBytes = config.replyMaxBytes();
+    this.file = Paths.get(config.sidecar.connectionFile);
+    this.user = config.sidecar.user;
+    this.frameMaxBytes = config.frameMaxBytes;
+    this.replyMaxBytes = config.replyMaxBytes;
   }
 
   @Override

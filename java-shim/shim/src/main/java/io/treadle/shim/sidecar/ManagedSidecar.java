@@ -41,9 +41,9 @@ public final class ManagedSidecar implements EngineSource {
 
   /** A sidecar that is not started yet; {@code onStart} is told of each start. */
   public ManagedSidecar(ShimConfig config, Runnable onStart) {
-    this.settings = config.sidecar();
-    this.frameMaxBytes = config.frameMaxBytes();
-    this.replyMaxBytes = config.replyMaxBytes();
+    this.settings = config.sidecar;
+    this.frameMaxBytes = config.frameMaxBytes;
+    this.replyMaxBytes = config.replyMaxBytes;
     this.onStart = onStart;
   }
 
@@ -60,8 +60,8 @@ public final class ManagedSidecar implements EngineSource {
     }
     SidecarMessage outcome = process.outcome();
     if (outcome == null) {
-      if (nowMs() - startedMs > settings.startTimeoutMs()) {
-        throw replaced("it was not ready after " + settings.startTimeoutMs() + " ms ("
+      if (nowMs() - startedMs > settings.startTimeoutMs) {
+        throw replaced("it was not ready after " + settings.startTimeoutMs + " ms ("
             + ShimConfig.SIDECAR_START_TIMEOUT_MS + ")");
       }
       return null;
@@ -80,12 +80,12 @@ public final class ManagedSidecar implements EngineSource {
 
   private void start() throws IOException {
     List<String> command = new ArrayList<>();
-    command.add(settings.pythonCommand());
+    command.add(settings.pythonCommand);
     command.add("sidecar");
     command.add("--managed");
-    if (!settings.configFile().isEmpty()) {
+    if (!settings.configFile.isEmpty()) {
       command.add("--config");
-      command.add(settings.configFile());
+      command.add(settings.configFile);
     }
     secret = SidecarSecret.random();
     startedMs = nowMs();
@@ -93,13 +93,13 @@ public final class ManagedSidecar implements EngineSource {
     announced = false;
     failures = 0;
     try {
-      process = new SidecarProcess(command, greeting(), settings.logFile());
+      process = new SidecarProcess(command, greeting(), settings.logFile);
     } catch (IOException e) {
       throw ended("Treadle's sidecar cannot be started: " + e.getMessage() + ". Set " + ShimConfig.PYTHON_COMMAND
           + " to the path of the executable 'treadle' and restart the ResourceManager");
     }
     onStart.run();
-    LOG.info("Started Treadle's sidecar: {}; its log is {}", command, settings.logFile());
+    LOG.info("Started Treadle's sidecar: {}; its log is {}", command, settings.logFile);
   }
 
   private String greeting() throws IOException {
@@ -122,7 +122,7 @@ public final class ManagedSidecar implements EngineSource {
   /** Kills the process; if it will not die, it stays the one and only, and the next attempt looks at it again. */
   private IOException replaced(String reason) {
     process.kill();
-    String text = "Treadle's sidecar does not work: " + reason + ". Its log is " + settings.logFile();
+    String text = "Treadle's sidecar does not work: " + reason + ". Its log is " + settings.logFile;
     return process.isAlive() ? new IOException(text) : ended(text);
   }
 

@@ -2,12 +2,12 @@ package io.treadle.shim.wire;
 
 /** The header's fields that are the same in all parts of a frame. */
 public final class FrameHeader {
-  private final long epoch;
-  private final boolean snapshot;
-  private final boolean observe;
-  private final long rmTimeMs;
-  private final int configuration;
-  private final int limit;
+  final long epoch;
+  final boolean snapshot;
+  final boolean observe;
+  final long rmTimeMs;
+  final int configuration;
+  final int limit;
 
   /**
    * A header.
@@ -26,29 +26,5 @@ public final class FrameHeader {
     this.rmTimeMs = rmTimeMs;
     this.configuration = configuration;
     this.limit = limit;
-  }
-
-  long epoch() {
-    return epoch;
-  }
-
-  boolean snapshot() {
-    return snapshot;
-  }
-
-  boolean observe() {
-    return observe;
-  }
-
-  long rmTimeMs() {
-    return rmTimeMs;
-  }
-
-  int configuration() {
-    return configuration;
-  }
-
-  int limit() {
-    return limit;
   }
 }

@@ -82,8 +82,8 @@ public final class FrameWriter {
       List<Part> parts = split();
       List<byte[]> frames = new ArrayList<>(parts.size());
       for (int i = 0; i < parts.size(); i++) {
-        int flags = (header.snapshot() && i == 0 ? FLAG_SNAPSHOT : 0) | (i < parts.size() - 1 ? FLAG_MORE : 0)
-            | (header.observe() ? FLAG_OBSERVE : 0);
+        int flags = (header.snapshot && i == 0 ? FLAG_SNAPSHOT : 0) | (i < parts.size() - 1 ? FLAG_MORE : 0)
+            | (header.observe ? FLAG_OBSERVE : 0);
         frames.add(encode(parts.get(i), header, flags, firstSequence + i));
       }
       return frames;
@@ -122,8 +122,8 @@ public final class FrameWriter {
     byte[] frame = new byte[part.bytes];
     ByteBuffer buffer = ByteBuffer.wrap(frame).order(ByteOrder.LITTLE_ENDIAN);
     buffer.putInt(MAGIC).putShort((short) VERSION).putShort((short) flags);
-    buffer.putLong(header.epoch()).putLong(sequence).putLong(header.rmTimeMs());
-    buffer.putInt(header.configuration()).putInt(header.limit());
+    buffer.putLong(header.epoch).putLong(sequence).putLong(header.rmTimeMs);
+    buffer.putInt(header.configuration).putInt(header.limit);
     buffer.putShort((short) resources).putShort((short) part.ranges.size()).putInt(part.bytes);
     for (Range range : part.ranges) {
       range.section.copy(range.from, range.count, buffer);

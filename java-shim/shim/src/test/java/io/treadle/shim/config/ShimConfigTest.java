@@ -19,19 +19,19 @@ class ShimConfigTest {
   @Test
   void defaultsNeedNoFile() throws BadSettingException {
     ShimConfig config = ShimConfig.read(conf);
-    assertEquals(Mode.OBSERVE_ONLY, config.mode());
-    assertEquals(2000, config.leaseMs());
-    assertEquals(10, config.tickMs());
-    assertEquals(SidecarKind.MANAGED, config.sidecar().kind());
-    assertEquals("treadle", config.sidecar().pythonCommand());
-    assertEquals("", config.sidecar().configFile());
-    assertEquals(300_000, config.sidecar().startTimeoutMs());
-    assertEquals(8_388_608, config.frameMaxBytes());
-    assertEquals(8_388_608, config.replyMaxBytes());
-    assertEquals(4096, config.proposalsMax());
-    assertEquals(48, config.batchSize());
-    assertEquals("", config.engineClass());
-    assertEquals("treadle-sidecar.log", config.sidecar().logFile().getName());
+    assertEquals(Mode.OBSERVE_ONLY, config.mode);
+    assertEquals(2000, config.leaseMs);
+    assertEquals(10, config.tickMs);
+    assertEquals(SidecarKind.MANAGED, config.sidecar.kind);
+    assertEquals("treadle", config.sidecar.pythonCommand);
+    assertEquals("", config.sidecar.configFile);
+    assertEquals(300_000, config.sidecar.startTimeoutMs);
+    assertEquals(8_388_608, config.frameMaxBytes);
+    assertEquals(8_388_608, config.replyMaxBytes);
+    assertEquals(4096, config.proposalsMax);
+    assertEquals(48, config.batchSize);
+    assertEquals("", config.engineClass);
+    assertEquals("treadle-sidecar.log", config.sidecar.logFile.getName());
   }
 
   @Test
@@ -44,12 +44,12 @@ class ShimConfigTest {
     conf.set(ShimConfig.SIDECAR_LOG_FILE, "/var/log/sidecar.log");
     conf.set(ShimConfig.NODE_STALE_MS, "7000");
     ShimConfig config = ShimConfig.read(conf);
-    assertEquals(Mode.ENFORCE, config.mode());
-    assertEquals(5000, config.leaseMs());
-    assertEquals(20, config.tickMs());
-    assertEquals(SidecarKind.EXTERNAL, config.sidecar().kind());
-    assertEquals("/run/treadle.json", config.sidecar().connectionFile());
-    assertEquals(new File("/var/log/sidecar.log"), config.sidecar().logFile());
+    assertEquals(Mode.ENFORCE, config.mode);
+    assertEquals(5000, config.leaseMs);
+    assertEquals(20, config.tickMs);
+    assertEquals(SidecarKind.EXTERNAL, config.sidecar.kind);
+    assertEquals("/run/treadle.json", config.sidecar.connectionFile);
+    assertEquals(new File("/var/log/sidecar.log"), config.sidecar.logFile);
     assertEquals(7000, config.nodeStaleMs(conf));
   }
 
@@ -95,17 +95,17 @@ class ShimConfigTest {
     conf.set(ShimConfig.PROPOSALS_MAX, "7");
     conf.set(ShimConfig.SIDECAR, "neither");
     ShimConfig after = before.refreshed(conf);
-    assertEquals(Mode.ENFORCE, after.mode());
-    assertEquals(3000, after.leaseMs());
-    assertEquals(30, after.tickMs());
-    assertEquals(4096, after.proposalsMax());
-    assertEquals(SidecarKind.MANAGED, after.sidecar().kind());
+    assertEquals(Mode.ENFORCE, after.mode);
+    assertEquals(3000, after.leaseMs);
+    assertEquals(30, after.tickMs);
+    assertEquals(4096, after.proposalsMax);
+    assertEquals(SidecarKind.MANAGED, after.sidecar.kind);
   }
 
   @Test
   void aShortLeaseShortensTheDefaultTick() throws BadSettingException {
     conf.set(ShimConfig.LEASE_MS, "100");
-    assertEquals(10, ShimConfig.read(conf).tickMs());
+    assertEquals(10, ShimConfig.read(conf).tickMs);
     conf.set(ShimConfig.TICK_MS, "26");
     assertThrows(BadSettingException.class, () -> ShimConfig.read(conf));
   }
@@ -124,7 +124,7 @@ class ShimConfigTest {
 
   @Test
   void offIsOff() {
-    assertEquals(Mode.OFF, ShimConfig.off().mode());
+    assertEquals(Mode.OFF, ShimConfig.off().mode);
   }
 
   /** Anybody may write to the temporary folder, and could have put something under a name that can be foreseen. */
@@ -135,12 +135,12 @@ class ShimConfigTest {
     try {
       System.clearProperty(keys[0]);
       System.clearProperty(keys[1]);
-      File log = ShimConfig.read(conf).sidecar().logFile();
+      File log = ShimConfig.read(conf).sidecar.logFile;
       assertNotEquals(new File(System.getProperty("java.io.tmpdir")), log.getParentFile());
       assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
-      assertEquals(log, ShimConfig.read(conf).sidecar().logFile(), "the same at each refresh");
+      assertEquals(log, ShimConfig.read(conf).sidecar.logFile, "the same at each refresh");
       System.setProperty(keys[0], "/logs");
-      assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).sidecar().logFile());
+      assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).sidecar.logFile);
     } finally {
       for (int i = 0; i < keys.length; i++) {
         if (before[i] == null) {
