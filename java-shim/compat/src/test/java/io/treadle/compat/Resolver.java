@@ -28,7 +28,7 @@ final class Resolver {
     for (References.Member member : references.members()) {
       String key = member.key();
       ClassShape declaring = release.declaring(member.owner(), key);
-      boolean own = references.overridable().contains(key) || isOwn(references, member);
+      boolean own = references.isOwn(member);
       if (declaring == null && !own) {
         problems.add(from + " refers to " + member + ", which is missing");
       } else if (declaring != null && !own && !isAccessible(references, declaring, declaring.members().get(key))) {
@@ -41,13 +41,6 @@ final class Resolver {
       }
     }
     return problems;
-  }
-
-  /**
-   * A private or static method, or a field, of the class itself: the reference was followed to its superclass in vain.
-   */
-  private static boolean isOwn(References references, References.Member member) {
-    return member.owner().equals(references.superName()) && references.declares(member);
   }
 
   private static boolean samePackage(String one, String other) {

@@ -42,14 +42,9 @@ public final class ReferenceList {
     for (Path file : files) {
       References references = References.of(new ClassReader(Files.readAllBytes(file)));
       lines.addAll(references.classes());
-      references.members().stream().filter(member -> !isOwn(references, member)).map(References.Member::toString)
+      references.members().stream().filter(member -> !references.isOwn(member)).map(References.Member::toString)
           .forEach(lines::add);
     }
     return lines;
-  }
-
-  /** Declared by the class itself: the reference was followed to its superclass in vain. */
-  private static boolean isOwn(References references, References.Member member) {
-    return member.owner().equals(references.superName()) && references.declares(member);
   }
 }

@@ -70,6 +70,7 @@ public final class References extends ClassVisitor {
 
   private final Set<String> classes = new LinkedHashSet<>();
   private final Set<Member> members = new LinkedHashSet<>();
+  private final Set<Member> direct = new LinkedHashSet<>();
   private final Set<String> declared = new LinkedHashSet<>();
   private final List<String> overridable = new ArrayList<>();
   private String name;
@@ -122,8 +123,13 @@ public final class References extends ClassVisitor {
   }
 
   /** Whether the class itself declares such a member. */
-  public boolean declares(Member member) {
+  private boolean declares(Member member) {
     return declared.contains(member.key());
+  }
+
+  /** Whether the class declares a member itself and means only its own: it never calls that of its superclass. */
+  public boolean isOwn(Member member) {
+    return member.owner.equals(superName) && declares(member) && !direct.contains(member);
   }
 
   /** Keys of its own methods that may override one of a superclass. */
@@ -156,7 +162,9 @@ public final class References extends ClassVisitor {
     internal(owner);
     type(Type.getType(descriptor));
     if (owner.startsWith(HADOOP) && !owner.startsWith(OURS)) {
-      members.add(new Member(owner, memberName, descriptor));
+      Member member = new Member(owner, memberName, descriptor);
+      members.add(member);
+      direct.add(member);
     } else if (owner.equals(name) && superName.startsWith(HADOOP)) {
       // of the class itself, or inherited
       members.add(new Member(superName, memberName, descriptor));

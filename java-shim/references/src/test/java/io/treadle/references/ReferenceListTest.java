@@ -16,7 +16,7 @@ import org.objectweb.asm.Opcodes;
 class ReferenceListTest {
   private static final String PARENT = "org/apache/hadoop/Parent";
 
-  /** A class that extends one of Hadoop's, and calls a method of its own, an inherited one and one of another class. */
+  /** Extends a class of Hadoop's; calls a method of its own, an inherited one, one that it overrides, and another's. */
   private static byte[] sample() {
     ClassWriter writer = new ClassWriter(0);
     writer.visit(Opcodes.V1_8, Opcodes.ACC_PUBLIC, "io/treadle/Sample", null, PARENT, null);
@@ -24,6 +24,7 @@ class ReferenceListTest {
     code.visitCode();
     code.visitMethodInsn(Opcodes.INVOKESTATIC, "io/treadle/Sample", "own", "()V", false);
     code.visitMethodInsn(Opcodes.INVOKESTATIC, "io/treadle/Sample", "inherited", "()V", false);
+    code.visitMethodInsn(Opcodes.INVOKESPECIAL, PARENT, "overridden", "()V", false);
     code.visitMethodInsn(Opcodes.INVOKESTATIC, "org/apache/hadoop/Other", "call", "()Lorg/apache/hadoop/Answer;",
         false);
     code.visitFieldInsn(Opcodes.GETSTATIC, "org/apache/hadoop/Other", "COUNT", "I");
@@ -31,6 +32,7 @@ class ReferenceListTest {
     code.visitInsn(Opcodes.RETURN);
     code.visitMaxs(2, 0);
     code.visitEnd();
+    writer.visitMethod(Opcodes.ACC_PUBLIC | Opcodes.ACC_NATIVE, "overridden", "()V", null, null).visitEnd();
     writer.visitEnd();
     return writer.toByteArray();
   }
@@ -48,7 +50,8 @@ class ReferenceListTest {
         "org/apache/hadoop/Other COUNT I",
         "org/apache/hadoop/Other call ()Lorg/apache/hadoop/Answer;",
         PARENT,
-        PARENT + " inherited ()V"), Files.readAllLines(folder.resolve("a/list")));
+        PARENT + " inherited ()V",
+        PARENT + " overridden ()V"), Files.readAllLines(folder.resolve("a/list")));
   }
 
   @Test
