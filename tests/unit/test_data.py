@@ -24,7 +24,7 @@ def test_each_set_says_where_it_comes_from_and_under_which_licence(folder: Path)
     text = (folder / "README.md").read_text()
     assert "ommit " in text
     assert "Licence: " in text
-    assert "CC-BY" in text or (folder / "LICENSE.txt").is_file()
+    assert "CC-BY" in text or "](../../LICENSE)" in text or (folder / "LICENSE.txt").is_file()
     assert f"]({folder.name}/README.md)" in (DATA / "README.md").read_text()
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "files", "niceness", "proposals", "words", "__init__"}
+BASE = {"errors", "events", "files", "memory", "niceness", "proposals", "words", "__init__"}
 
 ALLOWED = {
     "__init__": {"_moved"},
@@ -27,6 +27,7 @@ ALLOWED = {
     "files": set(),
     "words": set(),
     "events": set(),
+    "memory": set(),
     "niceness": set(),
     "proposals": set(),
     "compiled": set(),

@@ -20,6 +20,7 @@ from treadle.history.importers.files import Files
 from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
 from treadle.history.importers.sources import Found, read_source
 from treadle.history.run_documents import run_json
+from treadle.memory import peak_memory_mb
 from treadle.niceness import LEAST, give_way
 
 HEADER: Final = struct.Struct(">I")
@@ -41,7 +42,7 @@ def main(memory_mb: int, cpu_s: int) -> None:
         end, again = _serve(source, told, memory_mb)
         used = resource.getrusage(resource.RUSAGE_SELF)
         # what a large history leaves behind must not be missing to the next one
-        again = again and used.ru_maxrss >> 10 < memory_mb // 4
+        again = again and peak_memory_mb() < memory_mb / 4
         _tell(told, {"end": end, "again": again, "cpu_s": used.ru_utime + used.ru_stime - began_s})
         told.flush()
         if not again:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from multiprocessing.connection import Connection
@@ -16,6 +15,7 @@ from treadle.engine import Engine
 from treadle.events import Event
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.sls_load import BenchError
+from treadle.memory import peak_memory_mb
 
 PIECE: Final = 65_536
 """Rows of an event that are sent at once."""
@@ -93,4 +93,4 @@ def _serve(pipe: Connection, given: Settings | Source) -> None:
             made = engine.decide(now_ms, limit, sequence=sequence)
             pipe.send(made if engine.failure is None else str(engine.failure))
         told = pipe.recv()
-    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    pipe.send(peak_memory_mb())
