@@ -231,3 +231,15 @@ def test_use_needs_to_know_the_file(
     monkeypatch.setattr(Page, "config", "")
     assert run(["policy", "use", "hdrf", "--rm", rm]) == 2
     assert "name the engine's treadle.yaml with --config" in capsys.readouterr().err
+
+
+def test_what_an_entry_of_the_roster_goes_by_must_be_there_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "treadle.yaml"
+    history = ready_made()["slearn-history"]
+    policy = history.read_text("utf-8")
+    lines = [f"    {line}\n" for line in policy.splitlines() if not line.startswith("#") and line.strip()]
+    file.write_text("engines:\n  a:\n" + "".join(lines), "utf-8")
+    assert run(["policy", "check", str(file)]) == run(["policy", "check", str(history)])
+    assert capsys.readouterr().err.count("goes by what is known of earlier runs") >= 1

@@ -60,7 +60,8 @@ def with_absolute_paths(text: str, folder: Path) -> str:
 
 
 def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
-    for part in _children(_child(root, "policy")):
+    entries = _children(_child(root, "engines"))
+    for part in (part for place in (root, *entries) for part in _children(_child(place, "policy"))):
         kind, path = _child(part, "kind"), _child(part, "path")
         if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
             yield path.start_mark.index, path.end_mark.index, path.value

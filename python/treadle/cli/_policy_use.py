@@ -19,7 +19,7 @@ from treadle.config.needs import missing
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.renamed import old_names
 from treadle.config.sections import section_values, with_sections, without_section
-from treadle.config.settings import SECTIONS, Settings
+from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError
@@ -116,7 +116,7 @@ def target_of(config: Path | None, rm: str) -> Path:
         sections = set(section_values(_read(target)))
     except (yaml.YAMLError, ValueError, RecursionError):
         sections = set()
-    if not sections or sections - {"policy", "seed", *SECTIONS}:
+    if not sections or sections - set(KEYS):
         raise UserError(f"{target} is no treadle.yaml; {remedy}")
     return target
 
@@ -160,8 +160,8 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
     """
     register_parts()
     for name in also:
-        if name not in SECTIONS:
-            raise UserError(f"--also {unknown(name, SECTIONS)}")
+        if name not in (*SECTIONS, "engines"):
+            raise UserError(f"--also {unknown(name, (*SECTIONS, 'engines'))}")
     target = target.resolve()
     _refuse_ready_made(target)
     text = _read(found)
@@ -173,8 +173,7 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
     before = _read(target)
     YamlDocument(str(target), before)  # what is no YAML is told with its line
     after = with_sections(str(target), before, taken, ("policy", *also))
-    others = parse_settings(str(target), without_section(after, "policy"))
-    differing = list(_differing(found, text, others))
+    differing = list(_differing(found, text, target, after))
     if differing:
         raise UserError(
             "\n".join(f"{found}: {line} in {target}" for line in differing)
@@ -209,10 +208,26 @@ def change_back(target: Path, number: int | None) -> Change:
 
 def _refuse_missing(found: Path, target: Path, text: str) -> None:
     """Refuse a policy that goes by what the file has not got, before it runs and does less than it says."""
-    settings = replace(parse_settings(str(target), without_section(text, "policy")), policy=_without_code(text).policy)
-    lines = missing(settings)
+    lines = []
+    for each in (text, *_texts_of_entries(text)):
+        settings = replace(parse_settings(str(target), _without_policies(each)), policy=_without_code(each).policy)
+        lines += [line for line in missing(settings) if line not in lines]
     if lines:
         raise UserError("\n".join(f"{found}: {line} in {target}" for line in lines))
+
+
+def _without_policies(text: str) -> str:
+    """Return a text without the sections that may name files with code, for which others are taken at their word."""
+    return without_section(without_section(text, "policy"), "engines")
+
+
+def _texts_of_entries(text: str) -> Iterator[str]:
+    """Yield, for each entry of `engines`, a text of what its engines follow."""
+    values = section_values(text)
+    for entry in (values.get("engines") or {}).values():
+        merged = values | (entry or {})
+        followed = {key: value for key, value in merged.items() if key in OWN_KEYS}
+        yield yaml.safe_dump(followed, sort_keys=False) if followed else ""
 
 
 def _without_code(text: str) -> Settings:
@@ -222,11 +237,18 @@ def _without_code(text: str) -> Settings:
     return parse_settings("", yaml.safe_dump({"policy": parts}))
 
 
-def _differing(found: Path, text: str, others: Settings) -> Iterator[str]:
-    """Yield what a file sets besides its policy, and what is set instead."""
-    own = parse_settings(str(found), without_section(text, "policy"))
+def _differing(found: Path, text: str, target: Path, after: str) -> Iterator[str]:
+    """Yield what a file sets besides its policy, and what is set instead in a text that takes over its policy."""
+    own, others = (
+        parse_settings(str(found), _without_policies(text)),
+        parse_settings(str(target), _without_policies(after)),
+    )
     for section, values in section_values(text).items():
         if section == "policy":
+            continue
+        if section == "engines":
+            if values != section_values(after).get("engines"):
+                yield "engines is given here and is another"
             continue
         for key in values if isinstance(values, dict) else ("",):
             wanted, given = _value(own, section, key), _value(others, section, key)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
-from treadle.config.reader import read_settings
+from treadle.config.reader import read_settings, refuse_engines
 from treadle.lab.minicluster import (
     ClusterError,
     ClusterSettings,
@@ -174,7 +174,8 @@ def _settings(
         from treadle.policy.catalogue import register_parts  # only here: it imports numba
 
         register_parts()
-        read_settings(policy)  # better refused now than by a cluster that does not get ready
+        # better refused now than by a cluster that does not get ready
+        refuse_engines(read_settings(policy), "a live cluster")
     return ClusterSettings(
         nodes=nodes,
         memory_mb=memory,

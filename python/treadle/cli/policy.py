@@ -36,12 +36,16 @@ def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
     from treadle.cli._policy_use import checked, refuse_missing, warn_of_old_names
+    from treadle.config.reader import read_roster
 
     found = find_policy(file)
     name = checked(found)
     refuse_missing(found)
     warn_of_old_names(found)
     typer.echo(f"{found}: right: {name}")
+    engines = read_roster(found)
+    if engines:
+        typer.echo(f"engines: {', '.join(engine.name for engine in engines)}")
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar, get_args
 
@@ -10,22 +11,21 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from treadle.config.engines import Entry, RosterEngine, engines_of, idle, problems
 from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
 from treadle.config.renamed import kind_now, old_names, parameters_now
 from treadle.config.settings import (
+    KEYS,
+    OWN_KEYS,
     SECTIONS,
     SEED_MAX,
-    Assumed,
-    Hold,
-    Limits,
-    Listener,
-    Plans,
     Policy,
     Profiles,
     Settings,
     Source,
+    default_settings,
 )
 from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
@@ -53,6 +53,48 @@ def read_profiles(file: FilePath) -> Profiles:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
     return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).profiles()
+
+
+def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
+    """Read which engines a treadle.yaml has; what they follow is not looked at, and no code is run.
+
+    Raises:
+        ConfigError: the file cannot be read, or something in its roster is wrong.
+    """
+    return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).roster()
+
+
+def parse_engines(file: str, text: str, base: Settings, besides: Collection[str] = ()) -> Settings:
+    """Return settings with the engines of another text, such as a scenario, whose other sections are not looked at.
+
+    Args:
+        file: what errors call the text
+        text: the text
+        base: what engines follow where their entries say nothing else
+        besides: keys of entries that somebody else reads
+
+    Raises:
+        ConfigError: something in the section is wrong.
+    """
+    return _Reader(YamlDocument(file, text), PARTS, None).engines(base, besides)
+
+
+def refuse_engines(settings: Settings, who: str) -> None:
+    """Refuse settings with a roster where there is one engine.
+
+    Args:
+        settings: what was read
+        who: whatever has one engine, as a message calls it
+
+    Raises:
+        ConfigError: they have one.
+    """
+    if not settings.engines:
+        return
+    source = settings.source
+    document = YamlDocument(source.file, source.text) if source else YamlDocument("", "")
+    text = f"{who} has one engine so far; take the section out (docs/several-engines.md says what runs it)"
+    raise ConfigError(document.file, [document.problem(("engines",), text)])
 
 
 def _text_of(file: FilePath) -> str:
@@ -86,15 +128,20 @@ def peek_source(file: FilePath) -> Source | None:
     """Return what a treadle.yaml and its parts' files say, without running any code; None where that cannot be told."""
     try:
         text = file.read_bytes()[: BYTES_MAX + 1].decode("utf-8")
-        policy = (yaml.safe_load(text) or {}).get("policy") or {}
         files = {}
-        for part in policy.values():
+        for part in _chosen_parts(yaml.safe_load(text) or {}):
             if isinstance(part, dict) and part.get("kind") == "file":
                 path = file.parent.absolute() / str(part.get("path"))
                 files[str(path)] = path.read_bytes()
     except (OSError, ValueError, AttributeError, RecursionError, yaml.YAMLError):
         return None
     return Source(str(file), text, files)
+
+
+def _chosen_parts(root: dict[str, Any]) -> Iterator[Any]:
+    """Yield what each part of each policy in a treadle.yaml is chosen by."""
+    for place in (root, *(root.get("engines") or {}).values()):
+        yield from ((place or {}).get("policy") or {}).values()
 
 
 class _Reader:
@@ -109,31 +156,65 @@ class _Reader:
 
     def settings(self, text: str) -> Settings:
         root = self._mapping(self._document.value, ())
-        self._known(root, (), ["policy", "seed", *SECTIONS])
-        chosen = self._mapping(root.get("policy"), ("policy",))
-        self._known(chosen, ("policy",), QUESTIONS)
-        found = {part: self._part(part, chosen.get(part)) for part in QUESTIONS}
-        hold = self._section("hold", Hold, root)
-        assumed = self._section("assumed", Assumed, root)
-        limits = self._section("limits", Limits, root)
-        profiles = self._section("profiles", Profiles, root)
-        plans = self._section("plans", Plans, root)
-        listener = self._section("listener", Listener, root)
-        seed = self._seed(root.get("seed", 0))
-        policy = {part: choice for part, choice in found.items() if choice is not None}
+        self._known(root, (), KEYS)
+        given = self._given(root, ())
+        entries, own = self._entries(root.get("engines"), ("engines",))
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
         source = Source(self._document.file, text, self._part_files)
         warnings = tuple(lines_of(self._document.file, sorted(old_names(self._document))))
-        return Settings(
-            Policy(**policy), hold, assumed, limits, seed, source, profiles, plans, listener, tuple(warnings)
-        )
+        base = replace(default_settings(self._parts), source=source, warnings=warnings, **given)
+        return _with_engines(base, entries, own)
 
-    def profiles(self) -> Profiles:
-        found = self._section("profiles", Profiles, self._mapping(self._document.value, ()))
+    def engines(self, base: Settings, besides: Collection[str]) -> Settings:
+        """Return settings with the engines of the document, and only those; of entries leave keys out."""
+        root = self._mapping(self._document.value, ())
+        entries, own = self._entries(root.get("engines"), ("engines",), besides)
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
+        return _with_engines(base, entries, own)
+
+    def roster(self) -> tuple[RosterEngine, ...]:
+        root = self._mapping(self._document.value, ())
+        entries, _ = self._entries(root.get("engines"), ("engines",), OWN_KEYS)
+        if self._problems:
+            raise ConfigError(self._document.file, self._problems)
+        return engines_of(entries)
+
+    def _given(self, root: dict[str, Any], at: Path) -> dict[str, Any]:
+        """Return the fields of `Settings` that a mapping has keys for."""
+        found: dict[str, Any] = {}
+        if "policy" in root:
+            chosen = self._mapping(root["policy"], (*at, "policy"))
+            self._known(chosen, (*at, "policy"), QUESTIONS)
+            parts = {part: self._part(part, chosen.get(part), (*at, "policy", part)) for part in QUESTIONS}
+            policy = {part: choice for part, choice in parts.items() if choice is not None}
+            if len(policy) == len(QUESTIONS):
+                found["policy"] = Policy(**policy)
+        for name, model in SECTIONS.items():
+            if name in root:
+                found[name] = self._parameters(model, root[name], (*at, name)) or model()
+        if "seed" in root:
+            found["seed"] = self._seed(root["seed"], (*at, "seed"))
         return found
+
+    def _entries(
+        self, value: Any, at: Path, besides: Collection[str] = ()
+    ) -> tuple[dict[str, Entry], dict[str, dict[str, Any]]]:
+        """Return the entries of a roster, and the fields of `Settings` that each sets; without keys in ``besides``."""
+        entries, own = {}, {}
+        before = len(self._problems)
+        for name, fields in self._mapping(value, at).items():
+            given = {key: item for key, item in self._mapping(fields, (*at, name)).items() if key not in besides}
+            sections = {key: given.pop(key) for key in OWN_KEYS if key in given}
+            entry = self._parameters(Entry, given, (*at, name), (*OWN_KEYS, *besides))
+            own[name] = self._given(sections, (*at, name))
+            if entry is not None:
+                entries[name] = entry
+        if len(self._problems) == before:
+            for path, text in problems(entries):
+                self._wrong((*at, *path), text)
+        return entries, own
 
     def _section(self, name: str, model: type[P], root: dict[str, Any]) -> P:
         """Return a section; its defaults if something in it is wrong, which is then noted."""
@@ -160,8 +241,7 @@ class _Reader:
             if key not in known:
                 self._wrong((*path, key), unknown(key, known))
 
-    def _part(self, part: str, value: Any) -> Part | None:
-        path = ("policy", part)
+    def _part(self, part: str, value: Any, path: Path) -> Part | None:
         mapping = self._mapping(value, path)
         kinds = self._parts.kinds(part)
         name = mapping.pop("kind", DEFAULTS[part])
@@ -171,17 +251,17 @@ class _Reader:
             return None
         parameters = self._parameters(kinds[name].parameters, parameters_now(part, name, mapping), path, ("kind",))
         if isinstance(parameters, FilePart):
-            parameters = self._located(part, parameters)
+            parameters = self._located(part, parameters, path)
         return None if parameters is None else Part(kinds[name], parameters)
 
-    def _located(self, part: str, parameters: FilePart) -> FilePart | None:
+    def _located(self, part: str, parameters: FilePart, path: Path) -> FilePart | None:
         """Find the class that a part of a user's is: run the file that it is in."""
         try:
             if self._kept is None:
                 self._refuse_distrusted()
             found = parameters.located(part, FilePath(self._document.file).parent, self._kept)
         except PartFileError as error:
-            self._wrong(("policy", part, error.field), error.text)
+            self._wrong((*path, error.field), error.text)
             return None
         self._part_files[found.path] = found.source
         return found
@@ -205,23 +285,31 @@ class _Reader:
                 self._wrong((*path, *detail["loc"]), _explain(detail, model, besides))
             return None
 
-    def _seed(self, value: Any) -> int:
+    def _seed(self, value: Any, path: Path) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= SEED_MAX:
             return value
-        self._wrong(("seed",), f"{value!r} is not a whole number from 0 to {SEED_MAX}")
+        self._wrong(path, f"{value!r} is not a whole number from 0 to {SEED_MAX}")
         return 0
+
+
+def _with_engines(base: Settings, entries: dict[str, Entry], own: dict[str, dict[str, Any]]) -> Settings:
+    if not entries:
+        return base
+    followed = {name: replace(base, **own[name]) for name in entries}
+    return replace(base, engines=engines_of(entries), entries=followed, warnings=(*base.warnings, *idle(entries)))
 
 
 def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, ...]) -> str:
     """Return what is wrong with a value and what is allowed, in one line."""
-    name = str(detail["loc"][0]) if detail["loc"] else ""
-    field = model.keys().get(name)
+    holder = _model_at(model, detail["loc"][:-1])
+    name = str(detail["loc"][-1]) if detail["loc"] else ""
+    field = holder.keys().get(name)
     if detail["type"] == "extra_forbidden":
-        word, holder = str(detail["loc"][-1]), _model_at(model, detail["loc"][:-1])
-        return unknown(word, [*holder.keys(), *(besides if holder is model else ())])
+        return unknown(name, [*holder.keys(), *(besides if holder is model else ())])
     if detail["type"] == "missing" and field is not None:
         return f"is missing; write `{name}: ...`: {field.description}"
-    text = f"{detail['input']!r}: " + detail["msg"].replace("Input should be", "it must be")
+    said = detail["msg"].replace("Input should be", "it must be").replace("a valid tuple", "a list")
+    text = f"{detail['input']!r}: {said.removeprefix('Value error, ')}"
     return text if field is None or field.is_required() else f"{text} (default {field.default!r})"
 
 
@@ -230,7 +318,8 @@ def _model_at(model: type[Parameters], path: Sequence[str | int]) -> type[Parame
     found: Any = model
     for name in path:
         if isinstance(found, type) and issubclass(found, Parameters):
-            found = found.keys()[str(name)].annotation
+            field = found.keys().get(str(name))
+            found = None if field is None else field.annotation
         else:
-            found = get_args(found)[-1]
+            found = (get_args(found) or (None,))[-1]
     return found if isinstance(found, type) and issubclass(found, Parameters) else model

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from treadle.config.errors import Problem
 from treadle.config.parts import DEFAULTS
-from treadle.config.yaml_nodes import YamlDocument
+from treadle.config.yaml_nodes import Path, YamlDocument
 
 KINDS: Final[Mapping[tuple[str, str], str]] = MappingProxyType({("estimate", "told"): "hints"})
 """Kinds of parts: the part and the old name of its kind, the new name."""
@@ -35,15 +35,31 @@ def parameters_now(part: str, kind: str, given: Mapping[str, Any]) -> dict[str, 
 
 def old_names(document: YamlDocument) -> Iterator[Problem]:
     """Return where a treadle.yaml uses an old name, and what to write."""
-    policy = document.value.get("policy") if isinstance(document.value, dict) else None
+    for place, policy in _policies(document.value):
+        yield from _old_in(document, place, policy)
+
+
+def _policies(root: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield each policy in a treadle.yaml with the path to where it stands."""
+    if not isinstance(root, dict):
+        return
+    yield (), root.get("policy")
+    entries = root.get("engines")
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        if isinstance(entry, dict):
+            yield ("engines", str(name)), entry.get("policy")
+
+
+def _old_in(document: YamlDocument, place: Path, policy: Any) -> Iterator[Problem]:
     for part, chosen in policy.items() if isinstance(policy, dict) else ():
         if not isinstance(part, str) or not isinstance(chosen, dict):
             continue
         name = str(chosen.get("kind", DEFAULTS.get(part, "")))
         kind = kind_now(part, name)
+        path = (*place, "policy", part)
         if kind != name:
-            yield document.problem(("policy", part, "kind"), f"{name!r} is called {kind!r} now; write that")
+            yield document.problem((*path, "kind"), f"{name!r} is called {kind!r} now; write that")
         for key in chosen:
             new = PARAMETERS.get((part, kind, str(key)))
             if new is not None and new not in chosen:
-                yield document.problem(("policy", part, str(key)), f"is called `{new}` now; write that")
+                yield document.problem((*path, str(key)), f"is called `{new}` now; write that")

@@ -9,7 +9,10 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from treadle.config.engines import RosterEngine
+from treadle.config.errors import unknown
 from treadle.config.parts import PARTS, QUESTIONS, Parameters, Part, PartRegistry
+from treadle.errors import UserError
 
 
 class Hold(Parameters):
@@ -231,6 +234,25 @@ class Settings:
     listener: Listener = field(default_factory=Listener)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What in their file should be written otherwise though it is understood: settings under old names."""
+    engines: tuple[RosterEngine, ...] = ()
+    """Several engines on one cluster, in order; empty: one, which follows these settings."""
+    entries: Mapping[str, Settings] = field(default_factory=dict, hash=False)
+    """What the engines of each entry follow, by its name."""
+
+    def for_engine(self, name: str) -> Settings:
+        """Return what an engine of the roster follows.
+
+        Engines draw from seeds of their own, or copies would choose the same nodes.
+
+        Raises:
+            UserError: there is no such engine.
+        """
+        names = [engine.name for engine in self.engines]
+        if name not in names:
+            raise UserError(f"there is no engine of this name: {unknown(name, names)}")
+        at = names.index(name)
+        own = self.entries[self.engines[at].entry_name]
+        return replace(own, seed=(own.seed + at) & SEED_MAX)
 
     @property
     def digest(self) -> str:
@@ -246,7 +268,13 @@ SECTIONS: dict[str, type[Parameters]] = {
     "plans": Plans,
     "listener": Listener,
 }
-"""The keys of treadle.yaml besides ``policy`` and ``seed``, which are of their own kind."""
+"""The keys of treadle.yaml besides ``policy``, ``seed`` and ``engines``, which are of their own kind."""
+
+OWN_KEYS: tuple[str, ...] = ("policy", "seed", *SECTIONS)
+"""The keys that may also stand in an entry of ``engines``."""
+
+KEYS: tuple[str, ...] = (*OWN_KEYS, "engines")
+"""All keys of treadle.yaml."""
 
 SEED_MAX = 2**63 - 1
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from textwrap import wrap
 
 import yaml
+from pydantic.fields import FieldInfo
 
+from treadle.config.engines import Entry, Retry, Select
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters, PartRegistry
 from treadle.config.settings import SECTIONS
 
@@ -30,12 +32,33 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
             lines += _kind(kind, chosen=name == DEFAULTS[part])
     for section, model in SECTIONS.items():
         lines += ["", *_comment((model.__doc__ or "").partition("\n")[0]), f"{section}:", *_fields(model, "  ")]
+    lines += ["", *_engines()]
     lines += [
         "",
         *_comment("Of whatever is drawn at random: equal seeds and equal events give equal proposals."),
         "seed: 0",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _engines() -> list[str]:
+    """Return an entry of `engines:` with every default, as a comment: without the section there is one engine."""
+    text = (
+        "Several engines on one cluster (docs/several-engines.md), in order; the first whose select matches an "
+        "application serves it. Names are yours. Sections of this file that stand in an entry are that engine's."
+    )
+    entry = [
+        *_fields(Select, "      "),
+        *_comment("Sections of this file, as policy: {order: {kind: srpt}}", "    "),
+    ]
+    lines = ["engines:", "  service:", "    select:", *entry]
+    for name, field in Entry.keys().items():
+        if name == "retry":
+            lines += [*_comment(field.description or "", "    "), "    retry:", *_fields(Retry, "      ")]
+        elif name != "select":
+            lines += _field(name, field, "    ")
+    lines += [*_comment("The last entry serves all that is left.", "  "), "  batch: {}"]
+    return [*_comment(text), *(f"# {line}" for line in lines)]
 
 
 def _kind(kind: Kind, *, chosen: bool) -> list[str]:
@@ -54,10 +77,16 @@ def _kind(kind: Kind, *, chosen: bool) -> list[str]:
 def _fields(model: type[Parameters], indent: str) -> list[str]:
     lines: list[str] = []
     for name, field in model.keys().items():
-        lines += _comment(field.description or "", indent)
-        value = yaml.safe_dump(field.get_default(call_default_factory=True), default_flow_style=True)
-        lines.append(f"{indent}{name}: {value.removesuffix(chr(10)).removesuffix(chr(10) + '...')}")
+        lines += _field(name, field, indent)
     return lines
+
+
+def _field(name: str, field: FieldInfo, indent: str) -> list[str]:
+    default = field.get_default(call_default_factory=True)
+    plain = list(default) if isinstance(default, tuple) else default
+    value = yaml.safe_dump(plain, default_flow_style=True)
+    line = f"{indent}{name}: {value.removesuffix(chr(10)).removesuffix(chr(10) + '...')}"
+    return [*_comment(field.description or "", indent), line]
 
 
 def _comment(text: str, indent: str = "") -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path as FilePath
 
 from treadle.config.errors import ConfigError
 from treadle.config.part_files import FilePart
@@ -10,12 +10,12 @@ from treadle.config.parts import QUESTIONS
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.config.writer import default_yaml
-from treadle.config.yaml_nodes import YamlDocument
+from treadle.config.yaml_nodes import Path, YamlDocument
 from treadle.engine import Engine
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
 
 
-def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:
+def read_live_settings(config: FilePath | None, watch: Watch = unwatched) -> Settings:
     """Return the settings in a file, or the defaults without one.
 
     Parts from files are tried out on small invented clusters.
@@ -31,8 +31,9 @@ def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Setting
     if config is None:
         return default_settings()
     settings = watch(lambda: read_settings(config))
-    if has_file_parts(settings):
-        _try_out(settings, watch)
+    for path, each in ((), settings), *(((("engines", name), own) for name, own in settings.entries.items())):
+        if has_file_parts(each):
+            _try_out(each, watch, path)
     return settings
 
 
@@ -41,14 +42,14 @@ def has_file_parts(settings: Settings) -> bool:
     return any(isinstance(getattr(settings.policy, part).parameters, FilePart) for part in QUESTIONS)
 
 
-def _try_out(settings: Settings, watch: Watch) -> None:
+def _try_out(settings: Settings, watch: Watch, where: Path = ()) -> None:
     try:
         Engine.try_out(settings, watch)
     except PartFailure as failure:
         source = settings.source
         document = YamlDocument(source.file, source.text) if source else YamlDocument("", "")
         text = f"tried out on a small cluster: {failure.text}; put it right"
-        path = ("policy", failure.part)
+        path = (*where, "policy", failure.part)
         raise ConfigError(document.file, [document.problem(path, text)]) from failure
 
 

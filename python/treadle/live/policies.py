@@ -17,7 +17,7 @@ from typing import Final
 
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
-from treadle.config.reader import parse_settings, peek_source
+from treadle.config.reader import parse_settings, peek_source, refuse_engines
 from treadle.config.settings import Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
@@ -167,10 +167,12 @@ class LivePolicies:
 
     def _read(self) -> Settings:
         try:
-            return read_live_settings(self._config, self._read_watch)
+            settings = read_live_settings(self._config, self._read_watch)
         except PartStoppedError as error:
             text = f"a part's file takes longer than {READ_LIMIT_S:.0f} s to load; do less when it is loaded"
             raise ConfigError(str(self._config), [Problem(0, "policy", text)]) from error
+        refuse_engines(settings, "a live cluster")
+        return settings
 
     def _remembered(self) -> Settings | None:
         source = self._memory.good

@@ -14,6 +14,7 @@ from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
+from treadle.errors import UserError
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
 from treadle.policy.failed import insist
@@ -120,6 +121,8 @@ class Simulation:
         Raises:
             UserError: the scenario and the jobs do not go together.
         """
+        if settings.engines:
+            raise UserError("engines: are for `treadle simulate`; this simulation has one engine")
         self._scenario = scenario
         self.plans = plans_of(scenario, workload, settings.plans, believed, source)
         self.built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)

@@ -31,7 +31,7 @@ def claims_command(
     The AMs share this machine's processors, at the lowest priority.
     """
     from treadle.admin.install import ready_made
-    from treadle.config.reader import read_settings
+    from treadle.config.reader import read_settings, refuse_engines
     from treadle.config.settings import Listener
     from treadle.lab.bench import claims_run
     from treadle.lab.bench.sls_load import BenchError
@@ -42,6 +42,7 @@ def claims_command(
     check_results(json_file, None)
     register_parts()
     settings = read_settings(policy or ready_made()["graphene"])
+    refuse_engines(settings, "this benchmark")
     console = Console(stderr=True)
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
         task = shown.add_task("starting", total=None)

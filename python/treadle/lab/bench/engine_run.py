@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.config.reader import read_settings
+from treadle.config.reader import read_settings, refuse_engines
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.lab.bench.engine_load import Load, SteadyState
@@ -89,6 +89,8 @@ def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
     """
     register_parts()
     found = {file.stem: read_settings(file) for file in files}
+    for settings in found.values():
+        refuse_engines(settings, "this benchmark")
     if not found:
         raise BenchError("there are no policies; name files with --policy")
     return found

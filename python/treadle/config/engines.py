@@ -1,0 +1,212 @@
+"""The section `engines:` of a treadle.yaml or a scenario: several engines on one cluster, and which serves what.
+
+The section is a mapping from names to entries, in order; the first entry whose `select` matches an application serves
+it. An entry with `copies` stands for several engines, which share the entry's applications by their ids. Sections of
+treadle.yaml that stand in an entry are that entry's instead of the file's (`treadle.config.reader`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import Field, field_validator
+
+from treadle.config.errors import unknown
+from treadle.config.parts import Parameters
+
+ENGINES_MAX: Final = 8
+"""Engines on one cluster, copies counted: each reads all nodes and queues, and conflicts grow with their number."""
+
+GANG_MAX: Final = 512
+"""Containers that one transaction may have, since it is committed under one hold of the scheduler's lock."""
+
+STEADY_MS: Final = 10_000
+"""An engine that was dead has lived for so long when its applications return to it."""
+
+GANG_TAG: Final = "treadle:gang="
+"""A tag that begins so says how many containers of an application are placed together or not at all."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+
+class Select(Parameters):
+    """Which applications an entry serves: those that every condition matches; an empty list matches all."""
+
+    queues: tuple[str, ...] = Field(
+        default=(), max_length=256, strict=False, description="Whole paths, as root.prod: a queue, and all below it."
+    )
+    types: tuple[str, ...] = Field(
+        default=(), max_length=256, strict=False, description="As MAPREDUCE, TEZ, SPARK; compared in upper case."
+    )
+    tags: tuple[str, ...] = Field(
+        default=(), max_length=256, strict=False, description="Tags, of which an application has at least one."
+    )
+    users: tuple[str, ...] = Field(default=(), max_length=256, strict=False, description="Users.")
+    tasks_min: int = Field(
+        default=0, ge=0, le=1_000_000_000, description="Containers that it has and asks for when it is first seen."
+    )
+    tasks_max: int = Field(default=0, ge=0, le=1_000_000_000, description="The same, at most; 0: no bound.")
+
+    @field_validator("queues")
+    @classmethod
+    def _are_paths(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for queue in value:
+            if queue != "root" and not queue.startswith("root."):
+                raise ValueError(f"{queue!r} is no path from the root; write it whole, as root.{queue or 'default'}")
+        return value
+
+    @field_validator("types")
+    @classmethod
+    def _in_upper_case(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(each.upper() for each in value)
+
+    @property
+    def matches_all(self) -> bool:
+        """Whether no application is left to entries below."""
+        return self == Select()
+
+
+class Retry(Parameters):
+    """When an application whose transaction conflicted is tried again."""
+
+    backoff_ms: int = Field(default=1000, ge=1, le=3_600_000, description="After the first conflict; then doubled.")
+    backoff_max_ms: int = Field(default=30_000, ge=1, le=3_600_000, description="The longest.")
+    attempts_max: int = Field(
+        default=1000,
+        ge=1,
+        le=1_000_000,
+        description="Conflicts with nothing placed between them, after which its fallback serves the application.",
+    )
+
+
+class Entry(Parameters):
+    """An entry of the section, without the sections of treadle.yaml that may stand in it."""
+
+    select: Select = Field(default=Select(), description="Which applications it serves; empty: all that are left.")
+    conflicts: Literal["fine", "coarse"] = Field(
+        default="fine",
+        description="fine: what does not fit any more is refused; coarse: whatever is for a node on which others have "
+        "placed something since the engine looked.",
+    )
+    transactions: Literal["incremental", "gang"] = Field(
+        default="incremental",
+        description="incremental: what can be placed is; gang: all that an application asks for after its AM, or "
+        "nothing. The tag treadle:gang=N asks for the same for the first N containers after the AM.",
+    )
+    decision_max_s: float = Field(
+        default=30.0, gt=0.0, le=3600.0, description="An engine that thinks for longer counts as dead."
+    )
+    retry: Retry = Field(default=Retry(), description="When it tries again after a conflict.")
+    copies: int = Field(default=1, ge=1, le=ENGINES_MAX, description="Engines that share its applications by id.")
+    claim: float = Field(default=1.0, gt=0.0, le=1.0, description="The largest part of a partition that each may use.")
+    precedence: int = Field(
+        default=0, ge=-1000, le=1000, description="Of two that wait to commit the one with the higher number is first."
+    )
+    fallback: str = Field(
+        default="",
+        description="The entry that serves its applications while it is dead; empty: its other copies, then the first "
+        "engine that lives.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RosterEngine:
+    """One engine of a roster."""
+
+    name: str
+    """As its entry, with -1, -2, … appended if that has copies."""
+    entry_name: str
+    copy: int
+    """Which copy it is, from 0."""
+    entry: Entry
+    fallback: str
+    """The entry that is asked first while this engine is dead, its own if there are copies; empty: no certain one."""
+
+
+def engines_of(entries: Mapping[str, Entry]) -> tuple[RosterEngine, ...]:
+    """Return the engines of entries in which `problems` finds nothing, in order."""
+    found = []
+    for name, entry in entries.items():
+        fallback = entry.fallback or (name if entry.copies > 1 else "")
+        for copy in range(entry.copies):
+            own = f"{name}-{copy + 1}" if entry.copies > 1 else name
+            found.append(RosterEngine(own, name, copy, entry, fallback))
+    return tuple(found)
+
+
+def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with entries that are right each for itself: the path below `engines`, and what to do."""
+    if not entries:
+        return
+    seen: dict[str, str] = {}
+    for name, entry in entries.items():
+        for engine in engines_of({name: entry}):
+            if not _NAME.fullmatch(engine.name):
+                text = f"{engine.name!r} is no name of an engine; write at most 32 of a-z, 0-9 and -, a letter first"
+                yield (name,), text
+                break
+            if engine.name in seen:
+                text = f"an engine of this entry and one of {seen[engine.name]!r} are called {engine.name}; rename one"
+                yield (name,), text
+                break
+            seen[engine.name] = name
+        select, retry = entry.select, entry.retry
+        if select.tasks_max and select.tasks_max < select.tasks_min:
+            text = f"{select.tasks_max} is below tasks_min, {select.tasks_min}; raise it, or write 0 for no bound"
+            yield (name, "select", "tasks_max"), text
+        if retry.backoff_max_ms < retry.backoff_ms:
+            text = f"{retry.backoff_max_ms} is below backoff_ms, {retry.backoff_ms}; raise it"
+            yield (name, "retry", "backoff_max_ms"), text
+        yield from _fallback(name, entry, entries)
+    count = sum(entry.copies for entry in entries.values())
+    if count > ENGINES_MAX:
+        yield (), f"{count} engines with copies; at most {ENGINES_MAX} may be on one cluster"
+    last = list(entries)[-1]
+    if not entries[last].select.matches_all:
+        text = "the last entry must serve what no other does; take its select out, or add an entry without one"
+        yield (last, "select"), text
+
+
+def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
+    known = [other for other in entries if other != name or entry.copies > 1]
+    if entry.fallback and entry.fallback not in known:
+        yield (name, "fallback"), unknown(entry.fallback, known)
+
+
+def idle(entries: Mapping[str, Entry]) -> Iterator[str]:
+    """Yield words on each entry that serves nothing as long as all others live, and that none has as its fallback."""
+    named = {entry.fallback for entry in entries.values()}
+    all_before = ""
+    for name, entry in entries.items():
+        if all_before and name not in named:
+            yield f"engines.{name} serves nothing while the others live: {all_before} above it matches everything"
+        if entry.select.matches_all and not all_before:
+            all_before = name
+
+
+def roster_json(engines: Sequence[RosterEngine]) -> dict[str, Any]:
+    """Return a roster as the primary's status carries it to the ResourceManager; empty if there is none."""
+    return {"engines": [_as_json(engine) for engine in engines]} if engines else {}
+
+
+def _as_json(engine: RosterEngine) -> dict[str, Any]:
+    entry = engine.entry
+    return {
+        "name": engine.name,
+        "entry": engine.entry_name,
+        "copy": engine.copy,
+        "copies": entry.copies,
+        "select": entry.select.model_dump(mode="json"),
+        "coarse": entry.conflicts == "coarse",
+        "gang": entry.transactions == "gang",
+        "decision_max_ms": round(1000 * entry.decision_max_s),
+        "backoff_ms": entry.retry.backoff_ms,
+        "backoff_max_ms": entry.retry.backoff_max_ms,
+        "attempts_max": entry.retry.attempts_max,
+        "claim": entry.claim,
+        "precedence": entry.precedence,
+        "fallback": engine.fallback,
+    }

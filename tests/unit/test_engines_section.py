@@ -1,0 +1,272 @@
+"""`engines:` in a treadle.yaml: what it makes, what is refused, and that nobody ignores it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.config.engines import roster_json
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
+from treadle.config.settings import Settings, default_settings
+from treadle.errors import UserError
+from treadle.live.policies import LivePolicies
+from treadle.policy.catalogue import register_parts
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import Simulation
+
+register_parts()
+
+WORKED = """
+policy: {order: {kind: fifo}, fit: {kind: first_fit}}
+hold: {nodes_max: 2}
+seed: 5
+engines:
+  service:
+    select: {queues: [root.prod], types: [spark], tasks_max: 100}
+    policy: {order: {kind: srpt}}
+    conflicts: coarse
+    retry: {attempts_max: 7}
+    decision_max_s: 2.5
+    fallback: batch
+  batch: {copies: 3, claim: 0.5, transactions: gang, precedence: -1, hold: {duration_ms: 1}}
+"""
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        parse_settings("conf/t.yaml", text)
+    return caught.value.lines()
+
+
+def test_copies_are_engines_and_sections_of_an_entry_replace_the_files() -> None:
+    settings = parse_settings("conf/t.yaml", WORKED)
+    assert [engine.name for engine in settings.engines] == ["service", "batch-1", "batch-2", "batch-3"]
+    service, copy = settings.for_engine("service"), settings.for_engine("batch-2")
+    assert service.policy.name() == "gate=all share=capacity order=srpt fit=packing estimate=none"
+    assert copy.policy == settings.policy
+    assert (service.hold.nodes_max, copy.hold.nodes_max, copy.hold.duration_ms) == (2, 4, 1)
+    assert [settings.for_engine(engine.name).seed for engine in settings.engines] == [5, 6, 7, 8]
+    assert service.engines == () == copy.engines
+    assert settings.warnings == ()
+    with pytest.raises(UserError, match=r"'batch' is not one of batch-1, batch-2, batch-3, service"):
+        settings.for_engine("batch")
+
+
+def test_the_roster_as_json_has_every_field() -> None:
+    found = roster_json(parse_settings("conf/t.yaml", WORKED).engines)
+    assert json.loads(json.dumps(found)) == found
+    service, *batch = found["engines"]
+    assert service == {
+        "name": "service",
+        "entry": "service",
+        "copy": 0,
+        "copies": 1,
+        "select": {
+            "queues": ["root.prod"],
+            "types": ["SPARK"],
+            "tags": [],
+            "users": [],
+            "tasks_min": 0,
+            "tasks_max": 100,
+        },
+        "coarse": True,
+        "gang": False,
+        "decision_max_ms": 2500,
+        "backoff_ms": 1000,
+        "backoff_max_ms": 30000,
+        "attempts_max": 7,
+        "claim": 1.0,
+        "precedence": 0,
+        "fallback": "batch",
+    }
+    assert [(each["name"], each["copy"], each["copies"], each["fallback"]) for each in batch] == [
+        (f"batch-{copy + 1}", copy, 3, "batch") for copy in range(3)
+    ]
+    assert all((each["claim"], each["gang"], each["precedence"]) == (0.5, True, -1) for each in batch)
+    assert roster_json(parse_settings("f", "engines: {one: {}}").engines)["engines"][0]["fallback"] == ""
+    assert roster_json(default_settings().engines) == {}
+
+
+@pytest.mark.parametrize("text", ["", "engines:\n", "engines: {}\n"])
+def test_without_entries_there_is_one_engine(text: str) -> None:
+    assert parse_settings("f", text) == default_settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "engines:\n  Service: {}\n",
+            (
+                "conf/t.yaml:2: engines.Service: 'Service' is no name of an engine; write at most 32 of a-z, "
+                "0-9 and -, a letter first"
+            ),
+        ),
+        (
+            f"engines:\n  {'a' * 32}: {{copies: 2}}\n",
+            (
+                f"conf/t.yaml:2: engines.{'a' * 32}: '{'a' * 32}-1' is no name of an engine; write at most 32 of a-z, "
+                "0-9 and -, a letter first"
+            ),
+        ),
+        (
+            "engines:\n  a:\n    copies: 9\n",
+            "conf/t.yaml:3: engines.a.copies: 9: it must be less than or equal to 8 (default 1)",
+        ),
+        (
+            "engines:\n  a: {copies: 5}\n  b: {copies: 4}\n",
+            "conf/t.yaml:1: engines: 9 engines with copies; at most 8 may be on one cluster",
+        ),
+        (
+            "engines:\n  a-1: {}\n  a: {copies: 2}\n",
+            "conf/t.yaml:3: engines.a: an engine of this entry and one of 'a-1' are called a-1; rename one",
+        ),
+        (
+            "engines:\n  a:\n    select: {queues: [prod]}\n  b: {}\n",
+            (
+                "conf/t.yaml:3: engines.a.select.queues: ['prod']: 'prod' is no path from the root; write it whole, as "
+                "root.prod (default ())"
+            ),
+        ),
+        (
+            "engines:\n  a:\n    select:\n      types: SPARK\n  b: {}\n",
+            "conf/t.yaml:4: engines.a.select.types: 'SPARK': it must be a list (default ())",
+        ),
+        (
+            "engines:\n  a:\n    select: {users: [x]}\n",
+            (
+                "conf/t.yaml:3: engines.a.select: the last entry must serve what no other does; take its select out, "
+                "or add an entry without one"
+            ),
+        ),
+        (
+            "engines:\n  a:\n    select: {tasks_min: 4, tasks_max: 3}\n  b: {}\n",
+            "conf/t.yaml:3: engines.a.select.tasks_max: 3 is below tasks_min, 4; raise it, or write 0 for no bound",
+        ),
+        (
+            "engines:\n  a:\n    fallback: batsh\n  batch: {}\n",
+            "conf/t.yaml:3: engines.a.fallback: 'batsh' is not one of batch; did you mean batch?",
+        ),
+        ("engines:\n  a: {fallback: a}\n", "conf/t.yaml:2: engines.a.fallback: 'a' is not one of none"),
+        (
+            "engines:\n  a:\n    retry: {backoff_ms: 50000}\n",
+            "conf/t.yaml:3: engines.a.retry.backoff_max_ms: 30000 is below backoff_ms, 50000; raise it",
+        ),
+        (
+            "engines:\n  a:\n    policy:\n      fit: {kind: packng}\n",
+            (
+                "conf/t.yaml:4: engines.a.policy.fit.kind: 'packng' is not one of file, first_fit, packing, "
+                "random_fit, tetris; did you mean packing?"
+            ),
+        ),
+        (
+            "engines:\n  a: {hold: {nodes_max: -1}}\n",
+            "conf/t.yaml:2: engines.a.hold.nodes_max: -1: it must be greater than or equal to 0 (default 4)",
+        ),
+        (
+            "engines:\n  a: {seed: x}\n",
+            "conf/t.yaml:2: engines.a.seed: 'x' is not a whole number from 0 to 9223372036854775807",
+        ),
+        ("engines: [a]\n", "conf/t.yaml:1: engines: ['a'] is not a mapping; write `key: value` lines"),
+        ("engines: {a: 3}\n", "conf/t.yaml:1: engines.a: 3 is not a mapping; write `key: value` lines"),
+        (
+            "engines: {a: {claim: 0}}\n",
+            "conf/t.yaml:1: engines.a.claim: 0: it must be greater than 0 (default 1.0)",
+        ),
+        (
+            "engines: {a: {conflicts: rough}}\n",
+            "conf/t.yaml:1: engines.a.conflicts: 'rough': it must be 'fine' or 'coarse' (default 'fine')",
+        ),
+    ],
+)
+def test_a_wrong_roster_is_told_with_line_field_and_remedy(text: str, line: str) -> None:
+    assert problems(text) == [line]
+
+
+def test_a_misspelt_key_of_an_entry_is_told_with_all_that_may_stand_there() -> None:
+    (line,) = problems("engines:\n  a:\n    copys: 2\n")
+    assert line.startswith("conf/t.yaml:3: engines.a.copys: 'copys' is not one of assumed, claim, conflicts, copies, ")
+    assert line.endswith("; did you mean copies?")
+
+
+def test_an_entry_that_serves_nothing_is_a_warning_unless_it_is_a_fallback() -> None:
+    shadowed = parse_settings("f", "engines: {a: {}, b: {}}").warnings
+    assert shadowed == ("engines.b serves nothing while the others live: a above it matches everything",)
+    assert parse_settings("f", "engines: {a: {fallback: b}, b: {}}").warnings == ()
+
+
+def test_old_names_in_an_entry_are_warned_of() -> None:
+    (warning,) = parse_settings("t.yaml", "engines:\n  a:\n    policy: {estimate: {kind: told}}\n").warnings
+    assert warning == "t.yaml:3: engines.a.policy.estimate.kind: 'told' is called 'hints' now; write that"
+
+
+def test_engines_of_another_text_follow_the_settings_given() -> None:
+    base = parse_settings("f", "policy: {order: {kind: las}}\n")
+    text = "cluster: {}\nengines:\n  a: {decision: {t_job_s: 1}, seed: 4}\n"
+    settings = parse_engines("scenario.yaml", text, base, ("decision",))
+    assert settings.for_engine("a").policy == base.policy
+    assert settings.for_engine("a").seed == 4
+    with pytest.raises(ConfigError, match=r"scenario\.yaml:3: engines\.a\.decision: 'decision' is not one of"):
+        parse_engines("scenario.yaml", text, base)
+
+
+@pytest.fixture
+def treadle_yaml(tmp_path: Path) -> Path:
+    file = tmp_path / "treadle.yaml"
+    file.write_text("# two\nengines:\n  service: {select: {users: [a]}}\n  batch: {}\n", encoding="utf-8")
+    return file
+
+
+def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "check", str(treadle_yaml)]) == 0
+    assert capsys.readouterr().out.endswith("\nengines: service, batch\n")
+    assert [engine.name for engine in read_roster(treadle_yaml)] == ["service", "batch"]
+    treadle_yaml.write_text("engines:\n  service:\n    fallback: batch\n", encoding="utf-8")
+    assert run(["policy", "check", str(treadle_yaml)]) == 2
+    assert f"{treadle_yaml}:3: engines.service.fallback: 'batch' is not one of none" in capsys.readouterr().err
+
+
+def test_a_part_from_a_file_in_an_entry_is_tried_out_and_among_what_settings_were_read_from(
+    treadle_yaml: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = treadle_yaml.with_name("mine.py")
+    part.write_text("class Mine:\n    def keys(self, view):\n        raise ValueError('no')\n", encoding="utf-8")
+    order = "policy: {order: {kind: file, path: mine.py, class: Mine}}"
+    treadle_yaml.write_text(f"engines:\n  one:\n    {order}\n", encoding="utf-8")
+    source = peek_source(treadle_yaml)
+    assert source is not None
+    assert list(source.part_files) == [str(part)]
+    assert run(["policy", "check", str(treadle_yaml)]) == 2
+    assert "engines.one.policy.order: tried out on a small cluster" in capsys.readouterr().err
+
+
+def test_a_live_cluster_refuses_a_roster(treadle_yaml: Path) -> None:
+    text = r"treadle\.yaml:2: engines: a live cluster has one engine so far; take the section out"
+    for read in (LivePolicies(treadle_yaml).start, LivePolicies(treadle_yaml).read):
+        with pytest.raises(ConfigError, match=text):
+            read()
+
+
+def test_who_has_one_engine_refuses_a_roster(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = parse_settings(str(treadle_yaml), treadle_yaml.read_text())
+    refuse_engines(default_settings(), "nobody")
+    for command in ("engine", "claims"):
+        assert run(["bench", command, f"--policy={treadle_yaml}"]) == 2
+        assert "this benchmark has one engine so far" in capsys.readouterr().err
+    with pytest.raises(UserError, match="this simulation has one engine"):
+        one_job(settings)
+
+
+def one_job(settings: Settings) -> Simulation:
+    scenario = Scenario.model_validate(
+        {
+            "cluster": {"nodes": [{"count": 1, "resources": {"memory-mb": 1, "vcores": 1}}]},
+            "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
+        }
+    )
+    return Simulation(scenario, jobs_of(scenario, Path(), 1), settings, 1)
