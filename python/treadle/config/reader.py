@@ -181,6 +181,12 @@ class _Reader:
             raise ConfigError(self._document.file, self._problems)
         return engines_of(entries)
 
+    def profiles(self) -> Profiles:
+        found = self._section("profiles", Profiles, self._mapping(self._document.value, ()))
+        if self._problems:
+            raise ConfigError(self._document.file, self._problems)
+        return found
+
     def _given(self, root: dict[str, Any], at: Path) -> dict[str, Any]:
         """Return the fields of `Settings` that a mapping has keys for."""
         found: dict[str, Any] = {}
