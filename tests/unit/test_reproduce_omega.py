@@ -14,7 +14,8 @@ from treadle.errors import UserError
 from treadle.lab.harness.data import OMEGA, found
 from treadle.lab.reproduce.omega.claims import claims_of
 from treadle.lab.reproduce.omega.experiment import ROW_COLUMNS, run_points
-from treadle.lab.reproduce.omega.points import FIGURES, Point, read_points
+from treadle.lab.reproduce.omega.figures import FIGURES, GOOGLE_FIGURES
+from treadle.lab.reproduce.omega.points import Point, read_points
 from treadle.lab.reproduce.omega.reference import Comparison, Spread, compare, read_reference
 from treadle.simulator.cell.workload import JobKind
 
@@ -119,13 +120,13 @@ def test_the_command_writes_rows_documents_and_the_same_bytes_again(tmp_path: Pa
     assert schedulers == ["S", "B"] * 2 + ["S", "B1", "B2", "B3", "B4"] * 2
     assert {row["conflict_fraction"] for row in rows[:4]} == {"0"}
     document = json.loads((tmp_path / "a.json").read_text())
-    assert list(document) == ["runs", "points", "reference", "within", "claims", "timing"]
+    assert list(document) == ["runs", "points", "reference", "within", "claims", "timing", "specialist"]
     assert [point["busyness"]["n"] for point in document["points"]] == [2] * 7
     assert {row["seed"] for row in document["runs"]} == {7, 8}
     assert len(document["reference"]) == 2 * 7
 
 
 def test_points_of_figures_are_runnable() -> None:
-    for figure in FIGURES.values():
+    for figure in (*FIGURES.values(), *GOOGLE_FIGURES.values()):
         assert set(figure.quick) <= set(figure.points)
         assert all(len(point.built.schedulers) >= 1 for point in figure.points)

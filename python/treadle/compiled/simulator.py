@@ -20,7 +20,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
-SIMULATOR: Final = ("events", "compiled", "simulator/cluster", "simulator/cell")
+SIMULATOR: Final = (
+    "events",
+    "compiled",
+    "policy/mapreduce_workers.py",
+    "simulator/cluster",
+    "simulator/cell",
+)
 """What the simulator's kernels are made of, in the package: files, and folders with all in them."""
 
 FOLDER: Final = str(Path(cache_folder()).parent / f"simulator-{digest_of(SIMULATOR)}")

@@ -10,22 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.simulator.cell import cell as cells
+from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle.simulator.cell.architectures import ARCHITECTURES
-from treadle.simulator.cell.cell import Cell, DecisionTime, Outcome, simulate_cell
+from treadle.simulator.cell.cell import Cell, DecisionTime, Outcome, simulate_cell, simulate_specialist
 from treadle.simulator.cell.offers import run_offers
+from treadle.simulator.cell.running import RunningJobs, place_running
 from treadle.simulator.cell.shared_state import run_shared_state
 from treadle.simulator.cell.state import Total
-from treadle.simulator.cell.workload import CellWorkload, JobKind, drawn
+from treadle.simulator.cell.tables import new_state
+from treadle.simulator.cell.workload import Activities, CellWorkload, JobKind, drawn, merged
 
-BATCH, SERVICE = JobKind.BATCH, JobKind.SERVICE
+BATCH, SERVICE, MAPREDUCE = JobKind
 Job = tuple[float, JobKind, int, float]
 """Arrival in s, kind, tasks of 1 CPU and 2 GB, their duration in s."""
 
 ONE_MACHINE = Cell(1)
 
 
-def workload(*jobs: Job, cpu: int = 1000) -> CellWorkload:
+def workload(*jobs: Job, cpu: int = 1000, memory: int = 2048) -> CellWorkload:
     """Return jobs that are given in order of arrival."""
     return CellWorkload(
         np.array([job[0] for job in jobs], np.float64),
@@ -33,15 +35,29 @@ def workload(*jobs: Job, cpu: int = 1000) -> CellWorkload:
         np.array([job[2] for job in jobs], np.int32),
         np.array([job[3] for job in jobs], np.float64),
         np.full(len(jobs), cpu, np.int64),
-        np.full(len(jobs), 2048, np.int64),
+        np.full(len(jobs), memory, np.int64),
     )
 
 
+def started(*jobs: tuple[int, float, int, int]) -> RunningJobs:
+    """Return jobs that run at the start: tasks, seconds that are left, CPU and memory of a task."""
+    tasks, left_s, cpu, memory = zip(*jobs, strict=True)
+    return RunningJobs(np.array(tasks, np.int32), np.array(left_s, np.float64), np.array(cpu), np.array(memory))
+
+
+NOTHING = RunningJobs(np.empty(0, np.int32), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
 def run(
-    name: str, jobs: CellWorkload, cell: Cell = ONE_MACHINE, service_s: float = 1.0, duration_s: float = 1000.0
+    name: str,
+    jobs: CellWorkload,
+    cell: Cell = ONE_MACHINE,
+    service_s: float = 1.0,
+    duration_s: float = 1000.0,
+    running: RunningJobs = NOTHING,
 ) -> Outcome:
     decision = {BATCH: DecisionTime(), SERVICE: DecisionTime(service_s)}
-    return simulate_cell(cell, ARCHITECTURES[name], jobs, decision, duration_s=duration_s)
+    return simulate_cell(cell, ARCHITECTURES[name], jobs, decision, running=running, duration_s=duration_s)
 
 
 def counts(outcome: Outcome, scheduler: str) -> dict[str, int]:
@@ -55,7 +71,7 @@ def test_a_decision_takes_t_job_and_t_task_and_the_next_job_waits_for_it() -> No
     assert outcome.wait_s[BATCH] == pytest.approx((0.0 + (0.11 - 0.05)) / 2)
     assert outcome.schedulers[0].busyness == pytest.approx((0.11 + 0.105) / 1000)
     assert outcome.cpu_utilisation == pytest.approx(3 * 10 / 4000)
-    assert outcome.unscheduled == {BATCH: 0.0, SERVICE: 0.0}
+    assert outcome.unscheduled == {BATCH: 0.0, SERVICE: 0.0, MAPREDUCE: 0.0}
 
 
 def test_a_single_path_takes_as_long_for_every_job() -> None:
@@ -106,6 +122,130 @@ def test_an_end_of_tasks_does_not_raise_a_sequence_number() -> None:
     jobs = workload((0.0, SERVICE, 1, 10.0), (0.5, BATCH, 1, 0.1))
     assert counts(run("omega-seq", jobs), "S")["failures"] == 1
     assert counts(run("omega", jobs), "S")["failures"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "claimed_by_others", "failed"),
+    [
+        pytest.param("omega-seq", 1, 1, id="the second claim carries the number that the machine has by then"),
+        pytest.param("omega-seq", 2, 2, id="two behind"),
+        pytest.param("omega-seq-aon", 1, 1, id="a gang stops at the first conflict"),
+    ],
+)
+def test_a_claim_carries_the_number_of_the_copy_and_its_job_s_earlier_claims(
+    name: str, claimed_by_others: int, failed: int
+) -> None:
+    jobs = workload((0.0, SERVICE, 2, 10.0), (0.1, BATCH, claimed_by_others, 100.0))
+    outcome = run(name, jobs, duration_s=1.5)
+    assert counts(outcome, "S")["failures"] == 1
+    assert counts(outcome, "S")["failed_claims"] == failed
+
+
+def test_a_claim_that_carries_the_right_number_still_has_to_fit() -> None:
+    # seen free: 4 CPUs; others take 3 at once, so the second claim has the right number but no room
+    first, other = workload((0.0, SERVICE, 2, 10.0), cpu=1500), workload((0.1, BATCH, 1, 100.0), cpu=3000)
+    outcome = run("omega-seq", merged([first, other]), duration_s=1.5)
+    assert counts(outcome, "S")["failed_claims"] == 2
+    assert outcome.cpu_utilisation <= 1.0
+
+
+def test_waits_are_of_jobs_with_an_attempt() -> None:
+    # the second job's decision has not ended when the run does
+    jobs = workload((0.0, SERVICE, 1, 10.0), (0.5, SERVICE, 1, 10.0))
+    assert run("omega", jobs, duration_s=1.5).wait_s[SERVICE] == 0.0
+    assert run("omega", jobs, duration_s=2.5).wait_s[SERVICE] == pytest.approx(0.505 / 2)
+
+
+@pytest.mark.parametrize("name", ["mono2", "mesos", "omega"])
+def test_tasks_with_cpu_and_little_memory_and_the_reverse(name: str) -> None:
+    cell = Cell(50)
+    large = workload((0.0, SERVICE, 60, 500.0), cpu=100, memory=9000)
+    small = workload((10.0, BATCH, 100, 500.0), cpu=3900, memory=100)
+    outcome = run(name, merged([large, small]), cell, service_s=0.1, duration_s=500.0)
+    # one machine has memory for one large task, which leaves CPU for one small one
+    assert outcome.unscheduled == {BATCH: 1.0, SERVICE: 1.0, MAPREDUCE: 0.0}
+    assert outcome.cpu_utilisation == pytest.approx(0.975, abs=0.025)
+
+
+def test_an_offer_on_which_no_task_fits_is_an_attempt_in_vain() -> None:
+    running = started((50, np.inf, 100, 60_000))
+    cell = Cell(50, memory_mb=65_536)
+    outcome = run("mesos", workload((0.0, BATCH, 1, 10.0), memory=6000), cell, running=running, duration_s=1.5)
+    assert counts(outcome, "B")["empty"] == 1
+
+
+def test_what_runs_at_the_start_is_there_for_as_long_as_it_runs() -> None:
+    running = started((3, 100.0, 1000, 1024), (1, np.inf, 600, 1024))
+    for name in ARCHITECTURES:
+        outcome = run(name, workload(), Cell(2), running=running)
+        assert outcome.cpu_utilisation == pytest.approx((3000 * 0.1 + 600) / 8000)
+    # the job has no room before the three tasks end
+    outcome = run("omega", workload((0.0, BATCH, 4, 1000.0)), running=running, duration_s=200.0)
+    assert outcome.unscheduled[BATCH] == 1.0
+    assert outcome.cpu_utilisation > (3600 * 100 + 600 * 100 + 3000 * 98) / (4000 * 200)
+    with pytest.raises(ValueError, match="1 tasks that run at the start have no room"):
+        run("omega", workload(), running=started((5, 1.0, 1000, 1024)))
+
+
+def test_what_runs_at_the_start_lies_on_the_same_machines_under_every_architecture() -> None:
+    free = []
+    running = started((30, np.inf, 700, 3000), (11, 5.0, 1300, 100))
+    for architecture in ARCHITECTURES.values():
+        state = new_state(Cell(40), architecture, workload(), running, {}, WorkerPolicy.AS_REQUESTED, 3)
+        random = state.random.copy()
+        assert place_running(state, 77) == 0
+        assert (state.random == random).all(), "the schedulers' own choices are not touched"
+        free.append(state.free_cpu[0].tolist())
+    assert free.count(free[0]) == len(free)
+    assert sum(free[0]) == 40 * 4000 - 30 * 700 - 11 * 1300
+
+
+def mapreduce(*jobs: tuple[float, int, int, float, int, float]) -> CellWorkload:
+    """Return MapReduce jobs: arrival, workers that were asked for, maps, their seconds, reduces, their seconds."""
+    arrival_s, workers, maps, map_s, reduces, reduce_s = (np.array(values) for values in zip(*jobs, strict=True))
+    activities = Activities(
+        maps.astype(np.int32), map_s.astype(float), reduces.astype(np.int32), reduce_s.astype(float)
+    )
+    duration_s = map_s * maps / workers + reduce_s * np.maximum(1, reduces / workers)
+    count = len(arrival_s)
+    return CellWorkload(
+        arrival_s.astype(float),
+        np.full(count, MAPREDUCE, np.uint8),
+        workers.astype(np.int32),
+        duration_s,
+        np.full(count, 1000),
+        np.full(count, 2048),
+        activities,
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "workers"),
+    [
+        (WorkerPolicy.AS_REQUESTED, 5),
+        (WorkerPolicy.MAX_PARALLELISM, 42),
+        (WorkerPolicy.RELATIVE_JOB_SIZE, 20),
+        # 60 % of 80 CPUs are 48, of which 38 are used
+        (WorkerPolicy.GLOBAL_CAP, 10),
+    ],
+)
+def test_a_mapreduce_job_has_the_workers_of_the_policy(policy: WorkerPolicy, workers: int) -> None:
+    jobs = mapreduce((100.0, 5, 50, 50.0, 10, 50.0))
+    running = started((38, np.inf, 1000, 2048))
+    outcome, details = simulate_specialist(Cell(20), jobs, policy, running=running, duration_s=1000)
+    assert details.workers.tolist() == [workers]
+    assert outcome.schedulers[2].successes == 1
+    lasts_s = 50 * 50 / workers + 50 * max(1.0, 10 / workers)
+    assert outcome.cpu_utilisation == pytest.approx((38 * 1000 + workers * min(lasts_s, 900)) / 80_000, rel=0.01)
+    assert details.used[0] == pytest.approx(38 / 80)
+    assert details.used.max() == pytest.approx((38 + workers) / 80)
+
+
+def test_idle_memory_bounds_workers_too() -> None:
+    jobs = mapreduce((100.0, 5, 50, 50.0, 0, 0.0))
+    running = started((20, np.inf, 1000, 16_384 - 2 * 2048))
+    _, details = simulate_specialist(Cell(20), jobs, WorkerPolicy.MAX_PARALLELISM, running=running, duration_s=500)
+    assert details.workers.tolist() == [40]
 
 
 def test_a_copy_keeps_what_it_had() -> None:
@@ -170,18 +310,45 @@ def test_the_workload_is_the_references() -> None:
     assert (faster.kind == SERVICE).sum() == (drawn(1, 86_400.0).kind == SERVICE).sum()
 
 
-KINDS = st.sampled_from(JobKind)
+KINDS = st.sampled_from([BATCH, SERVICE])
 JOBS = st.lists(
     st.tuples(st.floats(0, 50), KINDS, st.integers(1, 30), st.floats(0.01, 40)), min_size=1, max_size=40
 ).map(lambda found: sorted(found, key=lambda job: job[0]))
 
 
-@given(jobs=JOBS, name=st.sampled_from(sorted(ARCHITECTURES)), machines=st.integers(25, 40))
-def test_no_machine_is_overcommitted_and_nothing_is_lost(jobs: Sequence[Job], name: str, machines: int) -> None:
+RUNNING = st.lists(
+    st.tuples(st.integers(1, 20), st.floats(0.1, 100), st.integers(1, 500), st.integers(1, 2000)),
+    min_size=1,
+    max_size=4,
+).map(lambda jobs: started(*jobs))
+
+
+@given(
+    jobs=JOBS,
+    name=st.sampled_from(sorted(ARCHITECTURES)),
+    machines=st.integers(25, 40),
+    running=st.just(NOTHING) | RUNNING,
+    asks=st.just((1000, 2048)) | st.tuples(st.integers(1, 4000), st.integers(1, 16_384)),
+    others=st.tuples(st.integers(1, 4000), st.integers(1, 16_384)),
+)
+def test_no_machine_is_overcommitted_and_nothing_is_lost(
+    jobs: Sequence[Job],
+    name: str,
+    machines: int,
+    running: RunningJobs,
+    asks: tuple[int, int],
+    others: tuple[int, int],
+) -> None:
     architecture = ARCHITECTURES[name]
     decision = {BATCH: DecisionTime(), SERVICE: DecisionTime(2.0)}
-    for end_s in (20.0, 60.0, 10_000.0):
-        state = cells._state(Cell(machines), architecture, workload(*jobs), decision, 1)
+    parts = [
+        workload(*jobs[::2], cpu=asks[0], memory=asks[1]),
+        *([workload(*jobs[1::2], cpu=others[0], memory=others[1])] if len(jobs) > 1 else []),
+    ]
+    for end_s in (20.0, 60.0, 100_000.0):
+        cell = Cell(machines)
+        state = new_state(cell, architecture, merged(parts), running, decision, WorkerPolicy.AS_REQUESTED, 1)
+        assert place_running(state, 5) == 0
         (run_offers if architecture.offers else run_shared_state)(state, end_s)
         assert (state.free_cpu >= 0).all()
         assert (state.free_memory >= 0).all()
@@ -190,6 +357,11 @@ def test_no_machine_is_overcommitted_and_nothing_is_lost(jobs: Sequence[Job], na
         claimed = machines * 4000 - free
         # what is claimed of an offer is used from its answer on
         assert claimed >= state.totals[Total.USED_CPU] if len(open_offers) else claimed == state.totals[Total.USED_CPU]
+        assert (state.offer_cpu[open_offers] == state.free_cpu[1 + open_offers].sum(axis=1)).all()
+        assert (state.offer_memory[open_offers] == state.free_memory[1 + open_offers].sum(axis=1)).all()
+        assert state.totals[Total.FREE_CPU] == state.free_cpu[0].sum()
+        assert state.totals[Total.FREE_MEMORY] == state.free_memory[0].sum()
     assert state.totals[Total.USED_CPU] == 0
     assert (state.free_cpu[0] == 4000).all()
-    assert (state.left == 0).all()
+    assert (state.free_memory[0] == 16_384).all()
+    assert (state.left > 0).sum() == state.abandoned.sum()

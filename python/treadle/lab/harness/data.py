@@ -32,6 +32,11 @@ FACEBOOK: Final = DataSet(
     "SWIM's sample of Facebook's cluster of 2009, BSD 3-clause",
     "--sample",
 )
+FACEBOOK_2010: Final = DataSet(
+    "swim-facebook/FB-2010_samples_24_times_1hr_0.tsv.xz",
+    "SWIM's sample of Facebook's cluster of 2010, BSD 3-clause",
+    "--sample",
+)
 TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MIT", "--tpch")
 OMEGA: Final = DataSet(
     "omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project", "--reference"

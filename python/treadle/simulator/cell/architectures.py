@@ -43,6 +43,13 @@ def shared_state(name: str, title: str, batch: int = 1, *, coarse: bool = False,
     return Architecture(name, title, names, serves, shared_state=True, coarse=coarse, gang=gang)
 
 
+def with_specialist() -> Architecture:
+    """Return Omega's architecture with a scheduler of its own for MapReduce jobs (section 6)."""
+    serves = {JobKind.SERVICE: (0,), JobKind.BATCH: (1,), JobKind.MAPREDUCE: (2,)}
+    title = "shared state with a scheduler for MapReduce"
+    return Architecture("omega-mapreduce", title, ("S", "B1", "M1"), serves, shared_state=True)
+
+
 _ALL = {JobKind.BATCH: (0,), JobKind.SERVICE: (0,)}
 
 ARCHITECTURES: Final[dict[str, Architecture]] = {

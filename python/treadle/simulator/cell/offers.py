@@ -107,11 +107,15 @@ def _offer(cell: CellState) -> None:
         offer += 1
     cell.offer_scheduler[offer] = chosen
     cell.offer_claims[offer] = -1
-    for machine in range(cell.free_cpu.shape[1]):
-        cell.free_cpu[1 + offer, machine] = cell.free_cpu[0, machine]
-        cell.free_memory[1 + offer, machine] = cell.free_memory[0, machine]
-        cell.free_cpu[0, machine] = 0
-        cell.free_memory[0, machine] = 0
+    free_cpu, free_memory = cell.free_cpu, cell.free_memory
+    for machine in range(free_cpu.shape[1]):
+        free_cpu[1 + offer, machine] = free_cpu[0, machine]
+        free_cpu[0, machine] = 0
+    for machine in range(free_cpu.shape[1]):
+        free_memory[1 + offer, machine] = free_memory[0, machine]
+        free_memory[0, machine] = 0
+    cell.offer_cpu[offer] = totals[Total.FREE_CPU]
+    cell.offer_memory[offer] = totals[Total.FREE_MEMORY]
     totals[Total.FREE_CPU] = 0
     totals[Total.FREE_MEMORY] = 0
     schedule(cell, cell.clock_s[0] + OFFER_S, EventKind.OFFERED, offer)
@@ -137,7 +141,7 @@ def _try(cell: CellState, offer: int) -> None:
     scheduler = cell.offer_scheduler[offer]
     took_s = 0.0
     last = -1
-    free_cpu, free_memory = _free(cell, offer)
+    free_cpu, free_memory = cell.offer_cpu[offer], cell.offer_memory[offer]
     while cell.head[scheduler] >= 0 and free_cpu > 0 and free_memory > 0:
         job = pick(cell, scheduler)
         job_s = decision_time(cell, job)
@@ -146,7 +150,10 @@ def _try(cell: CellState, offer: int) -> None:
         cell.epoch[scheduler] += 1
         # As the original: with exactly a task's CPU left a job is not placed, though jobs are tried while any is left.
         # Once in a while a whole queue is so tried in vain, and the answer to the offer is late by all these decisions.
-        found = first_fit(cell, 1 + offer, free_cpu, scheduler, job) if free_cpu > cell.cpu[job] else 0
+        tried = free_cpu > cell.cpu[job]
+        found = first_fit(cell, 1 + offer, free_cpu, scheduler, job) if tried else 0
+        if tried and found == 0:
+            cell.empty[scheduler] += 1
         if found > 0:
             cell.successes[scheduler] += 1
             cell.useful_s[scheduler] += job_s
@@ -160,18 +167,11 @@ def _try(cell: CellState, offer: int) -> None:
             free_cpu -= found * cell.cpu[job]
             free_memory -= found * cell.memory[job]
         put_back(cell, scheduler, job)
+    cell.offer_cpu[offer] = free_cpu
+    cell.offer_memory[offer] = free_memory
     if cell.head[scheduler] < 0:
         cell.requested[scheduler] = -1
     schedule(cell, cell.clock_s[0] + took_s, EventKind.ANSWERED, offer)
-
-
-@inner
-def _free(cell: CellState, offer: int) -> tuple[int, int]:
-    cpu, memory = 0, 0
-    for machine in range(cell.free_cpu.shape[1]):
-        cpu += cell.free_cpu[1 + offer, machine]
-        memory += cell.free_memory[1 + offer, machine]
-    return cpu, memory
 
 
 @inner
@@ -190,8 +190,13 @@ def _take(cell: CellState, offer: int, job: int, found: int) -> int:
 def _answer(cell: CellState, offer: int) -> None:
     """Start what was claimed of an offer and unlock the rest."""
     scheduler = cell.offer_scheduler[offer]
-    for machine in range(cell.free_cpu.shape[1]):
-        _release(cell, machine, cell.free_cpu[1 + offer, machine], cell.free_memory[1 + offer, machine])
+    free_cpu, free_memory = cell.free_cpu, cell.free_memory
+    for machine in range(free_cpu.shape[1]):
+        free_cpu[0, machine] += free_cpu[1 + offer, machine]
+    for machine in range(free_cpu.shape[1]):
+        free_memory[0, machine] += free_memory[1 + offer, machine]
+    cell.totals[Total.FREE_CPU] += cell.offer_cpu[offer]
+    cell.totals[Total.FREE_MEMORY] += cell.offer_memory[offer]
     claim = cell.offer_claims[offer]
     while claim >= 0:
         job, count = cell.claim_job[claim], cell.claim_count[claim]
@@ -219,7 +224,8 @@ def _end(cell: CellState, claim: int) -> None:
     for at in range(start, start + count):
         _release(cell, cell.claim_machines[at], cell.cpu[job], cell.memory[job])
     scheduler = cell.scheduler[job]
-    cell.held_cpu[scheduler] -= count * cell.cpu[job]
-    cell.held_memory[scheduler] -= count * cell.memory[job]
+    if scheduler >= 0:
+        cell.held_cpu[scheduler] -= count * cell.cpu[job]
+        cell.held_memory[scheduler] -= count * cell.memory[job]
     use(cell, -count * cell.cpu[job])
     _look(cell)

@@ -136,7 +136,11 @@ def put_back(cell: CellState, scheduler: int, job: int) -> None:
 
 @inner
 def use(cell: CellState, cpu: int) -> None:
-    """Change how much of the cell is used."""
+    """Change how much of the cell is used; what was used until now is summed, and sampled."""
+    totals = cell.totals
+    while totals[Total.SAMPLES] < len(cell.used) and totals[Total.SAMPLES] * cell.clock_s[3] <= cell.clock_s[0]:
+        cell.used[totals[Total.SAMPLES]] = totals[Total.USED_CPU]
+        totals[Total.SAMPLES] += 1
     cell.clock_s[2] += cell.totals[Total.USED_CPU] * (cell.clock_s[0] - cell.clock_s[1])
     cell.clock_s[1] = cell.clock_s[0]
     cell.totals[Total.USED_CPU] += cpu

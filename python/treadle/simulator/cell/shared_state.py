@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner, kernel
+from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle.simulator.cell.event_queue import remove_first, schedule
 from treadle.simulator.cell.placing import (
     add_to_claim,
@@ -21,6 +22,7 @@ from treadle.simulator.cell.placing import (
     use,
 )
 from treadle.simulator.cell.state import EventKind, Mode, Total
+from treadle.simulator.cell.workers import give_workers
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState
@@ -66,6 +68,8 @@ def _begin(cell: CellState, scheduler: int) -> None:
     if cell.deciding[scheduler] >= 0 or cell.head[scheduler] < 0:
         return
     job = pick(cell, scheduler)
+    if cell.maps[job] > 0 and cell.attempts[job] == 0 and cell.mode[Mode.WORKERS] != WorkerPolicy.AS_REQUESTED:
+        give_workers(cell, job)
     cell.deciding[scheduler] = job
     cell.epoch[scheduler] += 1
     cell.more_cpu_in_all[scheduler] = 0
@@ -80,6 +84,7 @@ def _changed(cell: CellState, machine: int, cpu: int, memory: int, raised: int, 
     cell.free_cpu[0, machine] += cpu
     cell.free_memory[0, machine] += memory
     cell.totals[Total.FREE_CPU] += cpu
+    cell.totals[Total.FREE_MEMORY] += memory
     if cell.mode[Mode.PRIVATE] == 0:
         return
     for scheduler in range(len(cell.deciding)):
@@ -148,9 +153,14 @@ def _transact(cell: CellState, scheduler: int, job: int, found: int) -> int:
 
 @inner
 def _conflicts(cell: CellState, scheduler: int, machine: int, cpu: int, memory: int) -> bool:
-    """Say whether a claim conflicts: coarse, its machine's number is not that of the copy; fine, it does not fit."""
-    if cell.mode[Mode.COARSE] == 1:
-        return cell.raised[scheduler, machine] > 0
+    """Say whether a claim conflicts: coarse, its machine's number is not that of the copy; fine, it does not fit.
+
+    A claim carries the number of the copy, raised by the transaction's earlier claims there, whatever became of them.
+    So after others have raised it by n, the first n claims conflict and have caught up with it then.
+    """
+    if cell.mode[Mode.COARSE] == 1 and cell.raised[scheduler, machine] > 0:
+        cell.raised[scheduler, machine] -= 1
+        return True
     return cell.free_cpu[0, machine] < cpu or cell.free_memory[0, machine] < memory
 
 

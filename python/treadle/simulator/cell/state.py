@@ -39,6 +39,8 @@ class Mode(IntEnum):
     """1: a claim conflicts if its machine's sequence number has changed; 0: if its resources are gone."""
     GANG = 2
     """1: all claims of a transaction or none."""
+    WORKERS = 3
+    """How many workers MapReduce jobs get, of `treadle.policy.mapreduce_workers.WorkerPolicy`."""
 
 
 class Total(IntEnum):
@@ -58,24 +60,27 @@ class Total(IntEnum):
     """1 if the allocator is going to look."""
     REQUESTS = 10
     """How often a scheduler has begun to ask for offers."""
+    SAMPLES = 11
+    """How many samples of the cell's use have been taken."""
 
 
 @tables
 class CellState(NamedTuple):
-    """Everything of a run. J jobs, M machines, S schedulers, O offers, T tasks in all.
+    """Everything of a run. J jobs, R that run at the start, M machines, S schedulers, O offers, T tasks in all.
 
     CPU in thousandths of one, memory in MB, times in seconds from the start of the run.
     """
 
     mode: I32
     totals: I64
-    clock_s: F64  # now, since when `used_cpu_s` is summed, and that sum in thousandths of CPU seconds
+    clock_s: F64  # now; until when use is summed, and that sum in thousandths of CPU seconds; between two samples of it
+    used: I64  # samples of the CPU that is used
 
     free_cpu: I64  # (1 + O, M): the cell's, then what is in each offer
     free_memory: I64
 
     arrival_s: F64  # (J)
-    scheduler: I32
+    scheduler: I32  # (J + R), as all below; -1 of one that runs at the start
     tasks: I32
     duration_s: F64
     cpu: I64  # of a task
@@ -86,6 +91,10 @@ class CellState(NamedTuple):
     attempts: I32
     waited_s: F64  # from arrival to the first attempt; below 0 before
     next: I32  # in its scheduler's queue
+    maps: I32  # of a MapReduce job, its map activities; 0 of any other
+    reduces: I32
+    map_s: F64  # of one activity
+    reduce_s: F64
 
     head: I32  # (S)
     tail: I32
@@ -123,4 +132,6 @@ class CellState(NamedTuple):
     held_memory: I64
     requested: I64  # (S): the number of its request for offers, or -1
     offer_scheduler: I32  # (O): or -1, of one that is not used
+    offer_cpu: I64  # (O): what of it is free
+    offer_memory: I64
     offer_claims: I32  # (O): the first claim of its answer, or -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -14,10 +15,28 @@ DAY_S: Final = 86_400.0
 
 
 class JobKind(IntEnum):
-    """The two kinds of jobs of Omega's section 2.1."""
+    """The two kinds of jobs of Omega's section 2.1, and those of the specialised scheduler of its section 6."""
 
     BATCH = 0
     SERVICE = 1
+    MAPREDUCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Activities:
+    """What MapReduce jobs do on their workers; a value for each job of a workload, 0 for what is no such job.
+
+    Attributes:
+        maps: map activities.
+        map_s: mean duration of one.
+        reduces: reduce activities.
+        reduce_s: mean duration of one.
+    """
+
+    maps: I32
+    map_s: F64
+    reduces: I32
+    reduce_s: F64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +50,7 @@ class CellWorkload:
         duration_s: of each task.
         cpu: of a task, in thousandths of a CPU.
         memory: of a task, in MB.
+        activities: of MapReduce jobs, whose tasks are the workers that were asked for; None: there are none.
     """
 
     arrival_s: F64
@@ -39,6 +59,7 @@ class CellWorkload:
     duration_s: F64
     cpu: I64
     memory: I64
+    activities: Activities | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -87,33 +108,74 @@ def drawn(
         service: how service jobs are drawn
     """
     batches, services = np.random.SeedSequence(seed).spawn(2)
-    parts = [
-        _drawn(np.random.default_rng(batches), batch, batch.gap_s / batch_rate_factor, duration_s),
-        _drawn(np.random.default_rng(services), service, service.gap_s, duration_s),
-    ]
-    arrival_s = np.concatenate([part[0] for part in parts])
-    order = np.argsort(arrival_s, kind="stable")
-    kind = np.repeat(np.array([JobKind.BATCH, JobKind.SERVICE], np.uint8), [len(part[0]) for part in parts])
-    return CellWorkload(
-        arrival_s[order],
-        kind[order],
-        np.concatenate([part[1] for part in parts])[order].astype(np.int32),
-        np.concatenate([part[2] for part in parts])[order],
-        np.full(len(order), TASK_CPU, np.int64),
-        np.full(len(order), TASK_MEMORY_MB, np.int64),
+    return merged(
+        [
+            _drawn(np.random.default_rng(batches), JobKind.BATCH, batch, batch.gap_s / batch_rate_factor, duration_s),
+            _drawn(np.random.default_rng(services), JobKind.SERVICE, service, service.gap_s, duration_s),
+        ]
     )
 
 
-def _drawn(random: np.random.Generator, draw: Draw, gap_s: float, duration_s: float) -> tuple[F64, F64, F64]:
-    """Return arrivals, tasks and durations of the jobs of one kind."""
-    arrivals: list[F64] = []
+def merged(parts: Sequence[CellWorkload]) -> CellWorkload:
+    """Return the jobs of several workloads in order of arrival, those of the first first where they come together."""
+    order = np.argsort(np.concatenate([part.arrival_s for part in parts]), kind="stable")
+
+    def all_of(values: Callable[[CellWorkload], np.ndarray]) -> np.ndarray:
+        return np.concatenate([values(part) for part in parts])[order]
+
+    def all_activities(name: str, kind: type[np.generic]) -> np.ndarray:
+        return all_of(
+            lambda part: np.zeros(len(part), kind) if part.activities is None else getattr(part.activities, name)
+        )
+
+    activities = None
+    if any(part.activities is not None for part in parts):
+        activities = Activities(
+            all_activities("maps", np.int32),
+            all_activities("map_s", np.float64),
+            all_activities("reduces", np.int32),
+            all_activities("reduce_s", np.float64),
+        )
+    return CellWorkload(
+        all_of(lambda part: part.arrival_s),
+        all_of(lambda part: part.kind),
+        all_of(lambda part: part.tasks),
+        all_of(lambda part: part.duration_s),
+        all_of(lambda part: part.cpu),
+        all_of(lambda part: part.memory),
+        activities,
+    )
+
+
+def arrivals(gaps_s: Callable[[int], F64], mean_s: float, duration_s: float) -> F64:
+    """Return when jobs arrive in a run: sums of gaps.
+
+    Args:
+        gaps_s: draws so many gaps
+        mean_s: roughly the mean of them
+        duration_s: of the run
+    """
+    found: list[F64] = []
     last_s = 0.0
     while last_s < duration_s:
-        gaps_s = random.exponential(gap_s, max(64, int((duration_s - last_s) / gap_s)))
-        arrivals.append(last_s + np.cumsum(gaps_s))
-        last_s = float(arrivals[-1][-1])
-    arrival_s = np.concatenate(arrivals)
-    arrival_s = arrival_s[arrival_s < duration_s]
-    size = -np.log(1.0 - random.random(len(arrival_s)))
-    length = size if draw.joint else -np.log(1.0 - random.random(len(arrival_s)))
-    return arrival_s, np.maximum(1.0, np.ceil(draw.tasks * size)), draw.duration_s * length
+        more_s = gaps_s(max(64, int((duration_s - last_s) / mean_s)))
+        found.append(last_s + np.cumsum(more_s))
+        last_s = float(found[-1][-1])
+    arrival_s = np.concatenate(found)
+    return arrival_s[arrival_s < duration_s]
+
+
+def _drawn(random: np.random.Generator, kind: JobKind, draw: Draw, gap_s: float, duration_s: float) -> CellWorkload:
+    """Draw the jobs of one kind."""
+    arrival_s = arrivals(lambda count: random.exponential(gap_s, count), gap_s, duration_s)
+    jobs = len(arrival_s)
+    size = -np.log(1.0 - random.random(jobs))
+    length = size if draw.joint else -np.log(1.0 - random.random(jobs))
+    return CellWorkload(
+        arrival_s,
+        np.full(jobs, kind, np.uint8),
+        np.maximum(1.0, np.ceil(draw.tasks * size)).astype(np.int32),
+        draw.duration_s * length,
+        np.full(jobs, TASK_CPU, np.int64),
+        np.full(jobs, TASK_MEMORY_MB, np.int64),
+    )

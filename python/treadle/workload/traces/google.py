@@ -23,6 +23,9 @@ TASKS_HEADER: Final = (
 )
 JOBS_HEADER: Final = "job,submit_s,schedule_s,end_s,end_type,user,sched_class,job_name,logical_name"
 
+WINDOW_MS: Final = 600_000
+"""When the trace's window begins; jobs with an earlier time of submission ran then."""
+
 MACHINE: Final[Mapping[str, float]] = {"memory-mb": 65_536.0, "vcores": 32.0}
 """What we take the largest machine to have; the trace gives requests as shares of it and never says how big it is."""
 
@@ -71,6 +74,26 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
     names = None if names_file is None else _JobsTable(names_file)
     for place, fields in read_table(table, TASKS_HEADER, progress):
         yield _task_row(place, fields, names)
+
+
+def google_left_s(path: Path) -> npt.NDArray[np.float64]:
+    """Return how much longer each job ran that ran when the trace's window began; infinite: beyond its 29 days.
+
+    Args:
+        path: the jobs table, or the folder with it.
+
+    Raises:
+        WorkloadError: there is no jobs table, or a row is wrong.
+    """
+    table = needed_file(path, JOBS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
+    found = []
+    for place, fields in read_table(table, JOBS_HEADER):
+        if place.time_ms("submit_s", fields[1]) > WINDOW_MS:
+            break
+        end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
+        if end_ms is None or end_ms > WINDOW_MS:
+            found.append(np.inf if end_ms is None else (end_ms - WINDOW_MS) / 1000)
+    return np.array(found)
 
 
 def read_google(path: Path, progress: Progress | None = None, machine: Mapping[str, float] = MACHINE) -> Workload:

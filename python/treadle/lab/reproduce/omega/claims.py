@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -135,8 +136,7 @@ def _multi_path(outcomes: Outcomes) -> Claim | None:
 
 def _balanced(outcomes: Outcomes) -> Claim | None:
     """Compare where one and three batch schedulers are saturated, as t_job of batch jobs grows."""
-    ends = [_saturation(_means(outcomes, name, lambda found: busyness(found, "B"))) for name in ("omega", "omega3")]
-    one, three = ends
+    one, three = (_saturation(_batch_busyness(outcomes, name), "t_job_batch_s") for name in ("omega", "omega3"))
     if one is None or three is None:
         return None
     text = f"saturated from t_job {one:.1f} s and {three:.1f} s, {three / one:.2f} times"
@@ -148,13 +148,86 @@ def _balanced(outcomes: Outcomes) -> Claim | None:
     )
 
 
-def _saturation(busy: Mapping[Point, float]) -> float | None:
-    """Return from which t_job of batch jobs on busyness is `SATURATED`, between points by a line; None: nowhere."""
-    series = sorted((point.t_job_batch_s, value) for point, value in busy.items())
-    for (low_s, low), (high_s, high) in pairwise(series):
+def _batch_busyness(outcomes: Outcomes, name: str) -> dict[Point, float]:
+    return _means(outcomes, name, lambda found: busyness(found, "B"))
+
+
+def _saturation(busy: Mapping[Point, float], setting: str) -> float | None:
+    """Return from which value of a setting on busyness is `SATURATED`, between points by a line; None: nowhere."""
+    usual = Point("", 0, 1.0, 0.1)
+    others = [name for name in Point.__slots__[2:] if name != setting]
+    swept = [point for point in busy if all(getattr(point, name) == getattr(usual, name) for name in others)]
+    # one cell: that of the most points
+    cells = Counter(point.machines for point in swept)
+    usual_cell = max(cells, key=cells.__getitem__, default=0)
+    series = sorted((getattr(point, setting), busy[point]) for point in swept if point.machines == usual_cell)
+    for (low_at, low), (high_at, high) in pairwise(series):
         if low < SATURATED <= high:
-            return low_s + (high_s - low_s) * (SATURATED - low) / (high - low)
+            return float(low_at + (high_at - low_at) * (SATURATED - low) / (high - low))
     return None
 
 
-JUDGES: tuple[Judge, ...] = (_multi_path, _coarse, _gang, _unscheduled, _balanced)
+def _rates(outcomes: Outcomes) -> Claim | None:
+    """Say how many times the batch jobs saturate one scheduler, and what 32 schedulers do with the most of them."""
+    one, many = _batch_busyness(outcomes, "omega"), _batch_busyness(outcomes, "omega32")
+    if not many:
+        return None
+    most = max(many, key=lambda point: point.batch_rate_factor)
+    saturated = _saturation(one, "batch_rate_factor")
+    at = f"at {saturated:.1f} times" if saturated else f"not at {most.batch_rate_factor:g} times"
+    fractions = [conflicts(outcomes[replace(most, architecture=name)], "B") for name in ("omega", "omega32")]
+    text = (
+        f"one saturated {at}; at {most.batch_rate_factor:g} times 32 are busy {many[most]:.3f} of the time, and their "
+        f"conflict fraction is {fractions[1]:.3g} where that of one is {fractions[0]:.3g}"
+    )
+    return Claim(
+        "one batch scheduler is saturated at some rate of batch jobs; more schedulers help, and conflicts rise",
+        "at 2.5, 6 and 9.5 times (clusters A, B, C); up to 32 help",
+        text,
+        many[most] < min(one[replace(most, architecture="omega")], SATURATED) and fractions[1] >= fractions[0],
+    )
+
+
+def _long_tasks(outcomes: Outcomes) -> Claim | None:
+    """Look at long decisions for each task of service jobs."""
+    found = {
+        point: service_conflicts(some)
+        for point, some in outcomes.items()
+        if point.architecture == "omega" and (point.t_job_service_s, point.t_task_service_s) == (0.1, 1.0)
+    }
+    if not found:
+        return None
+    worst = max(found.values())
+    return Claim(
+        "few conflicts with t_task of service jobs 1 s, t_job 0.1 s",
+        "conflict fraction at most 0.2 (cluster B)",
+        f"of the service scheduler {worst:.3g}",
+        worst <= 0.2,
+    )
+
+
+def _long_jobs(outcomes: Outcomes) -> Claim | None:
+    """Look at where each successful transaction has a conflict."""
+    series = sorted(
+        (point.t_job_service_s, service_conflicts(found))
+        for point, found in outcomes.items()
+        if point == Point("omega", point.machines, 1.0, point.t_job_service_s) and point.machines == _usual(outcomes)
+    )
+    if len(series) < 4:
+        return None
+    above = next((t_s for t_s, fraction in series if fraction > 1.0), None)
+    text = f"above 1 from {above:g} s on" if above else f"{series[-1][1]:.3g} at {series[-1][0]:g} s"
+    return Claim(
+        "as t_job of service jobs grows, each of their transactions has a conflict",
+        "conflict fraction above 1 from about 10 s on (cluster B)",
+        text,
+        above is not None and 3.0 <= above <= 30.0,
+    )
+
+
+def _usual(outcomes: Outcomes) -> int:
+    """Return the machines of the cell that most points of shared state have."""
+    return Counter(point.machines for point in outcomes if point.architecture == "omega").most_common(1)[0][0]
+
+
+JUDGES: tuple[Judge, ...] = (_multi_path, _coarse, _gang, _unscheduled, _balanced, _rates, _long_jobs, _long_tasks)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
+from treadle.errors import UserError
 from treadle.lab.reproduce.omega.points import Point
 from treadle.simulator.cell.cell import Cell, Outcome, simulate_cell, warm_up
+from treadle.simulator.cell.running import NOTHING_RUNS, RunningJobs
 from treadle.simulator.cell.workload import DAY_S, CellWorkload, JobKind, drawn
 
 Progress = Callable[[int, int], None]
@@ -40,6 +43,37 @@ ROW_COLUMNS = (
 )
 
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Source(Hashable, Protocol):
+    """Where jobs come from. Equal arguments give equal jobs."""
+
+    def jobs(self, seed: int, batch_rate_factor: float) -> CellWorkload:
+        """Return the jobs of a day."""
+        ...
+
+    def running(self, seed: int, cell: Cell) -> RunningJobs:
+        """Return what runs in a cell at the start."""
+        ...
+
+
+class ReferenceDay:
+    """The original simulator's workload, in a cell that is empty at the start."""
+
+    def jobs(self, seed: int, batch_rate_factor: float) -> CellWorkload:
+        """Return the jobs of a day."""
+        return drawn(seed, DAY_S, batch_rate_factor)
+
+    def running(self, seed: int, cell: Cell) -> RunningJobs:
+        """Return nothing."""
+        return NOTHING_RUNS
+
+
+REFERENCE_DAY = ReferenceDay()
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One point with one seed.
@@ -48,13 +82,17 @@ class Run:
         point: what was run.
         seed: of the workload and of the choice of machines.
         outcome: what came of it.
+        jobs: how many the day has.
         wall_s: how long the run took, without drawing the workload.
+        cpu_s: the processor time that it took.
     """
 
     point: Point
     seed: int
     outcome: Outcome
+    jobs: int
     wall_s: float
+    cpu_s: float
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each scheduler."""
@@ -82,13 +120,16 @@ class Run:
             yield dict(zip(ROW_COLUMNS, values, strict=True))
 
 
-def run_points(points: Sequence[Point], seeds: Sequence[int], progress: Progress | None = None) -> list[Run]:
+def run_points(
+    points: Sequence[Point], seeds: Sequence[int], progress: Progress | None = None, source: Source = REFERENCE_DAY
+) -> list[Run]:
     """Run each point with each seed; the same seed draws the same jobs for every architecture.
 
     Args:
         points: what to run
         seeds: of each
         progress: is told how far it is
+        source: of the jobs
 
     Returns:
         Runs by point, then seed.
@@ -97,23 +138,43 @@ def run_points(points: Sequence[Point], seeds: Sequence[int], progress: Progress
     wanted = [(point, seed) for point in points for seed in seeds]
     # by load and seed, so that each workload is drawn once
     order = sorted(range(len(wanted)), key=lambda at: (wanted[at][0].batch_rate_factor, wanted[at][1], at))
-    runs: dict[int, Run] = {}
-    # compiled code runs without Python's lock
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for at, run in zip(order, pool.map(lambda at: _run(*wanted[at]), order), strict=True):
-            runs[at] = run
-            if progress is not None:
-                progress(len(runs), len(wanted))
+    done = on_all_cores(lambda at: _run(source, *wanted[at]), order, progress)
+    runs = dict(zip(order, done, strict=True))
     return [runs[at] for at in range(len(wanted))]
 
 
+def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress | None = None) -> list[R]:
+    """Return what a function returns for each item, whose compiled code runs without Python's lock."""
+    found: list[R] = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for one in pool.map(call, items):
+                found.append(one)
+                if progress is not None:
+                    progress(len(found), len(items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
 @lru_cache(maxsize=8)
-def _workload(seed: int, batch_rate_factor: float) -> CellWorkload:
-    return drawn(seed, DAY_S, batch_rate_factor)
+def _workload(source: Source, seed: int, batch_rate_factor: float) -> CellWorkload:
+    return source.jobs(seed, batch_rate_factor)
 
 
-def _run(point: Point, seed: int) -> Run:
-    workload = _workload(seed, point.batch_rate_factor)
-    began_s = time.perf_counter()
-    outcome = simulate_cell(Cell(point.machines), point.built, workload, point.decision, seed=seed)
-    return Run(point, seed, outcome, time.perf_counter() - began_s)
+@lru_cache(maxsize=8)
+def _running(source: Source, seed: int, cell: Cell) -> RunningJobs:
+    return source.running(seed, cell)
+
+
+def _run(source: Source, point: Point, seed: int) -> Run:
+    cell = Cell(point.machines)
+    workload, running = _workload(source, seed, point.batch_rate_factor), _running(source, seed, cell)
+    began_s, began_cpu_s = time.perf_counter(), time.thread_time()
+    try:
+        outcome = simulate_cell(cell, point.built, workload, point.decision, running=running, seed=seed)
+    except ValueError as error:
+        raise UserError(f"{point.architecture}, {point.machines} machines: {error}; take more machines") from None
+    took_cpu_s = time.thread_time() - began_cpu_s
+    return Run(point, seed, outcome, len(workload), time.perf_counter() - began_s, took_cpu_s)

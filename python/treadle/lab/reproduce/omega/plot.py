@@ -11,7 +11,9 @@ from matplotlib.figure import Figure as Drawing
 
 from treadle.lab.reproduce.omega.claims import busyness, conflicts, service_conflicts
 from treadle.lab.reproduce.omega.experiment import Run
-from treadle.lab.reproduce.omega.points import FIGURES, Point
+from treadle.lab.reproduce.omega.figures import GROWTH, Figure
+from treadle.lab.reproduce.omega.points import Point
+from treadle.lab.reproduce.omega.report import timing
 from treadle.simulator.cell.cell import Outcome
 from treadle.simulator.cell.workload import JobKind
 
@@ -23,19 +25,23 @@ SLO_S: Final = 30.0
 LINES: Final = ("-", "--", ":", "-.")
 
 
-def plot_omega(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw the figures of which every point was run; return the files."""
+def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path, name: str = "omega") -> list[Path]:
+    """Draw the figures of which every point was run; return the files, whose names begin with `name`."""
     outcomes: dict[Point, list[Outcome]] = {}
     for run in runs:
         outcomes.setdefault(run.point, []).append(run.outcome)
     files = []
-    for number, figure in FIGURES.items():
+    for number, figure in figures.items():
         points = next((some for some in (figure.points, figure.quick) if set(some) <= set(outcomes)), None)
         if points is None:
             continue
+        if number == GROWTH:
+            own = [run for run in runs if run.point in set(points)]
+            files.append(plot_growth(own, [point.machines for point in points], folder, name))
+            continue
         drawing = _DRAWN[number]({point: outcomes[point] for point in points})
         drawing.suptitle(f"Omega, figure {number}: {figure.title}", fontsize=10)
-        file = folder / f"omega-figure-{number}.png"
+        file = folder / f"{name}-figure-{number}.png"
         drawing.savefig(file, dpi=120)
         files.append(file)
     return files
@@ -173,6 +179,29 @@ def _figure_14(outcomes: Outcomes) -> Drawing:
     for axes in drawing.axes:
         axes.set_xscale("log")
     return drawing
+
+
+def plot_growth(runs: Sequence[Run], machines: Sequence[int], folder: Path, name: str = "omega") -> Path:
+    """Draw what a simulated day costs, by machines and by jobs; return the file."""
+    drawing = Drawing(figsize=(9.6, 3.8), layout="constrained")
+    by_machines, by_jobs = drawing.subplots(1, 2)
+    rows = timing(runs)
+    for place, architecture in enumerate(dict.fromkeys(row["architecture"] for row in rows)):
+        own = [row for row in rows if row["architecture"] == architecture]
+        style = {"label": architecture, "linestyle": LINES[place % len(LINES)], "marker": "o", "markersize": 3}
+        cells = sorted((row for row in own if row["batch_rate_factor"] == 1.0), key=lambda row: int(row["machines"]))
+        by_machines.plot([row["machines"] for row in cells], [row["median_cpu_s"] for row in cells], **style)
+        rates = sorted((row for row in own if row["machines"] == max(machines)), key=lambda row: int(row["jobs"]))
+        by_jobs.plot([row["jobs"] for row in rates], [row["median_cpu_s"] for row in rates], **style)
+    for axes, label in ((by_machines, "machines"), (by_jobs, f"jobs a day, {max(machines):,} machines")):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(label)
+        axes.set_ylabel("processor time of a day (s)")
+    by_machines.legend(fontsize=7)
+    file = folder / f"{name}-growth.png"
+    drawing.savefig(file, dpi=120)
+    return file
 
 
 _DRAWN: Final[dict[str, Callable[[Outcomes], Drawing]]] = {

@@ -1,4 +1,4 @@
-"""Points of the sweeps: an architecture, a cell, a load, and how long decisions take. Read from CSV, or of a figure."""
+"""Points of the sweeps: an architecture, a cell, a load, and how long decisions take. Read from CSV."""
 
 from __future__ import annotations
 
@@ -57,96 +57,6 @@ class Point:
             JobKind.BATCH: DecisionTime(self.t_job_batch_s),
             JobKind.SERVICE: DecisionTime(self.t_job_service_s, self.t_task_service_s),
         }
-
-
-_T_JOB_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_T_TASK_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0)
-_MODES = ("omega", "omega-seq", "omega-aon", "omega-seq-aon")
-_MACHINES = 500
-_LARGE = 5_000
-"""Machines of the sweep of rates: with 500 ten times the batch jobs have no room."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of the paper.
-
-    Attributes:
-        number: of it.
-        title: what it shows.
-        points: what is run for it.
-        quick: what of it `--quick` runs.
-    """
-
-    number: str
-    title: str
-    points: tuple[Point, ...]
-    quick: tuple[Point, ...]
-
-
-def _over_t_job(architectures: Sequence[str], t_job_s: Sequence[float]) -> tuple[Point, ...]:
-    return tuple(Point(name, _MACHINES, 1.0, t_s) for name in architectures for t_s in t_job_s)
-
-
-def _rates(counts: Sequence[int], factors: Sequence[int]) -> tuple[Point, ...]:
-    return tuple(Point(_omega(count), _LARGE, float(factor), 0.1) for count in counts for factor in factors)
-
-
-def _surface(t_job_s: Sequence[float], t_task_s: Sequence[float]) -> tuple[Point, ...]:
-    names = ("mono1", "mono2", "mesos", "omega", "omega-seq-aon")
-    return tuple(Point(name, _MACHINES, 1.0, job, task) for name in names for job in t_job_s for task in t_task_s)
-
-
-def _balanced(t_job_s: Sequence[float]) -> tuple[Point, ...]:
-    return tuple(Point(_omega(n), _LARGE, 1.0, 0.1, t_job_batch_s=t_s) for n in (1, 3) for t_s in t_job_s)
-
-
-def _omega(batch_schedulers: int) -> str:
-    return "omega" if batch_schedulers == 1 else f"omega{batch_schedulers}"
-
-
-_SHORT = (0.1, 1.0, 10.0, 100.0)
-_BATCH_S = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0)
-
-FIGURES: Final[dict[str, Figure]] = {
-    one.number: one
-    for one in (
-        Figure(
-            "5",
-            "wait against t_job",
-            _over_t_job(("mono1", "mono2", "omega"), _T_JOB_S),
-            _over_t_job(("mono1", "mono2", "omega"), _SHORT),
-        ),
-        Figure(
-            "6",
-            "busyness against t_job",
-            _over_t_job(("mono1", "mono2", "omega"), _T_JOB_S),
-            _over_t_job(("mono1", "mono2", "omega"), _SHORT),
-        ),
-        Figure("7", "two levels (Mesos)", _over_t_job(("mesos",), _T_JOB_S), _over_t_job(("mesos",), _SHORT)),
-        Figure(
-            "8",
-            "rate of batch jobs, 1 to 32 batch schedulers",
-            _rates((1, 2, 4, 8, 16, 32), range(1, 11)),
-            _rates((1, 4), (1, 4, 10)),
-        ),
-        Figure(
-            "10",
-            "busyness against t_job and t_task",
-            _surface(_T_JOB_S, _T_TASK_S),
-            _surface((0.1, 10.0), (0.005, 0.5)),
-        ),
-        Figure(
-            "13", "batch jobs dealt among three schedulers", _balanced(_BATCH_S), _balanced((4.0, 10.0, 20.0, 30.0))
-        ),
-        Figure(
-            "14",
-            "coarse conflicts, gang transactions",
-            _over_t_job(_MODES, _T_JOB_S[:-2]),
-            _over_t_job(_MODES, (10.0,)),
-        ),
-    )
-}
 
 
 def read_points(file: Path) -> list[Point]:

@@ -14,6 +14,7 @@ from rich.table import Table
 from treadle.lab.reproduce.omega.claims import Claim
 from treadle.lab.reproduce.omega.experiment import ROW_COLUMNS, Run
 from treadle.lab.reproduce.omega.reference import FIGURES, Comparison, point_json, rows_by_scheduler, spread_of
+from treadle.lab.reproduce.omega.specialist import SpecialistRun, summary
 
 WITHIN_MIN = 0.98
 """So many of the reference's figures should be within their tolerance."""
@@ -27,12 +28,14 @@ class Report:
         runs: all of them.
         comparisons: with the original simulator's runs, where it has the point.
         claims: of the paper.
+        specialist: runs of figures 15 and 16.
         wall_s: of all runs, as the user waited.
     """
 
     runs: list[Run]
     comparisons: list[Comparison]
     claims: list[Claim]
+    specialist: list[SpecialistRun]
     wall_s: float
 
     @property
@@ -60,6 +63,7 @@ class Report:
             "within": self.within,
             "claims": [claim.as_json() for claim in self.claims],
             "timing": {"wall_s": self.wall_s, "runs": timing(self.runs)},
+            "specialist": summary(self.specialist),
         }
 
     def as_csv(self) -> str:
@@ -74,19 +78,24 @@ class Report:
 
 
 def timing(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return how long runs took, by architecture and machines: how cost grows."""
-    taken: dict[tuple[str, int], list[float]] = {}
+    """Return how long runs took, by architecture, machines and rate of batch jobs: how cost grows."""
+    taken: dict[tuple[str, int, float], list[Run]] = {}
     for run in runs:
-        taken.setdefault((run.point.architecture, run.point.machines), []).append(run.wall_s)
+        key = run.point.architecture, run.point.machines, run.point.batch_rate_factor
+        taken.setdefault(key, []).append(run)
     return [
         {
             "architecture": name,
             "machines": machines,
+            "batch_rate_factor": factor,
+            "jobs": round(float(np.mean([run.jobs for run in found]))),
             "runs": len(found),
-            "median_s": float(np.median(found)),
-            "max_s": max(found),
+            "median_s": float(np.median([run.wall_s for run in found])),
+            "max_s": max(run.wall_s for run in found),
+            "median_cpu_s": float(np.median([run.cpu_s for run in found])),
+            "max_cpu_s": max(run.cpu_s for run in found),
         }
-        for (name, machines), found in taken.items()
+        for (name, machines, factor), found in taken.items()
     ]
 
 
@@ -123,11 +132,42 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 def timing_table(runs: Sequence[Run]) -> Table:
     """Return what a simulated day costs."""
-    shown = Table(title="Time of a simulated day, one core", title_justify="left")
-    for name in ("architecture", "machines", "runs", "median (s)", "most (s)"):
+    shown = Table(title="Processor time of a simulated day, one core", title_justify="left")
+    for name in ("architecture", "machines", "rate", "jobs", "runs", "median (s)", "most (s)"):
         shown.add_column(name, justify="left" if name == "architecture" else "right")
     for row in timing(runs):
         shown.add_row(
-            row["architecture"], str(row["machines"]), str(row["runs"]), f"{row['median_s']:.3f}", f"{row['max_s']:.3f}"
+            row["architecture"],
+            str(row["machines"]),
+            f"{row['batch_rate_factor']:g}",
+            str(row["jobs"]),
+            str(row["runs"]),
+            f"{row['median_cpu_s']:.3f}",
+            f"{row['max_cpu_s']:.3f}",
+        )
+    return shown
+
+
+def specialist_table(runs: Sequence[SpecialistRun]) -> Table:
+    """Return what the scheduler for MapReduce jobs gains, by cell and policy."""
+    shown = Table(title="MapReduce jobs with workers by policy (figures 15 and 16)", title_justify="left")
+    for name in ("cluster", "policy"):
+        shown.add_column(name)
+    for name in ("jobs", "can gain", "gain", "50 %", "80 %", "80 % of all", "CPU", "sd", "most", "conflicts"):
+        shown.add_column(name, justify="right")
+    for row in summary(runs):
+        shown.add_row(
+            row["cluster"],
+            row["policy"],
+            str(row["jobs"]),
+            f"{row['can_gain']:.1%}",
+            f"{row['gain']:.1%}",
+            f"{row['speedup_p50_of_those_that_can']:.2f}",
+            f"{row['speedup_p80_of_those_that_can']:.2f}",
+            f"{row['speedup_p80']:.2f}",
+            f"{row['used_mean']:.1%}",
+            f"{row['used_sd']:.2%}",
+            f"{row['used_max']:.1%}",
+            f"{row['conflict_fraction']:.3g}",
         )
     return shown
