@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from treadle.dag import tez_plan
 from treadle.dag.dag import Dag, DagError
 from treadle.dag.tez_plan import read_tez_plan
+from treadle.errors import UserError
 from treadle.history.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
 from treadle.history.importers.sources import find_sources, read_source
 from treadle.history.profile import JobProfile, with_run
@@ -190,3 +193,10 @@ def test_a_broken_plan_is_told(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DagError, match=r"no DAGPlan of Tez's .*give a tez-dag\.pb"):
             read_tez_plan(path)
+
+
+def test_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    tez_plan.plan_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(UserError, match=r"a tez-dag\.pb needs protobuf; pip install 'treadle\[history\]'"):
+        read_tez_plan(DATA / "dags" / "tez-dag.pb")
