@@ -6,7 +6,7 @@ import psutil
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.clusters import FaultyCluster
-from tests.support.jobs import Job, sleep_job
+from tests.support.jobs import Job, shell_job, sleep_job
 
 pytestmark = pytest.mark.cluster
 
@@ -14,7 +14,7 @@ APPLICATION_CLI = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 
 
 def test_a_killed_application_leaves_no_container(cluster: FaultyCluster) -> None:
-    job = sleep_job(cluster, "app-killed", maps=12, map_ms=60_000)
+    job = shell_job(cluster, "app-killed", containers=12, container_ms=60_000)
     job.wait_containers(4)
 
     killer = cluster.submit(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
-from tests.support.jobs import sleep_job
+from tests.support.clusters import for_shell_jobs
+from tests.support.jobs import shell_job
 
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
@@ -28,13 +29,14 @@ def test_no_python_and_then_a_bad_configuration(tmp_path: Path) -> None:
             "yarn.scheduler.treadle.mode": "enforce",
             "yarn.scheduler.treadle.python.command": str(command),
             "yarn.scheduler.treadle.config.file": str(policy),
+            **for_shell_jobs(tmp_path / "cluster"),
         },
     )
     with MiniCluster(settings, tmp_path / "cluster") as cluster:
         error = cluster.wait_for("error that names the command", lambda: cluster.rm.treadle()["LastError"])
         assert str(command) in error
         assert "\n" not in error
-        job = sleep_job(cluster, "no-python", maps=1)
+        job = shell_job(cluster, "no-python", containers=2)
         wait_adds_up(cluster)
         assert job.wait() == "SUCCEEDED"
         placed = cluster.rm.placements()[job.application_id]

@@ -13,8 +13,8 @@ from threading import Thread
 
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
-from tests.support.clusters import LEASE_MS
-from tests.support.jobs import sleep_job
+from tests.support.clusters import LEASE_MS, for_shell_jobs
+from tests.support.jobs import shell_job
 
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
@@ -79,11 +79,12 @@ def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_pat
             "yarn.scheduler.treadle.sidecar": "external",
             "yarn.scheduler.treadle.sidecar.connection-file": str(connection),
             "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
+            **for_shell_jobs(tmp_path / "cluster"),
         },
     )
     cluster = MiniCluster(settings, tmp_path / "cluster")
     with external_sidecar(connection) as first, cluster:
-        job = sleep_job(cluster, "external", maps=3)
+        job = shell_job(cluster, "external")
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
         assert cluster.sidecar_pids() == []
@@ -93,7 +94,7 @@ def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_pat
         first.wait()
         with Squatter(said["port"]) as squatter:
             cluster.wait_for("end of the lease", lambda: cluster.rm.treadle()["LeaseHeld"] == 0)
-            job = sleep_job(cluster, "external-lost", maps=3)
+            job = shell_job(cluster, "external-lost")
             wait_adds_up(cluster)
             assert job.wait() == "SUCCEEDED"
             assert cluster.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}
@@ -106,7 +107,7 @@ def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_pat
 
         with external_sidecar(connection):
             cluster.wait_for("lease of the next sidecar", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
-            job = sleep_job(cluster, "external-again", maps=3)
+            job = shell_job(cluster, "external-again")
             assert job.wait() == "SUCCEEDED"
             assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
             wait_settled(cluster)

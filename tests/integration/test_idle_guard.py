@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.support.jobs import sleep_job
+from tests.support.clusters import for_shell_jobs
+from tests.support.jobs import shell_job
 from tests.support.sites import change
 
 from treadle.lab.minicluster.cluster import ADMIN_MAIN, MiniCluster
@@ -27,7 +28,11 @@ def starved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     (folder / "gate.py").write_text(GATE)
     policy = folder / "treadle.yaml"
     policy.write_text("policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
-    overrides = {"yarn.scheduler.treadle.idle-guard-ms": "3000", "yarn.scheduler.treadle.lease-ms": "4000"}
+    overrides = {
+        "yarn.scheduler.treadle.idle-guard-ms": "3000",
+        "yarn.scheduler.treadle.lease-ms": "4000",
+        **for_shell_jobs(folder / "cluster"),
+    }
     settings = ClusterSettings(nodes=1, memory_mb=4096, policy=policy, overrides=overrides)
     with MiniCluster(settings, folder / "cluster") as cluster:
         yarn = folder / "yarn"
@@ -46,7 +51,7 @@ def treadle(cluster: MiniCluster, *arguments: str) -> subprocess.CompletedProces
 
 
 def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster) -> None:
-    job = sleep_job(starved, "starved", maps=2)
+    job = shell_job(starved, "starved", containers=3)
     starved.wait_for("the engine to lose the lease", lambda: starved.rm.treadle()["Starving"] == 1, 120)
     bean = starved.rm.treadle()  # a minute later it gets another chance
     assert bean["Schedules"] == 0
@@ -62,7 +67,7 @@ def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster)
 
     assert used.returncode == 0, used.stdout + used.stderr
     assert "the cluster runs gate=all share=hdrf" in used.stdout
-    again = sleep_job(starved, "served", maps=2)
+    again = shell_job(starved, "served", containers=3)
     assert again.wait() == "SUCCEEDED"
     assert starved.rm.placements()[again.application_id] == {"treadle": again.containers(), "native": 0}
     bean = starved.rm.treadle()

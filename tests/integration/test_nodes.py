@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import FaultyCluster
-from tests.support.jobs import sleep_job
+from tests.support.jobs import shell_job, sleep_job
 
 pytestmark = pytest.mark.cluster
 
@@ -26,7 +26,7 @@ def test_a_job_survives_the_loss_of_a_node_which_is_used_again_when_it_is_back(c
     wait_adds_up(cluster)
 
     assert job.wait() == "SUCCEEDED"
-    again = sleep_job(cluster, "node-back", maps=4, map_ms=1500)
+    again = shell_job(cluster, "node-back", containers=8, container_ms=5000)
     used = cluster.wait_for(
         "container on the node that is back",
         lambda: [node for node in cluster.rm.nodes() if node["id"] == lost and node["numContainers"] > 0],
@@ -45,7 +45,7 @@ def test_a_node_that_shrinks_gets_no_more_than_it_has_now(cluster: FaultyCluster
     before_mb = memory_mb()
     cluster.admin("-updateNodeResource", node, "1024", "4")
     cluster.wait_for("smaller node", lambda: memory_mb() == 1024)
-    job = sleep_job(cluster, "node-shrunk", maps=5)
+    job = shell_job(cluster, "node-shrunk", containers=12)
     wait_adds_up(cluster)
     seen: list[int] = []
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
-from tests.support.jobs import sleep_job
+from tests.support.clusters import for_shell_jobs
+from tests.support.jobs import shell_job
 
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
@@ -18,10 +19,12 @@ pytestmark = pytest.mark.cluster
 
 
 def test_the_comparison_is_shown_and_nothing_is_placed(tmp_path: Path) -> None:
-    settings = ClusterSettings(nodes=2, memory_mb=4096, mode="observe_only")
+    settings = ClusterSettings(
+        nodes=2, memory_mb=4096, mode="observe_only", overrides=for_shell_jobs(tmp_path / "cluster")
+    )
     with MiniCluster(settings, tmp_path / "cluster") as cluster:
         cluster.wait_for("first answer", lambda: cluster.rm.treadle()["Frames"] > 0, 120)
-        job = sleep_job(cluster, "observed", maps=4)
+        job = shell_job(cluster, "observed")
         wait_adds_up(cluster)
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import FaultyCluster
-from tests.support.jobs import sleep_job
+from tests.support.jobs import shell_job
 from tests.support.sites import MODE, change
 
 from treadle.lab.minicluster.settings import ClusterError
@@ -41,7 +41,7 @@ def test_a_bad_mode_is_refused_with_its_key_and_changes_nothing(cluster: FaultyC
 def test_the_mode_changes_while_a_job_runs(cluster: FaultyCluster) -> None:
     site = cluster.layout.conf / "yarn-site.xml"
     before = site.read_text()
-    job = sleep_job(cluster, "mode-changes", maps=14, map_ms=2500)
+    job = shell_job(cluster, "mode-changes", containers=24, container_ms=5000)
     job.wait_containers(2)
     try:
         change(site, {MODE: "off"})
@@ -73,7 +73,7 @@ def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> No
         }
         change(queues, added)
         cluster.admin("-refreshQueues")
-        job = sleep_job(cluster, "late-queue", maps=4, queue="late")
+        job = shell_job(cluster, "late-queue", queue="late")
         assert job.wait() == "SUCCEEDED"
         assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
 
@@ -86,6 +86,6 @@ def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> No
         cluster.admin("-refreshQueues")
 
     assert state_of(cluster, "late") == ""
-    remaining = sleep_job(cluster, "after-the-queue", maps=2, queue="batch")
+    remaining = shell_job(cluster, "after-the-queue", containers=2, queue="batch")
     assert remaining.wait() == "SUCCEEDED"
     assert cluster.rm.placements()[remaining.application_id]["native"] == 0

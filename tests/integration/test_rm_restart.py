@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
-from tests.support.jobs import sleep_job
+from tests.support.jobs import shell_job, sleep_job
 
 from treadle.lab.minicluster.settings import Scheduler
 
@@ -39,7 +39,7 @@ def test_a_killed_rm_takes_its_sidecar_along_and_recovers_its_jobs(restarted: Fa
 
 
 def test_jobs_run_through_the_change_to_the_stock_scheduler_and_back(restarted: FaultyCluster) -> None:
-    job = sleep_job(restarted, "swapped", maps=10, map_ms=4000)
+    job = shell_job(restarted, "swapped", containers=24, container_ms=10_000)
     job.wait_containers(3)
 
     restarted.restart_rm(scheduler=Scheduler.CAPACITY)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import FaultyCluster
 from tests.support.faulty_sidecar import Fault
-from tests.support.jobs import sleep_job
+from tests.support.jobs import shell_job, sleep_job
 
 pytestmark = pytest.mark.cluster
 
@@ -43,7 +43,7 @@ def test_a_killed_sidecar_is_replaced_and_no_job_is_lost(cluster: FaultyCluster)
 
 
 def test_a_stopped_sidecar_loses_the_lease_and_gets_it_back(cluster: FaultyCluster) -> None:
-    job = sleep_job(cluster, "stopped", maps=4)
+    job = shell_job(cluster, "stopped", containers=12)
     job.wait_containers(3)
     stopped = cluster.sidecar_pid()
 
@@ -69,8 +69,8 @@ def test_a_lying_sidecar_loses_the_lease_in_the_middle_of_a_job_and_gets_it_back
 ) -> None:
     rm = cluster.rm_pid()
     failures = cluster.rm.treadle()["LinkFailures"]
-    # the master is Treadle's; until it asks for its map the lease has run out, and that sleeps until it is back
-    job = sleep_job(cluster, f"fault-{fault.name.lower()}", maps=1, reduces=0, map_ms=6000)
+    # more containers than there is room for at once: some of them are placed after the lease has run out
+    job = shell_job(cluster, f"fault-{fault.name.lower()}", containers=12, container_ms=3000)
     job.wait_containers(1)
 
     cluster.show_fault(fault)

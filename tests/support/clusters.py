@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from treadle.lab.harness.distributed_shell import node_environment
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
 
@@ -22,6 +23,11 @@ QUEUES = """<configuration>
   <property><name>yarn.scheduler.capacity.maximum-am-resource-percent</name><value>0.5</value></property>
 </configuration>
 """
+
+
+def for_shell_jobs(folder: Path) -> dict[str, str]:
+    """Return what a cluster in a folder has in yarn-site.xml for jobs of the distributed shell."""
+    return {"yarn.nodemanager.admin-env": node_environment(str(folder.resolve()))}
 
 
 class FaultyCluster(MiniCluster):
@@ -66,6 +72,7 @@ def faulty_cluster(folder: Path, **settings: object) -> FaultyCluster:
         "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
         "yarn.scheduler.treadle.python.command": str(command),
         "yarn.nm.liveness-monitor.expiry-interval-ms": "10000",
+        **for_shell_jobs(folder / "cluster"),
     }
     given = {"nodes": 2, "memory_mb": 4096, "queues": queues, "recovery": True, "overrides": overrides, **settings}
     return FaultyCluster(ClusterSettings(**given), folder / "cluster")  # type: ignore[arg-type]

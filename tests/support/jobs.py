@@ -1,4 +1,4 @@
-"""Unmodified MapReduce jobs for tests: started in the background, waited for, looked up in the RM."""
+"""Unmodified jobs for tests: started in the background, waited for, looked up in the RM."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from treadle.lab.harness import distributed_shell
 from treadle.lab.minicluster.cluster import MiniCluster
 
 SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
@@ -91,7 +92,32 @@ def sleep_job(
     command = sleep_command(
         cluster, tag, maps=maps, reduces=reduces, map_ms=map_ms, reduce_ms=reduce_ms, queue=queue, settings=settings
     )
-    client = cluster.submit(command, log)
+    return _known(cluster, name, tag, cluster.submit(command, log), log)
+
+
+def shell_job(
+    cluster: MiniCluster,
+    name: str,
+    *,
+    containers: int = 4,
+    container_ms: int = 1000,
+    memory_mb: int = 1024,
+    queue: str = "default",
+) -> Job:
+    """Start a job of Hadoop's distributed shell, whose containers sleep, and wait until the RM knows it.
+
+    Its containers are no JVMs, so that it takes a small part of the processor that a SleepJob does. For tests of which
+    MapReduce is not the subject.
+    """
+    tag = f"{name}-{next(_numbers)}"
+    client = distributed_shell.submit(
+        cluster, queue, tag, {}, containers, f"sleep {container_ms}e-3", memory_mb=memory_mb
+    )
+    return _known(cluster, name, tag, client.client, cluster.layout.logs / f"client-{tag}.log")
+
+
+def _known(cluster: MiniCluster, name: str, tag: str, client: subprocess.Popen[bytes], log: Path) -> Job:
+    """Wait until the RM knows an application by its tag."""
 
     def known() -> str:
         if client.poll() is not None and client.returncode != 0:

@@ -92,26 +92,40 @@ def start(cluster: MiniCluster, leaf: str, number: int, demand: Mapping[str, int
     return submit(cluster, leaf, f"{queue_of(leaf)}-{number}", demand, TASKS, command)
 
 
-def submit(cluster: MiniCluster, leaf: str, tag: str, demand: Mapping[str, int], tasks: int, command: str) -> Sleeper:
+def submit(
+    cluster: MiniCluster,
+    leaf: str,
+    tag: str,
+    demand: Mapping[str, int],
+    tasks: int,
+    command: str,
+    memory_mb: int = 128,
+) -> Sleeper:
     """Submit an application to the queue of a leaf; returns at once.
 
     Args:
         cluster: where.
         leaf: whose.
         tag: tells the application apart from all others.
-        demand: what a task needs besides a virtual core and 128 MB, by resource type.
+        demand: what a task needs besides a virtual core and memory, by resource type.
         tasks: how many containers it asks for.
         command: what the shell of each container runs.
+        memory_mb: memory of a task.
     """
     shell_jar = next(iter(sorted(cluster.lib.glob("hadoop-yarn-applications-distributedshell-*.jar"))), None)
     if shell_jar is None:
         raise ClusterError(f"{cluster.lib} has no distributed shell; delete the folder, it is gathered again")
-    needs = ",".join(f"{name}={amount}" for name, amount in demand.items() if amount)
+    needs = [f"{name}={amount}" for name, amount in demand.items() if amount]
     java, *rest = cluster.java(
         CLIENT,
         *("-jar", str(shell_jar), "-appname", tag, "-application_tags", tag, "-queue", queue_of(leaf)),
         *("-shell_command", command, "-num_containers", str(tasks), "-timeout", str(CLIENT_TIMEOUT_MS)),
-        *("-container_resources", f"memory-mb=128,vcores=1,{needs}", "-master_resources", "memory-mb=256,vcores=1"),
+        *(
+            "-container_resources",
+            ",".join((f"memory-mb={memory_mb},vcores=1", *needs)),
+            "-master_resources",
+            "memory-mb=256,vcores=1",
+        ),
     )
     # it leaves its files in the user's home otherwise
     home = f"-Duser.home={cluster.folder}/home"
