@@ -76,8 +76,12 @@ class ReaderView:
             del table[key]
         elif kind is events.Localities and row["count"] == 0:
             table.pop(key, None)
-        elif kind is events.Applications and row["state"] == ApplicationState.GONE:
+        elif kind is events.Applications and row["state"] in (ApplicationState.GONE, ApplicationState.MOVED):
             table.pop(key, None)
+            containers = self.table(events.Containers)
+            if row["state"] == ApplicationState.MOVED:  # of one that is gone the ends of containers follow
+                for each in [each for each, held in containers.items() if held["application"] == row["application"]]:
+                    del containers[each]
             self.table(events.ApplicationUsage).pop(key, None)
             self._drop(events.Requests, key)
             self._drop(events.Localities, key)

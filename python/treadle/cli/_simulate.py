@@ -12,16 +12,19 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._engines_table import engines_tables
 from treadle.cli._results import check_results, write_json, writing
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
+from treadle.simulator.engines_simulation import EnginesSimulation
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import FailedRun, Summary, as_json, summarise
 from treadle.simulator.scenario import Scenario, read_scenario
-from treadle.simulator.simulation import Run, Simulation, warm_up
+from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
+from treadle.simulator.simulation import Run, Simulation
 
 
 def simulate(
@@ -38,7 +41,7 @@ def simulate(
     """Do what `treadle.cli.simulate.simulate` says."""
     read = read_scenario(scenario)
     check_results(json_file, plot)
-    policies = _policies(scenario.parent, read, policy)
+    policies = _policies(scenario, read, policy)
     console = console_for_tables()
     outcomes: list[Summary | FailedRun] = []
     first_runs: list[tuple[str, Run]] = []
@@ -46,13 +49,13 @@ def simulate(
     with console.status("compiling, once a version"):
         for name, settings in policies:
             with _failing(name, broken, keep_going=keep_going):
-                warm_up(settings)
+                warm_up_all(settings)
     for seed in range(read.seed, read.seed + seeds):
         with _naming(scenario):
             workload = jobs_of(read, scenario.parent, seed)
         for name, settings in policies:
             with _naming(scenario):
-                simulation = Simulation(read, workload, settings, seed, check=check)
+                simulation = simulation_of(read, workload, settings, seed, check=check)
             failures = {name: broken[name]} if name in broken else {}
             if not failures:
                 with _failing(name, failures, keep_going=keep_going):
@@ -95,6 +98,9 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, *, profile:
     summaries = [each for each in summaries if each.policy not in failed]
     if summaries:
         console.print(_use_table(summaries))
+    if any(each.engines for each in summaries):
+        for table in engines_tables(summaries):
+            console.print(table)
     if profile and summaries:
         console.print(_profile_table(summaries))
     for policy, failure in failed.items():
@@ -113,9 +119,17 @@ def _naming(scenario: Path) -> Iterator[None]:
         raise UserError(text if text.startswith(str(scenario)) else f"{scenario}: {text}") from error
 
 
-def _policies(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:
-    """Return each policy with a name of its own: its file's, and its folder's where that is not enough."""
+def _policies(file: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:
+    """Return each policy, and the scenario's engines with it, with a name of its own: its file's, or the whole path."""
     register_parts()
+    text = file.read_text("utf-8")
+    return [
+        (name, with_engines(scenario, settings, str(file), text))
+        for name, settings in _without_engines(file.parent, scenario, given)
+    ]
+
+
+def _without_engines(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:
     files = given or [folder / name for name in scenario.policies]
     if not files:
         return [("default", default_settings())]
@@ -126,7 +140,7 @@ def _policies(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple
     return [(name, read_settings(file)) for name, file in zip(names, files, strict=True)]
 
 
-def _with_progress(simulation: Simulation, title: str, console: Console) -> Run:
+def _with_progress(simulation: Simulation | EnginesSimulation, title: str, console: Console) -> Run:
     with counted_progress(console, "jobs") as bar:
         task = bar.add_task(title, total=len(simulation.built.workload.jobs))
         return simulation.run(lambda finished, jobs, _now: bar.update(task, completed=finished, total=jobs))

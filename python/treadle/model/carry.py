@@ -248,7 +248,9 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     hints.size = int(hints.next_unused[0])
     hints.has_claims |= old.hints.has_claims
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
-    gone = (old.apps.at["state"] != int(ApplicationState.GONE)) & (apps < 0)
+    # one that was moved runs on under another engine: nothing is learned of its end
+    here = (old.apps.at["state"] != int(ApplicationState.GONE)) & (old.apps.at["state"] != int(ApplicationState.MOVED))
+    gone = here & (apps < 0)
     return Carried(apps, nodes, np.flatnonzero(gone).astype(np.int32))
 
 
@@ -263,7 +265,8 @@ def _applications(old: ApplicationTable, new: ApplicationTable) -> I32:
 
 def _attempts(apps: ApplicationTable) -> list[tuple[int, tuple[int, int, int]]]:
     """Return index and id of all that have not ended."""
-    live = np.flatnonzero(apps.at["state"][: apps.size] != int(ApplicationState.GONE))
+    here = apps.at["state"][: apps.size]
+    live = np.flatnonzero((here != int(ApplicationState.GONE)) & (here != int(ApplicationState.MOVED)))
     columns = (apps.at[name][live].tolist() for name in ("cluster_timestamp", "id", "attempt"))
     return list(zip(live.tolist(), zip(*columns, strict=True), strict=True))
 

@@ -190,15 +190,16 @@ class Cluster:
             raise ModelError(f"amounts of shape {amounts.shape}, but there are {len(self.types.names)} resource types")
 
     def _drop_replaced(self, event: events.Applications) -> None:
-        """Forget what the event says is replaced, and everything about applications that are gone."""
+        """Forget what the event says is replaced, and everything about applications that are gone or moved."""
         everything = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
-        drop = np.where(event.state == int(ApplicationState.GONE), everything, event.replaces)
+        ended = (event.state == int(ApplicationState.GONE)) | (event.state == int(ApplicationState.MOVED))
+        drop = np.where(ended, everything, event.replaces)
         for at in np.flatnonzero(drop):
             application, bits = int(event.application[at]), int(drop[at])
             if bits & Replaces.REQUESTS:
                 self.requests.drop(application, self.apps)
                 self.constraints.drop(application)
-            if event.state[at] == int(ApplicationState.GONE):
+            if ended[at]:
                 self.hints.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)
                 self.apps.at["input_bytes"][application] = 0.0

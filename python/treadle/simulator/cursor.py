@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from treadle.compiled.array_types import I32, Records
+from treadle.compiled.array_types import I32, I64, Records
 from treadle.events import ContainerEvent
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State
@@ -75,7 +75,7 @@ def drop_lives(state: State, read: Iterable[int]) -> None:
 
 
 def _newer(state: State, since: int, first_life: int) -> Unread:
-    subjects = _changed(state, since)
+    subjects = changed(state, since)
     first_app = len(state.nodes)
     first_row = first_app + len(state.apps)
     first_queue = first_row + len(state.rows)
@@ -92,7 +92,7 @@ def _newer(state: State, since: int, first_life: int) -> Unread:
     )
 
 
-def _changed(state: State, since: int) -> I32:
+def changed(state: State, since: int) -> I32:
     """Return the places in `State.versions` of what has a version above ``since``: first what changed first since then.
 
     Of what changed too long ago for `State.latest` nobody knows when; then they come in the tables' order.
@@ -116,13 +116,13 @@ def _everything(state: State) -> Unread:
         themselves=apps.astype(np.int32),
         rows=np.flatnonzero(state.rows["count"] > 0).astype(np.int32),
         queues=np.arange(len(state.queues), dtype=np.int32),
-        lives=_alive(state),
+        lives=alive(state, np.flatnonzero(state.containers["state"] != ContainerState.FREE)),
     )
 
 
-def _alive(state: State) -> Records:
-    """Return the last step of each container that the RM has, the oldest first."""
-    found = state.containers[state.containers["state"] != ContainerState.FREE]
+def alive(state: State, containers: I64) -> Records:
+    """Return the last step of containers that the RM has, the oldest first."""
+    found = state.containers[containers]
     found = found[np.argsort(found["number"])]
     lives = np.zeros(len(found), tables.LIFE)
     for name in ("app", "row", "node", "created_ms"):

@@ -78,7 +78,7 @@ class Feed:
 
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
         """Return the next frame's events; the cursor goes on."""
-        unread = self._cursor.read(state)
+        unread = self._unread(state)
         if unread.snapshot:
             self._begin(state)
         body: list[Event] = [] if self._started else [self._queues()]
@@ -102,6 +102,10 @@ class Feed:
             head += [self._types(), events.Settings(self._settings)]
             self._started = True
         return head + body
+
+    def _unread(self, state: State) -> Unread:
+        """Return what the engine is to be told; the cursor goes on."""
+        return self._cursor.read(state)
 
     def _begin(self, state: State) -> None:
         """Forget what was told, since a snapshot tells it anew."""
@@ -195,7 +199,7 @@ class Feed:
             told.append(self._themselves(state, itself))
             if self._known is not None:
                 live = itself[state.apps["state"][itself] != AppState.FINISHED]
-                row = _ranges(state.apps["first_row"][live], state.apps["rows"][live])
+                row = ranges(state.apps["first_row"][live], state.apps["rows"][live])
                 row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
                 told.append(self._history(state, row, self._known))
         index = index[state.apps["state"][index] != AppState.FINISHED]
@@ -272,7 +276,7 @@ class Feed:
     def _localities(self, state: State, row: I32) -> events.Localities:
         self._places_told[row] = state.rows["places_version"][row]
         first, count = state.rows["first_place"][row], state.rows["places"][row]
-        places = _ranges(first, count)
+        places = ranges(first, count)
         owner = np.repeat(row, count)
         return filled(
             events.Localities,
@@ -290,7 +294,7 @@ class Feed:
             self._means, self._deviations = _durations(state)
             if self._plans is not None:
                 self._means, self._deviations = self._plans.believe(state, self._means, self._deviations)
-        row = _ranges(state.apps["first_row"][app], state.apps["rows"][app])
+        row = ranges(state.apps["first_row"][app], state.apps["rows"][app])
         row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
         left = state.rows["tasks"][row] - state.rows["done"][row]
         return events.TaskEstimates(
@@ -339,7 +343,7 @@ class Feed:
         ]
 
 
-def _ranges(first: I32, count: I32) -> I32:
+def ranges(first: I32, count: I32) -> I32:
     """Return ``count[i]`` numbers from ``first[i]`` on, for each i."""
     ends = np.cumsum(count)
     steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)

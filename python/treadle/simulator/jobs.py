@@ -70,7 +70,7 @@ def _inline(written: tuple[InlineJob, ...]) -> Workload:
         for turn in range(job.count):
             arrival_ms = round(1000 * (job.arrival_s + turn * job.gap_s))
             one = name if job.count == 1 else f"{name}-{turn}"
-            jobs.append(Job(one, arrival_ms, dag, Framework(job.framework), name, job.user, job.queue))
+            jobs.append(Job(one, arrival_ms, dag, Framework(job.framework), name, job.user, job.queue, job.tags))
     return arranged(jobs)
 
 

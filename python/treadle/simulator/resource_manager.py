@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from treadle import events
+from treadle.compiled.array_types import I64, U8
 from treadle.events import Event, filled
 from treadle.proposals import Proposals
 from treadle.simulator.build import Built, with_room
@@ -15,9 +18,13 @@ from treadle.simulator.cluster.event_queue import next_time, schedule_all
 from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
 from treadle.simulator.cursor import drop_lives
 from treadle.simulator.feed import Feed, Told
+from treadle.simulator.partial_feed import PartialFeed, Scope
 from treadle.simulator.plans import FollowedPlans
 
 NOTHING = filled(events.Fates, 0)
+
+Committer = Callable[[State, SimulationParameters, U8, I64], None]
+"""Commits an answer in its own way, and fills in the fates of its rows and the numbers of containers."""
 
 
 class SimulatedRM:
@@ -36,6 +43,7 @@ class SimulatedRM:
         slots: int = 1,
         told: Told | None = None,
         plans: FollowedPlans | None = None,
+        alone: bool = True,
     ) -> None:
         """Begin at time 0.
 
@@ -46,6 +54,7 @@ class SimulatedRM:
             slots: tasks that a container may hold
             told: what the engine is told of each job's tasks when it comes
             plans: tell how early jobs' plans want tasks
+            alone: let one engine read from the beginning; without, `join` lets all in
         """
         self.state: State = built.state
         self.parameters: SimulationParameters = built.parameters
@@ -53,7 +62,8 @@ class SimulatedRM:
         self._built, self._settings = built, settings
         self._feeds: list[Feed] = []
         self._fates: list[events.Fates | None] = []
-        self.join(oracle=oracle, told=told, plans=plans)
+        if alone:
+            self.join(oracle=oracle, told=told, plans=plans)
         self._make_room(0)
         apps = np.arange(len(self.state.apps), dtype=np.int32)
         schedule_all(self.state, int(EventKind.JOB_ARRIVES), self.state.apps["arrival_ms"].copy(), apps)
@@ -65,6 +75,22 @@ class SimulatedRM:
         Plans must not be another engine's: which scores were told is kept with them.
         """
         self._feeds.append(Feed(self._built, self._settings, oracle, told, plans))
+        self._fates.append(None)
+        return len(self._feeds) - 1
+
+    def join_in_part(self, scope: Scope, *, oracle: bool = False, engine: int | None = None) -> int:
+        """Let an engine read that is told of some applications only; return its number.
+
+        Args:
+            scope: which applications, and of which of them the asks
+            oracle: whether it is told the true durations of tasks
+            engine: whose place it takes; it begins with a snapshot
+        """
+        feed = PartialFeed(self._built, self._settings, oracle, scope)
+        if engine is not None:
+            self._feeds[engine], self._fates[engine] = feed, None
+            return engine
+        self._feeds.append(feed)
         self._fates.append(None)
         return len(self._feeds) - 1
 
@@ -89,14 +115,26 @@ class SimulatedRM:
         self._fates[engine] = None
         return told
 
-    def commit(self, made: Proposals, sequence: int, engine: int = 0) -> events.Fates:
-        """Commit what may be committed of an engine's answer; return the fates, which its next frame tells."""
+    def commit(
+        self, made: Proposals, sequence: int, engine: int = 0, committer: Committer | None = None
+    ) -> events.Fates:
+        """Commit what may be committed of an engine's answer; return the fates, which its next frame tells.
+
+        Args:
+            made: the answer
+            sequence: what the fates will call it
+            engine: whose answer it is
+            committer: judges and commits; without one each proposal stands for itself
+        """
         count = len(made)
         if not count:
             return NOTHING
         self._make_room(count)
         fates, numbers = np.zeros(count, np.uint8), np.zeros(count, np.int64)
-        commit(self.state, self.parameters, made.application, made.key, made.node, fates, numbers)
+        if committer is None:
+            commit(self.state, self.parameters, made.application, made.key, made.node, fates, numbers)
+        else:
+            committer(self.state, self.parameters, fates, numbers)
         self._check()
         positions = np.arange(count, dtype=np.int32)
         made_of = filled(events.Fates, count, sequence=sequence, position=positions, fate=fates, container=numbers)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from treadle.compiled.array_types import F64, I64
 from treadle.simulator.cluster.state import AppState
+from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.measure import Window
 from treadle.simulator.simulation import Run
 
@@ -56,6 +57,8 @@ class Summary:
     """What was seen over time, window by window."""
     warnings: list[str]
     """What the engine said of the policy on this cluster: what is followed otherwise than it is written."""
+    engines: list[EngineFigures] = field(default_factory=list)
+    """Of each of several engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         completion_s=done.tolist(),
         windows=[_window(run, window) for window in windows],
         warnings=list(run.warnings),
+        engines=list(run.engines),
     )
 
 
@@ -139,9 +143,13 @@ def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
     """Return the runs as JSON takes them: what is not a number is null.
 
     ``runs`` are the same bytes whenever the same simulation is run; how long it took is in ``timing``. Where a part of
-    the policy failed ``failure`` says why, and there are no figures; it is null elsewhere.
+    the policy failed ``failure`` says why, and there are no figures; it is null elsewhere. ``engines`` is there if
+    there were several.
     """
     whole = [{"failure": None} | _plain(asdict(outcome)) for outcome in outcomes]
+    for each in whole:
+        if not each.get("engines"):
+            each.pop("engines", None)
     names = ("policy", "seed", *TIMING)
     return {
         "runs": [{name: value for name, value in each.items() if name not in TIMING} for each in whole],

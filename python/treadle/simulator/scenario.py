@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -159,6 +159,7 @@ class InlineJob(Model):
     user: str = ""
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
     name: str = ""
+    tags: tuple[str, ...] = ()
     count: int = Field(default=1, ge=1, le=1_000_000)
     gap_s: Seconds = Field(default=0.0, description="Between the arrivals of those that `count` makes.")
 
@@ -207,6 +208,33 @@ class WorkloadChoice(Model):
         return self
 
 
+class EngineDecision(Model):
+    """What simulated time a decision of one of several engines takes: t_job_s + t_task_s x tasks for each job."""
+
+    t_job_s: Seconds = 0.0
+    t_task_s: Seconds = 0.0
+    jobs_max: int = Field(
+        default=0, ge=0, le=1_000_000, description="Jobs that a decision is about, those that came first; 0: all."
+    )
+
+
+class Outage(Model):
+    """A time for which an engine is dead."""
+
+    at_s: Seconds
+    for_s: Seconds = Field(gt=0, description="Then it begins anew, with an empty model.")
+    copy_number: int = Field(default=1, ge=1, le=8, alias="copy", description="Which copy, from 1.")
+
+
+class ScenarioEngine(Model):
+    """An entry of `engines:`: what docs/several-engines.md says, and what only a simulation has."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    decision: EngineDecision = EngineDecision()
+    outages: tuple[Outage, ...] = ()
+
+
 class Report(Model):
     """What is measured how finely."""
 
@@ -225,6 +253,7 @@ class Scenario(Model):
     stragglers: Stragglers = Stragglers()
     decision: Decision = Decision()
     report: Report = Report()
+    engines: dict[str, ScenarioEngine] = Field(default={}, description="Several engines (docs/several-engines.md).")
     policies: tuple[str, ...] = ()
     seed: int = Field(default=1, ge=0, le=2**31)
     duration_limit_s: float = Field(default=1e7, gt=0, le=1e9)
@@ -277,15 +306,17 @@ def _explain(detail: Any) -> str:
 def _fields(path: tuple[Any, ...]) -> list[str]:
     """Return the fields that a place in a scenario may have, as far as that is plain."""
     model: Any = Scenario
+    named = False
     for step in path:
-        if isinstance(step, int):
+        if isinstance(step, int) or named:
+            named = False
             continue
         annotation = model.model_fields[step].annotation if step in model.model_fields else None
         inside = [annotation, *getattr(annotation, "__args__", ())]
         models = [each for each in inside if isinstance(each, type) and issubclass(each, Model)]
         if not models:
             return []
-        model = models[0]
+        model, named = models[0], get_origin(annotation) is dict
     return list(model.model_fields)
 
 

@@ -20,6 +20,7 @@ from treadle.planner.online import PlanSource
 from treadle.policy.failed import insist
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import state as tables
+from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.feed import START_MS, Told
 from treadle.simulator.invariants import Invariants
 from treadle.simulator.jobs import jobs_of
@@ -67,6 +68,8 @@ class Run:
     cpu_s: float
     warnings: tuple[str, ...]
     """What the engine said of the policy on this cluster, each once, in the order in which it came."""
+    engines: tuple[EngineFigures, ...] = ()
+    """Of each of several engines; empty if there was one."""
 
 
 def warm_up(settings: Settings) -> None:
@@ -130,7 +133,7 @@ class Simulation:
         oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
         slots = scenario.frameworks.spark_tasks_per_executor
         self.rm = SimulatedRM(
-            self.built, _rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told, plans=self.plans
+            self.built, rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told, plans=self.plans
         )
         self._invariants = Invariants(self.built, settings) if check else None
         self.measurements = Measurements(self.built, scenario)
@@ -234,24 +237,14 @@ class Simulation:
         return int(self.rm.state.clock[tables.FINISHED])
 
     def _result(self, wall_s: float, cpu_s: float) -> Run:
-        clock = self.rm.state.clock
-        counts = {
-            "tasks_done": tables.TASKS_DONE,
-            "tasks_failed": tables.TASKS_FAILED,
-            "tasks_killed": tables.TASKS_KILLED,
-            "tasks_lost": tables.TASKS_LOST,
-            "containers": tables.CONTAINERS_EVER,
-            "containers_unused": tables.UNUSED,
-            "events": tables.HANDLED,
-        }
         return Run(
             built=self.built,
             measurements=self.measurements,
             end_ms=self.rm.now_ms,
             decides=self.sequence,
             proposals=self.proposals,
-            fates={Fate(fate).name: count for fate, count in sorted(self.fates.items())},
-            counts={name: int(clock[place]) for name, place in counts.items()},
+            fates=fates_by_name(self.fates),
+            counts=counts_of(self.rm),
             profile=self.profile,
             unfinished=len(self.built.workload.jobs) - self._finished(),
             wall_s=wall_s,
@@ -260,7 +253,27 @@ class Simulation:
         )
 
 
-def _rm_settings(scenario: Scenario) -> dict[str, str]:
+def fates_by_name(fates: dict[int, int]) -> dict[str, int]:
+    """Return how often each fate came, in the order of their numbers."""
+    return {Fate(fate).name: count for fate, count in sorted(fates.items())}
+
+
+def counts_of(rm: SimulatedRM) -> dict[str, int]:
+    """Return what the RM has counted."""
+    counts = {
+        "tasks_done": tables.TASKS_DONE,
+        "tasks_failed": tables.TASKS_FAILED,
+        "tasks_killed": tables.TASKS_KILLED,
+        "tasks_lost": tables.TASKS_LOST,
+        "containers": tables.CONTAINERS_EVER,
+        "containers_unused": tables.UNUSED,
+        "events": tables.HANDLED,
+    }
+    return {name: int(rm.state.clock[place]) for name, place in counts.items()}
+
+
+def rm_settings(scenario: Scenario) -> dict[str, str]:
+    """Return what engines are told of the RM's settings."""
     return {
         "node-locality-delay": str(scenario.decision.node_locality_delay),
         "rack-locality-additional-delay": str(scenario.decision.rack_locality_additional_delay),

@@ -1,0 +1,117 @@
+"""One of several engines in a simulation: what it is told, what it decides and how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from treadle.compiled.array_types import I64
+from treadle.config.engines import RosterEngine
+from treadle.config.parts import TASK_ESTIMATES
+from treadle.config.settings import Settings
+from treadle.engine import Engine
+from treadle.policy.failed import insist
+from treadle.proposals import Proposals
+from treadle.simulator.attempts import Queue
+from treadle.simulator.engine_figures import EngineCounts
+from treadle.simulator.feed import START_MS
+from treadle.simulator.partial_feed import Part, Scope
+from treadle.simulator.resource_manager import SimulatedRM
+from treadle.simulator.scenario import Decision, EngineDecision
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a decision is about for one application."""
+
+    asked: int
+    """Containers, when the decision began."""
+    took_ms: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """A decision from its base frame to its commit."""
+
+    made: Proposals
+    sequence: int
+    base: I64
+    attempts: Mapping[int, Attempt]
+    begin_ms: int
+    took_ms: int
+    full: bool
+    """Whether the answer had no room for more."""
+
+
+class Runner:
+    """An engine, its scope and its queue."""
+
+    def __init__(
+        self, place: int, row: RosterEngine, settings: Settings, costs: EngineDecision, decision: Decision
+    ) -> None:
+        """Take a place in the roster; `join` lets it read."""
+        self.place, self.row, self.settings = place, row, settings
+        self.costs, self._decision = costs, decision
+        self.counts = EngineCounts()
+        self.queue = Queue()
+        self.deciding: Deciding | None = None
+        self.alive = True
+        self.next_start_ms = 0
+        self.life = 0
+        """Changes when it dies: what it decided before is nobody's answer."""
+        self.warnings: dict[str, None] = {}
+        self._sequence = 0
+        self._open: list[int] = []
+
+    def join(self, rm: SimulatedRM, applications: int) -> None:
+        """Begin with an empty model and a snapshot; also after a death."""
+        again = hasattr(self, "engine")
+        self.engine = Engine(self.settings)
+        if not again:
+            self.scope = Scope(applications)
+        oracle = TASK_ESTIMATES in self.settings.policy.estimate.kind.traits.estimates
+        rm.join_in_part(self.scope, oracle=oracle, engine=self.place if again else None)
+
+    @property
+    def max_ms(self) -> int:
+        """How long it may decide before it counts as dead."""
+        return round(1000 * self.row.entry.decision_max_s)
+
+    def serve(self, application: int) -> None:
+        """Own an application from now on."""
+        self.scope.parts[application] = Part.CLOSED
+
+    def lose(self, application: int) -> None:
+        """Own an application no more."""
+        self.scope.parts[application] = Part.NONE
+
+    def decide(
+        self, rm: SimulatedRM, asked: Mapping[int, int], turns: Mapping[int, int], base: I64, at_ms: int
+    ) -> Deciding:
+        """Look at the cluster and decide on applications, given how many containers each asks for.
+
+        Raises:
+            PolicyFailedError: a part of the policy failed.
+        """
+        mine = [app for app in self._open if self.scope.parts[app] == Part.OPEN]
+        self.scope.parts[np.array(mine, np.int64)] = Part.CLOSED
+        self._open = list(asked)
+        self.scope.parts[np.array(self._open, np.int64)] = Part.OPEN
+        self.engine.apply(rm.frame(self.place))
+        self._sequence += 1
+        limit = self._decision.limit
+        made = self.engine.decide(START_MS + at_ms, limit, sequence=self._sequence)
+        insist(self.engine.failure, f"{self.row.name} at {at_ms / 1000:g} s of simulated time")
+        self.warnings.update(dict.fromkeys(self.engine.warnings()))
+        costs, attempts = self.costs, {}
+        for app, tasks in asked.items():
+            took_ms = ceil(1000 * (costs.t_job_s + costs.t_task_s * tasks) - 1e-6)
+            attempts[app] = Attempt(tasks, took_ms, turns[app])
+        answer_us = self._decision.cost_us + self._decision.cost_per_proposal_us * len(made)
+        took_ms = sum(attempt.took_ms for attempt in attempts.values()) + ceil(answer_us / 1000.0)
+        full = len(made) >= min(limit, self.settings.limits.proposals_max)
+        return Deciding(made, self._sequence, base, attempts, at_ms, took_ms, full)

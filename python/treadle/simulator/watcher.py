@@ -1,0 +1,44 @@
+"""What changed on the simulated cluster since somebody looked last, for whom steps of containers do not matter."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from treadle.compiled.array_types import I32
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import State
+from treadle.simulator.cursor import changed
+
+
+class Seen(NamedTuple):
+    """Applications in the order in which they changed: in more than what they use, and in what they ask for."""
+
+    themselves: I32
+    asking: I32
+
+
+class Watcher:
+    """How far somebody has looked."""
+
+    def __init__(self) -> None:
+        """Have seen nothing."""
+        self._version = 0
+
+    def look(self, state: State) -> Seen:
+        """Return what changed since the last call."""
+        since, newest = self._version, int(state.clock[tables.VERSION])
+        if newest == since:
+            nobody = np.zeros(0, np.int32)
+            return Seen(nobody, nobody)
+        subjects = changed(state, since)
+        state.clock[tables.READ] = self._version = newest
+        first_app = len(state.nodes)
+        first_row = first_app + len(state.apps)
+        first_queue = first_row + len(state.rows)
+        apps = subjects[(subjects >= first_app) & (subjects < first_row)] - first_app
+        rows = subjects[(subjects >= first_row) & (subjects < first_queue)] - first_row
+        asking = state.rows["app"][rows]
+        first = np.sort(np.unique(asking, return_index=True)[1])
+        return Seen(apps[state.apps["own_version"][apps] > since], asking[first])
