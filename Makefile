@@ -101,7 +101,9 @@ image: wheel ## a Docker image for every role of a cluster (docs/docker.md)
 
 PROFILE ?= simple
 .PHONY: docker-test
-docker-test: build wheel ## real jobs and faults on a cluster of containers (docs/docker.md): make docker-test PROFILE=simple
+docker-test: ## real jobs and faults on a cluster of containers (docs/docker.md): make docker-test PROFILE=simple
+	@docker/test.sh --check $(PROFILE)
+	@$(MAKE) --no-print-directory build wheel
 	@docker/build.sh
 	@PYTEST_OPTIONS='$(PYTEST_OPTIONS)' docker/test.sh $(PROFILE)
 

@@ -20,7 +20,7 @@ for platform in manylinux_2_28 manylinux2014; do platforms+=(--platform "${platf
 .venv/bin/python -c 'from treadle.lab.minicluster.runtime import gather; print(gather(print))' | tail -1 >"$context/lib.txt"
 cp -r "$(cat "$context/lib.txt")" "$context/lib"
 .venv/bin/python docker/kernels.py "$context/kernels" "/opt/treadle/lib/python$python/site-packages/treadle"
-cp -r docker/conf docker/start.sh docker/healthy.py "$context"
+cp -r docker/conf docker/start.sh docker/yarn docker/healthy.py "$context"
 chmod -R a+rX "$context" # whatever the umask was: the image's user reads it
 
 echo "Building the image treadle${base:+ on $base}"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts one role of the cluster: rm, namenode, worker, sidecar, host, client COMMAND..., or job CLASS [ARGUMENT...].
+# Starts one role of the cluster: rm, namenode, worker, sidecar, host, zookeeper, history, client COMMAND..., or job CLASS [ARGUMENT...].
 set -eu
 
 JAVA_HOME=$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")
@@ -41,10 +41,12 @@ case $role in
     --config "$HADOOP_CONF_DIR/treadle.yaml" "$@" ;;
   # Holds the network that ResourceManager and sidecar share, so that either can be started anew alone.
   host) exec sleep infinity ;;
+  zookeeper) daemon 128m -Dzookeeper.admin.enableServer=false org.apache.zookeeper.server.ZooKeeperServerMain 2181 /var/lib/hadoop/zookeeper ;;
+  history) daemon 400m org.apache.hadoop.mapreduce.v2.hs.JobHistoryServer ;;
   client) exec "$@" ;;
   job) daemon 256m "$@" ;;
   *)
-    echo "which role? rm, namenode, worker, sidecar, host, client COMMAND..., or job CLASS [ARGUMENT...]" >&2
+    echo "which role? rm, namenode, worker, sidecar, host, zookeeper, history, client COMMAND..., or job CLASS [ARGUMENT...]" >&2
     exit 2
     ;;
 esac

@@ -77,9 +77,18 @@ class Submitted:
 class DockerCluster:
     """The containers of one Compose project; methods that wait raise `ClusterError` when their time is up."""
 
+    workers: tuple[str, ...] = WORKERS
+    managers: tuple[str, ...] = ("rm",)
+    """The services that are ResourceManagers."""
+
     def __init__(self) -> None:
-        self.rm = ResourceManagerClient("http://rm:8088")
         self._docker = docker.from_env(timeout=120)
+        self._clients = {service: ResourceManagerClient(f"http://{service}:8088") for service in self.managers}
+
+    @property
+    def rm(self) -> ResourceManagerClient:
+        """The ResourceManager's pages."""
+        return self._clients[self.managers[0]]
 
     # --- containers ---
 
@@ -106,13 +115,13 @@ class DockerCluster:
     def cut_off(self, service: str) -> Iterator[None]:
         """Take a container off the network for as long as the context lasts."""
         container = self.container(service)
-        (name,) = container.attrs["NetworkSettings"]["Networks"]
+        ((name, settings),) = container.attrs["NetworkSettings"]["Networks"].items()
         network = self._docker.networks.get(name)
         network.disconnect(container)
         try:
             yield
         finally:
-            network.connect(container, aliases=[service])
+            network.connect(container, aliases=settings["Aliases"])
 
     # --- questions ---
 
@@ -120,7 +129,7 @@ class DockerCluster:
         """For each application the containers that the RM allocated to it, by its audit log."""
         log = LOGS / "rm.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(self.container("rm").logs())
+        log.write_bytes(b"".join(self.container(service).logs() for service in self.managers))
         return allocated_containers(log)
 
     def placed_by_treadle(self, identity: str) -> tuple[int, int]:
@@ -141,11 +150,11 @@ class DockerCluster:
             f"{NAMENODE}/jmx", params={"qry": "Hadoop:service=NameNode,name=FSNamesystemState"}, timeout=10
         )
         state: dict[str, Any] = next(iter(beans.json()["beans"]), {})
-        return (state.get("NumLiveDataNodes"), state.get("FSState")) == (len(WORKERS), "Operational")
+        return (state.get("NumLiveDataNodes"), state.get("FSState")) == (len(self.workers), "Operational")
 
     def is_ready(self) -> bool:
         """Is the RM active, does every node run, does an engine hold the lease, and is HDFS there?"""
-        return self.running_nodes() == list(WORKERS) and self.has_lease() and self.has_data()
+        return self.running_nodes() == list(self.workers) and self.has_lease() and self.has_data()
 
     def wait_ready(self) -> None:
         """Wait until `is_ready`."""
@@ -211,9 +220,19 @@ class DockerCluster:
 
     # --- what an administrator does ---
 
+    def set_entry(self, service: str, key: str, value: str) -> None:
+        """Change an entry of yarn-site.xml in a container."""
+        edit = f"\\#>{key}<#{{n;s#>[^<]*<#>{value}<#}}"
+        self.run_in(service, "sed", "-i", edit, "/opt/hadoop/conf/yarn-site.xml", user="root")
+
     def set_mode(self, mode: str) -> None:
         """Change Treadle's mode as an administrator does: in yarn-site.xml, then `yarn rmadmin -refreshQueues`."""
-        edit = f"/treadle.mode/{{n;s#>[a-z_]*<#>{mode}<#}}"
-        self.run_in("rm", "sed", "-i", edit, "/opt/hadoop/conf/yarn-site.xml", user="root")
+        for service in self.managers:
+            self.set_entry(service, "yarn.scheduler.treadle.mode", mode)
         self.call(START, "job", ADMIN, "-refreshQueues")
-        self.wait_for(f"mode {mode}", lambda: self.has_lease() == (mode == "enforce"), 120)
+        self.wait_for(f"mode {mode}", lambda: self.has_mode(mode), 120)
+
+    def has_mode(self, mode: str) -> bool:
+        """Has Treadle a mode, and does it schedule if and only if that is `enforce`?"""
+        seen = self.rm.treadle()
+        return seen.get("tag.Mode") == mode and (seen.get("Schedules") == 1) == (mode == "enforce")

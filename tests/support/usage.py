@@ -72,6 +72,11 @@ def inner(info: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[dict[str,
             yield from inner(queue)
 
 
+def path_of(queue: dict[str, Any]) -> str:
+    """Return what a queue is called in words: its path, or its name where Hadoop 3.3 tells no more."""
+    return str(queue.get("queuePath") or queue["queueName"])
+
+
 def users(queue: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the users that a leaf knows."""
     return ((queue.get("users") or {}).get("user")) or []
@@ -117,7 +122,7 @@ class ReportedUsage:
             name = leaf["queueName"]
             reserved = in_all_partitions(leaf["resources"], "reserved")
             used = in_all_partitions(leaf["resources"], "used") - reserved
-            found.append(_difference(leaf["queuePath"], used, self._of(queue=name)))
+            found.append(_difference(path_of(leaf), used, self._of(queue=name)))
             for user in users(leaf):
                 used = in_all_partitions(user["resources"], "used") - in_all_partitions(user["resources"], "reserved")
                 found.append(
@@ -125,7 +130,7 @@ class ReportedUsage:
                 )
         for parent, children in inner(self.scheduler):
             below = total(in_all_partitions(child["resources"], "used") for child in children)
-            found.append(_difference(parent["queuePath"], in_all_partitions(parent["resources"], "used"), below))
+            found.append(_difference(path_of(parent), in_all_partitions(parent["resources"], "used"), below))
         found += self._metrics()
         return [mistake for mistake in found if mistake]
 
@@ -167,11 +172,11 @@ class ReportedUsage:
             if node["numContainers"] or amounts(node["usedResource"])
         ]
         for leaf in leaves(self.scheduler):
-            found += _left(leaf["queuePath"], leaf)
+            found += _left(path_of(leaf), leaf)
             for user in users(leaf):
                 found += _left(f"{user['username']} in {leaf['queueName']}", user)
         for parent, _ in inner(self.scheduler):
-            found += _left(parent["queuePath"], parent)
+            found += _left(path_of(parent), parent)
         return found
 
 

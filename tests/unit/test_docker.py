@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import tomllib
 from pathlib import Path
@@ -16,6 +17,7 @@ from treadle.lab.minicluster.site import read_site
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
+PROFILES = sorted(file for file in (DOCKER / "profiles").iterdir() if file.is_dir())
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,49 @@ def test_an_unknown_profile_is_refused_and_those_there_are_are_named() -> None:
     done = subprocess.run([str(DOCKER / "test.sh"), "windows"], capture_output=True, text=True)
     assert done.returncode == 2
     assert "'windows'" in done.stderr
-    assert "simple" in done.stderr
+    assert " ".join(sorted(file.name for file in PROFILES)) == " ".join(sorted(named(done.stderr)))
+
+
+def named(refusal: str) -> list[str]:
+    """Return the profiles that a refusal names."""
+    found = re.search(r"there are ([a-z ]+), and all", refusal)
+    assert found is not None, refusal
+    return found[1].split()
+
+
+@pytest.mark.parametrize("profile", [file.name for file in PROFILES] + ["all"])
+def test_every_profile_is_known(profile: str) -> None:
+    done = subprocess.run([str(DOCKER / "test.sh"), "--check", profile], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def of_profile(folder: Path, what: str) -> list[str]:
+    """Return the words of a list in a profile's script."""
+    found = re.search(rf"^{what}=\((.*)\)$", (folder / "profile.sh").read_text(), re.MULTILINE)
+    return found[1].split() if found else []
+
+
+@pytest.mark.parametrize("folder", PROFILES, ids=lambda folder: folder.name)
+def test_a_profile_has_tests_and_starts_services_that_there_are(folder: Path, compose: dict[str, Any]) -> None:
+    own = folder / "compose.yaml"
+    more = yaml.safe_load(own.read_text())["services"] if own.exists() else {}
+    assert set(of_profile(folder, "services")) <= {*compose["services"], *more}
+    assert all((ROOT / file).is_file() for file in of_profile(folder, "tests"))
+    assert of_profile(folder, "tests")
+    roles = set(re.findall(r"^  (\w+)\)", (DOCKER / "start.sh").read_text(), re.MULTILINE)) | {"kdc"}
+    for name in set(more) - set(compose["services"]) - {"client"}:
+        assert more[name]["command"] in roles, name
+        assert "mem_limit" in more[name], name
+        assert "user" not in more[name], name
+
+
+@pytest.mark.parametrize("file", sorted(DOCKER.glob("profiles/*/conf/*.xml")), ids=lambda file: file.parts[-3:])
+def test_a_profile_s_entries_are_laid_over_the_common_ones(file: Path, tmp_path: Path) -> None:
+    runpy.run_path(str(DOCKER / "sites.py"))["main"](DOCKER / "conf", file.parent, tmp_path / "conf")
+    common = DOCKER / "conf" / file.name
+    expected = {**(read_site(common) if common.exists() else {}), **read_site(file)}
+    assert read_site(tmp_path / "conf" / file.name) == expected
+    assert (tmp_path / "conf" / "racks.sh").read_text() == (DOCKER / "conf" / "racks.sh").read_text()
 
 
 def test_rm_and_sidecar_meet_at_one_file_and_on_one_loopback(compose: dict[str, Any]) -> None:
