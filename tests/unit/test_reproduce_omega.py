@@ -54,6 +54,32 @@ def test_what_is_wrong_with_a_point_is_said_with_its_line(tmp_path: Path, line: 
     assert said in str(error.value)
 
 
+def test_ends_of_lines_empty_lines_further_columns_and_repeated_points_do_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_bytes(
+        b"\xef\xbb\xbf" + HEADER.encode() + b",scheduler\r\nmono1,1,0.1,0.001\r\n\r\n,,,\r\n"
+        b' omega4 , 20000 ,2e1,"100",S,1,2\r\nmono1,1.0,0.10,1e-3,M\r\n'
+    )
+    assert read_points(file) == [Point("mono1", 1, 0.1, 0.001), Point("omega4", 20_000, 20.0, 100.0)]
+
+
+def test_a_cell_of_one_machine_has_a_row_for_each_scheduler(tmp_path: Path) -> None:
+    names = ("mono1", "mono2", "mesos", "omega", "omega-seq", "omega-aon", "omega-seq-aon", "omega4")
+    lines = [f"{name},1,{factor},{t_s}" for name in names for factor, t_s in (("0.1", "100"), ("20", "0.001"))]
+    points, rows = points_file(tmp_path, *lines), tmp_path / "rows.csv"
+    assert run(["reproduce", "omega", "--points", str(points), "--seeds", "1", "--csv", str(rows)]) == 0
+    with rows.open() as stream:
+        found = list(csv.DictReader(stream))
+    schedulers = {"mono1": 1, "mono2": 1, "mesos": 2, "omega4": 5}
+    assert [row["architecture"] for row in found] == [
+        name for name in names for _ in range(2 * schedulers.get(name, 2))
+    ]
+    for row in found:
+        assert all(float(row[name]) >= 0 for name in ROW_COLUMNS[5:])
+        assert float(row["cpu_utilisation"]) <= 1.0
+    assert {row["unscheduled_batch"] for row in found if row["architecture"] == "mesos"} == {"1"}, "nothing is offered"
+
+
 def test_files_that_hold_no_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for lines, header, said in (
         ((), HEADER, "has no point; a line is"),

@@ -115,7 +115,7 @@ def omega(
         if not wanted.points:
             raise UserError("--csv: figures 15 and 16 have no rows of points; name --json, which has what they found")
         check_writable("--csv", csv_file)
-    console = console_for_tables(140)
+    console = console_for_tables(170)
     compare = _comparison(console, reference) if wanted.points and not is_google else None
     google = _google_day(console, trace) if is_google else None
     jobs = _jobs_of_specialist(console, wanted, google, trace, sample)

@@ -40,7 +40,8 @@ def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path,
             files.append(plot_growth(own, [point.machines for point in points], folder, name))
             continue
         drawing = _DRAWN[number]({point: outcomes[point] for point in points})
-        drawing.suptitle(f"Omega, figure {number}: {figure.title}", fontsize=10)
+        jobs = ", a day like cluster C's" if name != "omega" else ""
+        drawing.suptitle(f"Omega, figure {number}: {figure.title}{jobs}", fontsize=10)
         file = folder / f"{name}-figure-{number}.png"
         drawing.savefig(file, dpi=120)
         files.append(file)
@@ -91,6 +92,7 @@ def _panels(outcomes: Outcomes, measures: Mapping[str, Measure], label: str, *, 
         axes.set_title(name, fontsize=9)
         if log_y:
             axes.set_yscale("symlog", linthresh=0.01)
+            axes.set_ylim(bottom=0)
             axes.axhline(SLO_S, color="0.6", linewidth=0.8)
     panels[0].set_ylabel(label)
     panels[-1].legend(fontsize=8)
@@ -121,6 +123,7 @@ def _figure_7(outcomes: Outcomes) -> Drawing:
         axes.legend(fontsize=8)
         if title == "mean wait (s)":
             axes.set_yscale("symlog", linthresh=0.01)
+            axes.set_ylim(bottom=0)
     return drawing
 
 
