@@ -76,15 +76,24 @@ def _means(outcomes: Outcomes, name: str, figure: Callable[[Sequence[Outcome]], 
 
 
 def _compared(claim: str, paper: str, outcomes: Outcomes, more: str, less: str) -> Claim | None:
-    """Compare the service schedulers' conflict fractions where two architectures ran at the same settings."""
-    a, b = _means(outcomes, more, service_conflicts), _means(outcomes, less, service_conflicts)
-    both = {_elsewhere(point, ""): value for point, value in b.items()}
-    pairs = [(value, both[_elsewhere(point, "")]) for point, value in a.items() if _elsewhere(point, "") in both]
-    if not pairs:
+    """Compare the service schedulers' conflict fractions where two architectures ran at the same settings.
+
+    It is judged at the longest decisions with which the second is not saturated: there most conflicts could be.
+    """
+    both = [
+        (point, service_conflicts(found), service_conflicts(outcomes[replace(point, architecture=less)]))
+        for point, found in outcomes.items()
+        if point.architecture == more and replace(point, architecture=less) in outcomes
+    ]
+    if not both:
         return None
-    mean_a, mean_b = (float(np.mean(values)) for values in zip(*pairs, strict=True))
-    ratio = f", {mean_a / mean_b:.2f} times" if mean_b else ""
-    return Claim(claim, paper, f"of the service scheduler {mean_a:.3g} and {mean_b:.3g}{ratio}", mean_a > mean_b)
+    calm = [one for one in both if busyness(outcomes[replace(one[0], architecture=less)], "S") < SATURATED]
+    point, a, b = max(calm or both, key=lambda one: (one[0].t_job_service_s, -one[0].t_task_service_s))
+    ratio = f", {a / b:.2f} times" if b else ""
+    text = f"of the service scheduler {a:.3g} and {b:.3g}{ratio}, at t_job {point.t_job_service_s:g} s"
+    if len(both) > 1:
+        text += f"; more at {sum(a > b for _, a, b in both)} of {len(both)} points"
+    return Claim(claim, paper, text, a > b)
 
 
 def _elsewhere(point: Point, architecture: str) -> Point:

@@ -202,6 +202,7 @@ def plot_growth(runs: Sequence[Run], machines: Sequence[int], folder: Path, name
         axes.set_xlabel(label)
         axes.set_ylabel("processor time of a day (s)")
     by_machines.legend(fontsize=7)
+    drawing.suptitle("Cost of a simulated day", fontsize=10)
     file = folder / f"{name}-growth.png"
     drawing.savefig(file, dpi=120)
     return file
