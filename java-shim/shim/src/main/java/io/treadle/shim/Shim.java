@@ -1,5 +1,7 @@
 package io.treadle.shim;
 
+import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.commit.Committer;
 import io.treadle.shim.compat.GateCheck;
 import io.treadle.shim.compat.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
@@ -11,7 +13,6 @@ import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.Lease;
-import io.treadle.shim.link.Link;
 import io.treadle.shim.link.LinkSettings;
 import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
@@ -26,6 +27,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -48,6 +50,7 @@ import org.slf4j.LoggerFactory;
 public class Shim {
   private static final Logger LOG = LoggerFactory.getLogger(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
+  private static final int UPDATES_PER_TICK = 64;
   private static final AtomicInteger INSTANCES = new AtomicInteger();
   /** As long as asynchronous scheduling itself pauses between two rounds over the nodes. */
   private static final long ASYNCHRONOUS_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
@@ -56,15 +59,13 @@ public class Shim {
   private final Escapes escapes;
   private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
-  private final Lease lease;
-  private final Mirror mirror;
+  private final Upkeep upkeep;
+  private final EngineHandle engine;
   private final ShimMetrics metrics;
-  private final CommitPipeline pipeline;
   private final MetricsExport export;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
   private boolean settingsRead;
   private boolean started;
-  private Link link;
   private IgnoredKeys ignored;
   private volatile LinkSettings settings;
   private volatile boolean probed;
@@ -89,20 +90,25 @@ public class Shim {
     }
     settings = new LinkSettings(config, 0);
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
-    lease = new Lease(System::nanoTime, config.leaseMs);
     long staleMs = config.nodeStaleMs(conf);
-    mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)));
-    metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
+    CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
+    upkeep = new Upkeep(port, commits);
+    engine = handle(config, commits, staleMs);
+    metrics = engine.metrics;
     metrics.mode(config.mode.text());
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     tellIgnored(conf);
-    pipeline = new CommitPipeline(port, metrics, config, staleMs);
-    pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
-    metrics.gauge("Schedules", () -> mayCommit() ? 1 : 0);
-    metrics.gauge("Starving", () -> pipeline.guard().suspended() ? 1 : 0);
-    metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
-    export = new MetricsExport(metrics, pipeline.observer()::json, pipeline.observer());
+    engine.pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
+    export = new MetricsExport(metrics, engine.pipeline.observer()::json, engine.pipeline.observer());
+  }
+
+  private EngineHandle handle(ShimConfig config, CommitSettings commits, long staleMs) {
+    Lease lease = new Lease(System::nanoTime, config.leaseMs);
+    Mirror mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)));
+    ShimMetrics counted = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
+    counted.gauge("Schedules", () -> mayCommit() ? 1 : 0);
+    return new EngineHandle(lease, mirror, counted, new CommitPipeline(port, counted, upkeep, commits));
   }
 
   private void tellIgnored(Configuration conf) {
@@ -127,12 +133,8 @@ public class Shim {
   public synchronized void stop() {
     started = false;
     enforcing = false;
-    lease.release();
     try {
-      if (link != null) {
-        link.stop();
-        link = null;
-      }
+      engine.stop();
     } finally {
       export.stop();
     }
@@ -147,22 +149,20 @@ public class Shim {
       return;
     }
     // looked at once: after that the files on disk may be those of another release
-    String unfit = link == null ? unfitness() : null;
+    String unfit = engine.linked() ? null : unfitness();
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
       metrics.refusal(unfit);
       return;
     }
-    lease.duration(config.leaseMs);
+    engine.lease.duration(config.leaseMs);
     enforcing = config.mode == Mode.ENFORCE;
-    if (link == null) {
-      link = new Link("treadle-link-" + INSTANCES.incrementAndGet(), mirror, lease, source(config), pipeline, metrics,
-          this::mayCommit, settings);
-      journal.onMark(link::signal);
-      link.start();
+    if (engine.linked()) {
+      engine.settings(settings);
     } else {
-      link.settings(settings);
+      journal.onMark(engine::signal);
+      engine.start("treadle-link-" + INSTANCES.incrementAndGet(), source(config), this::mayCommit, settings);
     }
   }
 
@@ -199,7 +199,7 @@ public class Shim {
       probed = true;
       return true;
     }
-    boolean closed = mayCommit() && !pipeline.guard().roundOpen();
+    boolean closed = mayCommit() && !engine.pipeline.guard().roundOpen();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
     }
@@ -207,7 +207,7 @@ public class Shim {
   }
 
   private boolean mayCommit() {
-    return enforcing && lease.schedules() && pipeline.mayEnforce();
+    return enforcing && engine.lease.schedules() && engine.pipeline.mayEnforce();
   }
 
   /** What the scheduler's overrides tell. */
@@ -256,12 +256,12 @@ public class Shim {
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
-    pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
-    pipeline.refreshed();
+    engine.pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
+    upkeep.refreshed();
     journal.queuesChanged();
-    if (config.mode == Mode.OFF && link != null) {
+    if (config.mode == Mode.OFF && engine.linked()) {
       enforcing = false;
-      link.settings(settings);
+      engine.settings(settings);
     } else {
       startLink();
     }
@@ -275,27 +275,27 @@ public class Shim {
   /** A container has ended. */
   public void completed(RMContainer container, ContainerStatus status) {
     taps.containerCompleted(container, status);
-    pipeline.guard().ended(container);
+    engine.pipeline.guard().ended(container);
   }
 
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
     if (requests != null && (!requests.getDecreaseRequests().isEmpty() || !requests.getDemotionRequests().isEmpty())) {
-      pipeline.guard().roomChanged();
+      engine.pipeline.guard().roomChanged();
     }
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
-      pipeline.updateAsked(attempt);
+      upkeep.updateAsked(attempt);
     }
   }
 
   /** An answer to an AM with the headroom that it really has. */
   public Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return mayCommit() ? pipeline.tellHeadroom(allocation, attempt) : allocation;
+    return mayCommit() ? upkeep.tellHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one. */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
-    boolean byTreadle = CommitPipeline.isCommitting();
+    boolean byTreadle = Committer.isCommitting();
     taps.committed(request, byTreadle);
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
@@ -303,11 +303,12 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !pipeline.mayEnforce())) {
-        pipeline.placedNatively(placed);
+      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !engine.pipeline.mayEnforce())) {
+        engine.pipeline.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
+            placed.getSchedulerNode().getNodeID());
       }
       if (!byTreadle) {
-        pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
+        engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }
   }
