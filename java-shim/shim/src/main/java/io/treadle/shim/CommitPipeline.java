@@ -1,5 +1,6 @@
 package io.treadle.shim;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
@@ -13,6 +14,9 @@ import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.apache.hadoop.util.Time;
 
 /**
@@ -25,25 +29,27 @@ final class CommitPipeline implements AnswerHandler {
   private final Committer committer;
   private final Observer observer;
   private final IdleGuard guard;
+  private final Supplier<String> name;
+  private final LongSupplier decisionMaxMs;
+  private final Consumer<JsonNode> onEngines;
   /** What an exception in a commit said last. */
   private String commitError = "";
 
-  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings) {
+  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, EngineHandle engine,
+      Consumer<JsonNode> onEngines) {
     this.metrics = metrics;
     this.upkeep = upkeep;
+    this.name = engine::name;
+    this.decisionMaxMs = engine::decisionMaxMs;
+    this.onEngines = onEngines;
     this.committer = new Committer(port, settings, new CommitListener() {
       @Override
       public void internalError(Throwable error) {
         commitError = error.toString();
       }
-    });
-    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings), Time::monotonicNow);
-    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time.monotonicNow());
-  }
-
-  /** Whether no rule for a feature was against it when they were last looked at, nor the idle guard. Any thread. */
-  boolean mayEnforce() {
-    return upkeep.mayEnforce() && !guard.suspended();
+    }, engine);
+    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings, engine), Time::monotonicNow, engine::othersLive);
+    this.observer = upkeep.observer();
   }
 
   /** Who keeps an engine that places nothing from starving the cluster. */
@@ -51,9 +57,24 @@ final class CommitPipeline implements AnswerHandler {
     return guard;
   }
 
-  /** What {@code observe_only} found. */
-  Observer observer() {
-    return observer;
+  @Override
+  public String engine() {
+    return name.get();
+  }
+
+  @Override
+  public long decisionMaxMs() {
+    return decisionMaxMs.getAsLong();
+  }
+
+  @Override
+  public void busy() {
+    guard.held();
+  }
+
+  @Override
+  public void engines(JsonNode said) {
+    onEngines.accept(said);
   }
 
   @Override
@@ -94,6 +115,7 @@ final class CommitPipeline implements AnswerHandler {
     upkeep.beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit);
     tell(answer, result, directory);
+    metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     if (guard.answered(result.count(Fate.COMMITTED))) {
       entered();
     }
@@ -110,7 +132,8 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   private void tell(ProposalFrame answer, CommitResult result, Directory directory) {
-    long sequence = answer.sequence();
+    // where nothing was decided there are no fates
+    long sequence = answer.base();
     for (int position = 0; position < result.size(); position++) {
       metrics.fate(result.fate(position));
       directory.fate(sequence, position, result.fate(position));

@@ -9,15 +9,13 @@ import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarKind;
+import io.treadle.shim.config.SidecarSettings;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
 import io.treadle.shim.link.EngineSource;
-import io.treadle.shim.link.Lease;
 import io.treadle.shim.link.LinkSettings;
-import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
-import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.sidecar.ExternalSidecar;
 import io.treadle.shim.sidecar.LocalEngine;
@@ -55,14 +53,14 @@ public class Shim {
   /** As long as asynchronous scheduling itself pauses between two rounds over the nodes. */
   private static final long ASYNCHRONOUS_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
 
+  private final String thread = "treadle-link-" + INSTANCES.incrementAndGet();
   private final SchedulerPort port;
   private final Escapes escapes;
   private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
   private final Upkeep upkeep;
-  private final EngineHandle engine;
+  private final Engines engines;
   private final ShimMetrics metrics;
-  private final MetricsExport export;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
   private boolean settingsRead;
   private boolean started;
@@ -93,22 +91,14 @@ public class Shim {
     long staleMs = config.nodeStaleMs(conf);
     CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
     upkeep = new Upkeep(port, commits);
-    engine = handle(config, commits, staleMs);
-    metrics = engine.metrics;
-    metrics.mode(config.mode.text());
+    engines = new Engines(new EngineHandle.Common(port, journal, upkeep, commits,
+        MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), escapes::count), settings, this::source,
+        this::mayCommit, this::schedules);
+    metrics = engines.first().metrics;
+    engines.configure(config, ShimConfig.heartbeatMs(conf));
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     tellIgnored(conf);
-    engine.pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
-    export = new MetricsExport(metrics, engine.pipeline.observer()::json, engine.pipeline.observer());
-  }
-
-  private EngineHandle handle(ShimConfig config, CommitSettings commits, long staleMs) {
-    Lease lease = new Lease(System::nanoTime, config.leaseMs);
-    Mirror mirror = new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)));
-    ShimMetrics counted = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
-    counted.gauge("Schedules", () -> mayCommit() ? 1 : 0);
-    return new EngineHandle(lease, mirror, counted, new CommitPipeline(port, counted, upkeep, commits));
   }
 
   private void tellIgnored(Configuration conf) {
@@ -122,7 +112,7 @@ public class Shim {
     started = true;
     LOG.info("Treadle's mode is {}", settings.config.mode.text());
     try {
-      export.start();
+      engines.export().start();
     } finally {
       // whoever cannot be watched can still schedule
       startLink();
@@ -134,9 +124,9 @@ public class Shim {
     started = false;
     enforcing = false;
     try {
-      engine.stop();
+      engines.stop();
     } finally {
-      export.stop();
+      engines.export().stop();
     }
   }
 
@@ -149,32 +139,27 @@ public class Shim {
       return;
     }
     // looked at once: after that the files on disk may be those of another release
-    String unfit = engine.linked() ? null : unfitness();
+    String unfit = engines.first().linked() ? null : unfitness();
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
       metrics.refusal(unfit);
       return;
     }
-    engine.lease.duration(config.leaseMs);
     enforcing = config.mode == Mode.ENFORCE;
-    if (engine.linked()) {
-      engine.settings(settings);
-    } else {
-      journal.onMark(engine::signal);
-      engine.start("treadle-link-" + INSTANCES.incrementAndGet(), source(config), this::mayCommit, settings);
-    }
+    engines.start(thread, settings);
   }
 
-  /** Where engines come from; tests and benchmarks may override it. */
-  protected EngineSource source(ShimConfig config) {
+  /** Where an engine comes from. */
+  private EngineSource source(ShimConfig config, EngineHandle engine) {
     if (!config.engineClass.isEmpty()) {
-      return new LocalEngine(config.engineClass);
+      return new LocalEngine(config.engineClass, engine::name);
     }
-    if (config.sidecar.kind == SidecarKind.EXTERNAL) {
-      return new ExternalSidecar(config);
+    SidecarSettings sidecar = engine == engines.first() ? config.sidecar : config.sidecar.of(engine.name());
+    if (sidecar.kind == SidecarKind.EXTERNAL) {
+      return new ExternalSidecar(config, sidecar);
     }
-    return new ManagedSidecar(config, metrics::sidecarStarted);
+    return new ManagedSidecar(config, sidecar, engine.metrics::sidecarStarted);
   }
 
   /** Why we cannot work in this Hadoop, or null. */
@@ -199,15 +184,20 @@ public class Shim {
       probed = true;
       return true;
     }
-    boolean closed = mayCommit() && !engine.pipeline.guard().roundOpen();
+    boolean closed = schedules() && !engines.roundOpen();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
     }
     return closed;
   }
 
-  private boolean mayCommit() {
-    return enforcing && engine.lease.schedules() && engine.pipeline.mayEnforce();
+  /** Whether engines schedule: each application's owner does. */
+  private boolean schedules() {
+    return enforcing && upkeep.mayEnforce() && engines.owners().allSchedule();
+  }
+
+  private boolean mayCommit(EngineHandle engine) {
+    return enforcing && upkeep.mayEnforce() && engine.schedules();
   }
 
   /** What the scheduler's overrides tell. */
@@ -252,16 +242,15 @@ public class Shim {
     }
     tellIgnored(conf);
     settings = settings.refreshed(config);
-    metrics.mode(config.mode.text());
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
-    engine.pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
+    engines.configure(config, ShimConfig.heartbeatMs(conf));
     upkeep.refreshed();
     journal.queuesChanged();
-    if (config.mode == Mode.OFF && engine.linked()) {
+    if (config.mode == Mode.OFF && engines.first().linked()) {
       enforcing = false;
-      engine.settings(settings);
+      engines.settings(settings);
     } else {
       startLink();
     }
@@ -275,13 +264,13 @@ public class Shim {
   /** A container has ended. */
   public void completed(RMContainer container, ContainerStatus status) {
     taps.containerCompleted(container, status);
-    engine.pipeline.guard().ended(container);
+    engines.each(engine -> engine.pipeline.guard().ended(container));
   }
 
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
     if (requests != null && (!requests.getDecreaseRequests().isEmpty() || !requests.getDemotionRequests().isEmpty())) {
-      engine.pipeline.guard().roomChanged();
+      engines.each(engine -> engine.pipeline.guard().roomChanged());
     }
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
       upkeep.updateAsked(attempt);
@@ -290,7 +279,7 @@ public class Shim {
 
   /** An answer to an AM with the headroom that it really has. */
   public Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return mayCommit() ? upkeep.tellHeadroom(allocation, attempt) : allocation;
+    return schedules() ? upkeep.tellHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one. */
@@ -300,15 +289,17 @@ public class Shim {
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
           request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();
+      engines.committed(placed.getSchedulerNode().getNodeID());
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !engine.pipeline.mayEnforce())) {
-        engine.pipeline.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
+      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !upkeep.mayEnforce() || engines.first().pipeline.starving())) {
+        upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
             placed.getSchedulerNode().getNodeID());
       }
       if (!byTreadle) {
-        engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
+        engines.each(engine ->
+            engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer()));
       }
     }
   }

@@ -6,6 +6,7 @@ import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
 import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.LeafLimits;
+import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.Reservations;
 import java.util.Collections;
 import java.util.IdentityHashMap;
@@ -18,7 +19,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 
 /**
  * What is done once for a scheduler, however many engines schedule: container updates, reservations, limits of leaves,
- * headroom, and the rules for features. Threads of links do it between two answers, one at a time; the others do not
+ * headroom, the rules for features, and what {@code observe_only} finds. Threads of links do it between two answers, one at a time; the others do not
  * wait for it.
  */
 final class Upkeep {
@@ -32,6 +33,7 @@ final class Upkeep {
   private final LeafLimits limits;
   private final Headroom headroom;
   private final FeatureRules rules;
+  private final Observer observer;
   private final ReentrantLock inTurns = new ReentrantLock();
   private final Set<Object> overridesGuarantees = Collections.newSetFromMap(new IdentityHashMap<>());
   private final Set<Object> overridesOrder = Collections.newSetFromMap(new IdentityHashMap<>());
@@ -46,6 +48,7 @@ final class Upkeep {
     this.limits = new LeafLimits(port);
     this.headroom = new Headroom(port);
     this.rules = new FeatureRules(port);
+    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time.monotonicNow());
   }
 
   /** Whether no rule for a feature was against it when they were last looked at. Any thread. */
@@ -56,6 +59,11 @@ final class Upkeep {
   /** The administrator refreshed the configuration, queues included. Any thread. */
   void refreshed() {
     refreshed = true;
+  }
+
+  /** What {@code observe_only} found, of all engines together. */
+  Observer observer() {
+    return observer;
   }
 
   /** An answer to an AM with the headroom that it really has. The AM's thread. */

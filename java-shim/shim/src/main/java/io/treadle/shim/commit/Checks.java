@@ -2,6 +2,7 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import java.io.IOException;
@@ -33,11 +34,13 @@ final class Checks {
   private final IndexCache<Application> applications = new IndexCache<>();
   private final IndexCache<Node> nodes = new IndexCache<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
+  private final Served served;
   private Directory directory;
 
-  Checks(CapacityScheduler scheduler, CommitSettings settings) {
+  Checks(CapacityScheduler scheduler, CommitSettings settings, Served served) {
     this.scheduler = scheduler;
     this.settings = settings;
+    this.served = served;
   }
 
   void begin(Directory names) {
@@ -89,6 +92,9 @@ final class Checks {
     if (app.isStopped()) {
       return new Application(Fate.STOPPED_ATTEMPT);
     }
+    if (!served.serves(app)) {
+      return new Application(Fate.NOT_OWNER);
+    }
     CSQueue leaf = (CSQueue) app.getQueue();
     return isActive(app, leaf) ? new Application(app, leaf) : new Application(Fate.INACTIVE_APPLICATION);
   }
@@ -127,7 +133,11 @@ final class Checks {
       nodes.put(index, found);
     }
     placement.node = found.node;
-    return found.refusal != null ? found.refusal : checkPlace(placement);
+    if (found.refusal != null) {
+      return found.refusal;
+    }
+    // not once a batch: requests with constraints are committed without the scheduler's lock
+    return served.changed(found.node.getNodeID(), directory.toldCommits()) ? Fate.CHANGED : checkPlace(placement);
   }
 
   private Node lookUpNode(NodeId id) {

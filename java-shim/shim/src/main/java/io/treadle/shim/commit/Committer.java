@@ -2,6 +2,8 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.engines.NodeCommits;
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
@@ -25,8 +27,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
  */
 public final class Committer {
-  /** Whether this thread is inside a commit of ours: how {@code tryCommit} tells ours from native ones. */
-  private static final ThreadLocal<Boolean> COMMITTING = ThreadLocal.withInitial(() -> Boolean.FALSE);
+  /** Whose commit this thread is inside of, -1 if none of ours: how {@code tryCommit} tells ours from native ones. */
+  private static final ThreadLocal<Integer> COMMITTING = ThreadLocal.withInitial(() -> -1);
 
   private static final BooleanSupplier ALWAYS = () -> true;
 
@@ -39,33 +41,47 @@ public final class Committer {
   private final SchedulerPort port;
   private final CommitSettings settings;
   private final CommitListener listener;
+  private final Served served;
   private final Reservations reservations;
   private final FailureLog failures = new FailureLog();
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
 
+  /** Makes a committer of a scheduler's only engine. */
+  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener) {
+    this(port, settings, listener, Served.ALL);
+  }
+
   /**
-   * Makes a committer of one scheduler.
+   * Makes a committer of one engine.
    *
    * @param listener told of errors and limits, with the lock held
+   * @param served what the engine serves: proposals for others are {@link Fate#NOT_OWNER}
    */
-  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener) {
+  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, Served served) {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
+    this.served = served;
     this.reservations = new Reservations(port, listener);
-    this.checks = new Checks(port.scheduler(), settings);
+    this.checks = new Checks(port.scheduler(), settings, served);
     this.diagnosis = new Diagnosis(port.scheduler());
   }
 
   /** Whether the calling thread is committing for Treadle now. */
   public static boolean isCommitting() {
-    return COMMITTING.get();
+    return COMMITTING.get() >= 0;
   }
 
-  static void setCommitting(boolean committing) {
-    COMMITTING.set(committing);
+  /** The number of the engine that the calling thread is committing for now, else {@link NodeCommits#NO_ENGINE}. */
+  public static int committing() {
+    return isCommitting() ? COMMITTING.get() : NodeCommits.NO_ENGINE;
+  }
+
+  /** Begins commits for the engine of a number, or ends them: -1. */
+  static void setCommitting(int engine) {
+    COMMITTING.set(engine);
   }
 
   /**
@@ -171,11 +187,11 @@ public final class Committer {
     void begin() {
       cluster = scheduler.getClusterResource();
       checks.begin(directory);
-      setCommitting(assumptions == null);
+      setCommitting(assumptions == null ? served.number() : -1);
     }
 
     void end() {
-      setCommitting(false);
+      setCommitting(-1);
       checks.end();
       placement.clear();
     }

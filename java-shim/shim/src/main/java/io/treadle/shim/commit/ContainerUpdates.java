@@ -1,6 +1,8 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.engines.NodeCommits;
+import io.treadle.shim.engines.Served;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
@@ -46,7 +48,7 @@ public final class ContainerUpdates {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
-    this.checks = new Checks(port.scheduler(), settings);
+    this.checks = new Checks(port.scheduler(), settings, Served.ALL);
   }
 
   /**
@@ -159,7 +161,7 @@ public final class ContainerUpdates {
     Lock lock = port.writeLock();
     lock.lock();
     try {
-      Committer.setCommitting(true);
+      Committer.setCommitting(NodeCommits.NO_ENGINE);
       for (SchedulerRequestKey key : keys) {
         if (mayCommit.getAsBoolean() && placeOne(app, key)) {
           placed++;
@@ -167,7 +169,7 @@ public final class ContainerUpdates {
       }
     } finally {
       try {
-        Committer.setCommitting(false);
+        Committer.setCommitting(-1);
         checks.end();
         placement.clear();
       } finally {

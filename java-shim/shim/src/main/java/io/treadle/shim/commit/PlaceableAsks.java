@@ -1,6 +1,7 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -40,6 +41,7 @@ public final class PlaceableAsks implements AskSearch {
   private static final int MOST_CAPABILITIES = 64;
 
   private final SchedulerPort port;
+  private final Served served;
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final FailureLog failures = new FailureLog();
@@ -59,10 +61,11 @@ public final class PlaceableAsks implements AskSearch {
   private int steps;
   private boolean complete;
 
-  /** A search in one scheduler. */
-  public PlaceableAsks(SchedulerPort port, CommitSettings settings) {
+  /** A search among what an engine serves. */
+  public PlaceableAsks(SchedulerPort port, CommitSettings settings, Served served) {
     this.port = port;
-    this.checks = new Checks(port.scheduler(), settings);
+    this.served = served;
+    this.checks = new Checks(port.scheduler(), settings, served);
     this.diagnosis = new Diagnosis(port.scheduler());
   }
 
@@ -179,7 +182,7 @@ public final class PlaceableAsks implements AskSearch {
 
   private boolean open(FiCaSchedulerApp current) {
     keys.clear();
-    if (current.isStopped() || !checks.isActive(current, (CSQueue) current.getQueue())) {
+    if (current.isStopped() || !served.serves(current) || !checks.isActive(current, (CSQueue) current.getQueue())) {
       return false;
     }
     keys.addAll(current.getSchedulerKeys());

@@ -1,5 +1,6 @@
 package io.treadle.shim.link;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
@@ -23,6 +24,28 @@ public interface AnswerHandler {
 
   /** Whether the engine has lost the lease because it places nothing: one reason of those for a {@link #refusal}. */
   boolean starving();
+
+  /**
+   * The engine has said which engines there are; only the first one is listened to.
+   *
+   * @param said an array, or a missing node for one engine; null if it says what it said before
+   */
+  default void engines(JsonNode said) {
+  }
+
+  /** How long one of several engines may answer that it decides, milliseconds; 0 for the only one, which must not. */
+  default long decisionMaxMs() {
+    return 0;
+  }
+
+  /** The engine decides and says so: it is not idle. */
+  default void busy() {
+  }
+
+  /** What the engine is called, empty for the only one. Any thread. */
+  default String engine() {
+    return "";
+  }
 
   /** The engine has said what it waits for on purpose, empty for nothing. */
   void waitsFor(String what);

@@ -8,6 +8,7 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.apache.hadoop.util.Time;
 
 /**
@@ -22,9 +23,14 @@ final class Conversation {
   private final long epoch;
   private final Mirror mirror;
   private final ShimMetrics metrics;
+  private final LongSupplier decisionMaxMs;
   private int resends;
+  /** Since when the engine has only said that it decides; 0 if it has not. */
+  private long busySinceNanos;
 
-  Conversation(Engine engine, long epoch, Mirror mirror, ShimMetrics metrics) {
+  /** {@code decisionMaxMs}: how long one of several engines may decide; 0 for the only one. */
+  Conversation(Engine engine, long epoch, Mirror mirror, ShimMetrics metrics, LongSupplier decisionMaxMs) {
+    this.decisionMaxMs = decisionMaxMs;
     this.engine = engine;
     this.epoch = epoch;
     this.mirror = mirror;
@@ -35,11 +41,12 @@ final class Conversation {
   /**
    * Tells the engine what changed and waits for its answer.
    *
+   * @param most the most proposals that any frame allowed
    * @return the answer to the last frame, or null if the engine lost track: the next frames are a snapshot
    * @throws IOException if there is no answer, a late one, or one to something else
    * @throws MalformedReplyException if an answer is no proposal frame
    */
-  ProposalFrame exchange(FrameOptions options) throws IOException, MalformedReplyException {
+  ProposalFrame exchange(FrameOptions options, int most) throws IOException, MalformedReplyException {
     long begin = System.nanoTime();
     List<byte[]> frames = mirror.frames(Time.now(), Time.monotonicNow(), options);
     metrics.framesWritten(System.nanoTime() - begin);
@@ -47,7 +54,8 @@ final class Conversation {
     ProposalFrame answer = null;
     for (byte[] frame : frames) {
       sequence++;
-      answer = ask(frame, sequence, options);
+      // what one of several decided on an earlier frame is as long as that one allowed
+      answer = ask(frame, sequence, options, decisionMaxMs.getAsLong() > 0 ? most : options.limit);
       if (answer.resend()) {
         resend();
         return null;
@@ -57,11 +65,12 @@ final class Conversation {
       throw new IllegalStateException("the mirror wrote no frame");
     }
     refuseOthers(answer);
+    checkBusy(answer);
     resends = 0;
     return answer;
   }
 
-  private ProposalFrame ask(byte[] frame, long sequence, FrameOptions options)
+  private ProposalFrame ask(byte[] frame, long sequence, FrameOptions options, int maxRows)
       throws IOException, MalformedReplyException {
     long begin = System.nanoTime();
     byte[] reply = engine.decide(frame);
@@ -70,7 +79,7 @@ final class Conversation {
     if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.leaseMs) {
       throw new IOException("an answer later than the lease of " + options.leaseMs + " ms");
     }
-    ProposalFrame answer = ProposalFrame.parse(reply, options.limit);
+    ProposalFrame answer = ProposalFrame.parse(reply, maxRows);
     if (answer.epoch() != epoch || answer.sequence() != sequence) {
       throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch()
           + " instead of frame "
@@ -79,17 +88,34 @@ final class Conversation {
     return answer;
   }
 
-  /** What belongs to several engines on one cluster, which this release does not have. */
-  private static void refuseOthers(ProposalFrame answer) throws IOException {
-    if (answer.busy()) {
+  /** What belongs to several engines on one cluster. */
+  private void refuseOthers(ProposalFrame answer) throws IOException {
+    boolean several = decisionMaxMs.getAsLong() > 0;
+    if (answer.busy() && !several) {
       throw new IOException("the engine answered BUSY, which is for several engines: this shim waits for each answer");
     }
     if (answer.hasTransactions()) {
       throw new IOException("the engine answered with transactions, which are for several engines: this shim commits"
           + " each proposal for itself");
     }
-    if (answer.size() > 0 && answer.base() != answer.sequence()) {
+    if (answer.size() > 0 && several && !mirror.mayBaseOn(answer.base())) {
+      throw new IOException("the engine decided on frame " + answer.base() + ", which is too old to be acted upon");
+    }
+    if (answer.size() > 0 && !several && answer.base() != answer.sequence()) {
       throw new IOException("the engine decided on frame " + answer.base() + " instead of frame " + answer.sequence());
+    }
+  }
+
+  private void checkBusy(ProposalFrame answer) throws IOException {
+    if (!answer.busy()) {
+      busySinceNanos = 0;
+      return;
+    }
+    long nanos = System.nanoTime();
+    busySinceNanos = busySinceNanos == 0 ? nanos : busySinceNanos;
+    if (TimeUnit.NANOSECONDS.toMillis(nanos - busySinceNanos) > decisionMaxMs.getAsLong()) {
+      throw new IOException("the engine has decided for longer than " + decisionMaxMs.getAsLong()
+          + " ms (decision_max_s)");
     }
   }
 

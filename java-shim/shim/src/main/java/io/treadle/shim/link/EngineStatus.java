@@ -36,6 +36,8 @@ final class EngineStatus {
   final List<String> warnings;
   /** The types, in upper case, of the applications whose keys the engine wants. */
   final Set<String> keysFor;
+  /** The engines that there are, if this is the first of several; a missing node if there is one. */
+  final JsonNode engines;
   /** Applications whose asks are held back on purpose, by their index, and for what; at most 16. */
   final Map<Integer, String> holds;
   /** What applications should know, by their index; at most 16. */
@@ -50,6 +52,7 @@ final class EngineStatus {
     this.waitsFor = cut(root.path("waits_for").asText(""));
     this.warnings = warnings;
     this.keysFor = keysFor;
+    this.engines = root.path("engines");
     this.holds = byApplication(root.path("holds"));
     this.diagnostics = byApplication(root.path("diagnostics"));
   }
@@ -57,7 +60,8 @@ final class EngineStatus {
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
    * "configuration": int, "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
-   * "holds": [[application, text], ...], "diagnostics": [[application, text], ...], "warnings": [text, ...]}}.
+   * "holds": [[application, text], ...], "diagnostics": [[application, text], ...], "engines": [...],
+   * "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
    */

@@ -69,7 +69,7 @@ public final class Link implements Runnable {
   /** Whether the last answer was only observed. */
   private boolean observed;
   private String lastReason = "";
-  private final StateLog states = new StateLog(System::nanoTime);
+  private final StateLog states;
   /** What the engine said since the last refresh. */
   private final Set<String> told = new HashSet<>();
 
@@ -88,6 +88,7 @@ public final class Link implements Runnable {
     this.metrics = metrics;
     this.mayCommit = mayCommit;
     this.settings = settings;
+    this.states = new StateLog(System::nanoTime, handler::engine);
     this.thread = new Thread(this, name);
     this.thread.setDaemon(true);
   }
@@ -111,8 +112,8 @@ public final class Link implements Runnable {
     }
   }
 
-  /** Ends the thread, the conversation and the sidecar, and waits for that a few seconds at most. */
-  public void stop() {
+  /** Has the thread, the conversation and the sidecar end, and does not wait for it. */
+  public void stopSoon() {
     synchronized (waitingLock) {
       stopping = true;
       if (waiting) {
@@ -120,6 +121,16 @@ public final class Link implements Runnable {
       }
     }
     LockSupport.unpark(thread);
+  }
+
+  /** Whether the thread has not ended. */
+  public boolean runs() {
+    return thread.isAlive();
+  }
+
+  /** The same as {@link #stopSoon}, and waits for the end a few seconds at most. */
+  public void stop() {
+    stopSoon();
     boolean interrupted = false;
     try {
       thread.join(STOP_TIMEOUT_MS);
@@ -208,7 +219,8 @@ public final class Link implements Runnable {
     }
     epoch = Math.max(epoch + 1, System.currentTimeMillis());
     conversingSinceNanos = System.nanoTime();
-    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics);
+    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics,
+        handler::decisionMaxMs);
     return true;
   }
 
@@ -221,7 +233,7 @@ public final class Link implements Runnable {
     int limit = ready ? answerLimit.next(now.config.proposalsMax, now.config.leaseMs) : 0;
     long begin = System.nanoTime();
     ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration, limit, now.config.mode.text(),
-        now.config.leaseMs));
+        now.config.leaseMs), now.config.proposalsMax);
     checkNotStopping();
     answerLimit.answered(System.nanoTime() - begin);
     if (answer == null) {
@@ -236,6 +248,14 @@ public final class Link implements Runnable {
       entered = false;
     }
     boolean schedules = enforce && stillMay();
+    if (answer.busy()) {
+      busy(now, schedules);
+      return;
+    }
+    if (handler.decisionMaxMs() > 0 && mirror.isFresh()) {
+      // one of several decides on a snapshot only when it is asked again
+      signal();
+    }
     if (renewed(now.enforce(), schedules) && schedules) {
       commit(answer, limit);
     } else {
@@ -247,6 +267,16 @@ public final class Link implements Runnable {
       // the engine is to hear what became of its proposals
       signal();
     }
+  }
+
+  /** An engine that says that it decides keeps the lease, and does not get it; it is asked again soon. */
+  private void busy(LinkSettings now, boolean schedules) {
+    handler.busy();
+    if (lease.held()) {
+      renewed(now.enforce(), schedules);
+    }
+    observed = !schedules;
+    signal();
   }
 
   /** What may have come up since the engine was asked. */
@@ -282,13 +312,13 @@ public final class Link implements Runnable {
   /**
    * Interrupted by {@link #stop} here and nowhere else: an interrupt in a commit would break the RM's dispatcher off.
    */
-  private ProposalFrame exchange(FrameOptions options) throws IOException, MalformedReplyException {
+  private ProposalFrame exchange(FrameOptions options, int most) throws IOException, MalformedReplyException {
     synchronized (waitingLock) {
       checkNotStopping();
       waiting = true;
     }
     try {
-      return conversation.exchange(options);
+      return conversation.exchange(options, most);
     } finally {
       synchronized (waitingLock) {
         waiting = false;
@@ -310,6 +340,7 @@ public final class Link implements Runnable {
     }
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
+    mirror.decidedOn(answer.base());
     String failure = handler.commit(answer, mirror, limit, mayCommit);
     long wallNanos = System.nanoTime() - wall;
     answerLimit.committed(answer.size(), wallNanos);
@@ -326,21 +357,24 @@ public final class Link implements Runnable {
     }
     source.answered();
     metrics.proposed(answer.size());
-    if (!answer.status().isEmpty()) {
+    if (answer.status().isEmpty()) {
+      handler.engines(null);
+    } else {
       EngineStatus status = EngineStatus.parse(answer.status());
       metrics.learned(status.learned);
       mirror.keysFor(status.keysFor);
       handler.overrides(status.overridesGuarantees, status.overridesOrder);
+      handler.engines(status.engines);
       // after that, so that whoever sees the policy's name sees Schedules for this policy
       metrics.policy(status.policy);
       states.policy(status.policy);
       waitsFor(status.waitsFor);
       metrics.troubles().note(Troubles.Kind.ENGINE, status.error);
       if (!status.error.isEmpty() && isNews(status.error)) {
-        LOG.error("Treadle's engine: {}", status.error);
+        LOG.error("{}: {}", states.engine(), status.error);
       }
       status.warnings.stream().filter(this::isNews)
-          .forEach(warning -> LOG.warn("Treadle's engine: {}", warning));
+          .forEach(warning -> LOG.warn("{}: {}", states.engine(), warning));
     }
   }
 
@@ -369,7 +403,7 @@ public final class Link implements Runnable {
     metrics.linkFailed(reason);
     if (!reason.equals(lastReason)) {
       lastReason = reason;
-      LOG.warn("No decision by Treadle's engine, the CapacityScheduler carries on: {}", reason, expected ? null : t);
+      LOG.warn("No decision by {}, {}: {}", states.engine(), states.whoElse("carries on"), reason, expected ? null : t);
     }
     if (talked && engines) {
       source.failed();

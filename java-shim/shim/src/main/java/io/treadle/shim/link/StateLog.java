@@ -2,6 +2,7 @@ package io.treadle.shim.link;
 
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,19 +23,32 @@ final class StateLog {
   private String policy = "";
   private String refusal = "";
   private String lease = "nobody";
+  private final Supplier<String> name;
 
-  /** With a monotonic clock such as {@code System::nanoTime}. */
-  StateLog(LongSupplier nanoClock) {
+  /** With a monotonic clock such as {@code System::nanoTime}, and the name of the engine, empty for the only one. */
+  StateLog(LongSupplier nanoClock, Supplier<String> name) {
     this.nanoClock = nanoClock;
+    this.name = name;
     this.refilledNanos = nanoClock.getAsLong();
   }
 
+  /** What the engine is called in a sentence. */
+  String engine() {
+    return "Treadle's engine" + (name.get().isEmpty() ? "" : " " + name.get());
+  }
+
+  /** Who does something where the engine does not. */
+  String whoElse(String does) {
+    return (name.get().isEmpty() ? "the CapacityScheduler " : "another engine, if one lives, or the CapacityScheduler ")
+        + does;
+  }
+
   /** The engine's policy. */
-  void policy(String name) {
-    if (!name.equals(policy)) {
-      say(false, policy.isEmpty() ? "Treadle's policy is " + name : "Treadle's policy is " + name + ", it was "
-          + policy);
-      policy = name;
+  void policy(String policyName) {
+    if (!policyName.equals(policy)) {
+      String whose = this.name.get().isEmpty() ? "Treadle's policy" : "The policy of " + engine();
+      say(false, whose + " is " + policyName + (policy.isEmpty() ? "" : ", it was " + policy));
+      policy = policyName;
     }
   }
 
@@ -50,14 +64,14 @@ final class StateLog {
 
   /** An engine holds the lease; it schedules, or is only observed. */
   void leaseHeld(boolean schedules) {
-    lease(schedules ? "Treadle's engine holds the lease and schedules"
-        : "Treadle's engine holds the lease and is observed; the CapacityScheduler schedules", false);
+    lease(engine() + (schedules ? " holds the lease and schedules"
+        : " holds the lease and is observed; the CapacityScheduler schedules"), false);
   }
 
   /** Nobody holds it any more. Says nothing if nobody did. */
   void leaseLost(String reason) {
     if (!"nobody".equals(lease)) {
-      say(true, "Treadle's engine has lost the lease, the CapacityScheduler schedules: " + reason);
+      say(true, engine() + " has lost the lease, " + whoElse("schedules") + ": " + reason);
       lease = "nobody";
     }
   }

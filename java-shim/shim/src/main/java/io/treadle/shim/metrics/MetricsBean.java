@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import javax.management.Attribute;
 import javax.management.AttributeList;
 import javax.management.AttributeNotFoundException;
@@ -16,15 +17,17 @@ import javax.management.MBeanInfo;
  * {@code tag.name}.
  */
 final class MetricsBean implements DynamicMBean {
-  private final ShimMetrics metrics;
+  private final Supplier<Map<String, Long>> numbers;
+  private final Supplier<Map<String, String>> texts;
 
-  MetricsBean(ShimMetrics metrics) {
-    this.metrics = metrics;
+  MetricsBean(Supplier<Map<String, Long>> numbers, Supplier<Map<String, String>> texts) {
+    this.numbers = numbers;
+    this.texts = texts;
   }
 
   private Map<String, Object> values() {
-    Map<String, Object> values = new LinkedHashMap<>(metrics.numbers());
-    metrics.texts().forEach((name, text) -> {
+    Map<String, Object> values = new LinkedHashMap<>(numbers.get());
+    texts.get().forEach((name, text) -> {
       values.put(name, text);
       values.put("tag." + name, text);
     });

@@ -1,7 +1,10 @@
 package io.treadle.shim.metrics;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.function.BooleanSupplier;
 import javax.management.ObjectName;
 import org.apache.hadoop.metrics2.MetricsCollector;
 import org.apache.hadoop.metrics2.MetricsRecordBuilder;
@@ -27,6 +30,11 @@ public final class MetricsExport implements MetricsSource {
   private final ObservationMXBean observation;
   private final MetricsSource more;
   private final List<ObjectName> beans = new ArrayList<>();
+  private final List<ObjectName> engineBeans = new ArrayList<>();
+  /** By their names; empty if there is one engine only. */
+  private volatile Map<String, ShimMetrics> engines = Collections.emptyMap();
+  private volatile BooleanSupplier gateClosed = () -> false;
+  private EnginesMXBean owners;
 
   /**
    * Metrics that are not shown yet.
@@ -48,10 +56,66 @@ public final class MetricsExport implements MetricsSource {
       }
       shown = this;
       DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
-      bean(RECORD, new MetricsBean(metrics));
-      bean("TreadlePlacements", metrics.placements());
-      bean("TreadleObservation", observation);
+      bean(RECORD, new MetricsBean(this::numbers, this::texts), beans);
+      bean("TreadlePlacements", metrics.placements(), beans);
+      bean("TreadleObservation", observation, beans);
+      showEngines();
     }
+  }
+
+  /**
+   * Shows several engines, each as a bean {@code TreadleEngine-NAME} and as a record, and their sums.
+   *
+   * @param shownNow by their names, the first one in front; empty if there is one only
+   * @param closed whether they schedule, all together
+   * @param ownersNow who serves what, as a text
+   */
+  public void engines(Map<String, ShimMetrics> shownNow, BooleanSupplier closed, EnginesMXBean ownersNow) {
+    synchronized (MetricsExport.class) {
+      gateClosed = closed;
+      owners = ownersNow;
+      engines = shownNow;
+      if (shown == this) {
+        hideEngines();
+        showEngines();
+      }
+    }
+  }
+
+  private void showEngines() {
+    engines.forEach((name, engine) -> bean("TreadleEngine-" + name, new MetricsBean(engine::numbers, engine::texts),
+        engineBeans));
+    if (!engines.isEmpty()) {
+      bean("TreadleEngines", owners, engineBeans);
+    }
+  }
+
+  private void hideEngines() {
+    engineBeans.forEach(MBeans::unregister);
+    engineBeans.clear();
+  }
+
+  private Map<String, Long> numbers() {
+    Map<String, ShimMetrics> now = engines;
+    if (now.isEmpty()) {
+      return metrics.numbers();
+    }
+    Map<String, Long> sums = ShimMetrics.together(now.values());
+    sums.put("Schedules", gateClosed.getAsBoolean() ? 1L : 0L);
+    return sums;
+  }
+
+  /** The first engine's, and of errors the first that there is. */
+  private Map<String, String> texts() {
+    Map<String, String> texts = metrics.texts();
+    engines.forEach((name, engine) -> {
+      Map<String, String> own = engine.texts();
+      if (texts.get("LastError").isEmpty() && !own.get("LastError").isEmpty()) {
+        texts.put("LastError", "engine " + name + ": " + own.get("LastError"));
+        texts.put("LastErrorTime", own.get("LastErrorTime"));
+      }
+    });
+    return texts;
   }
 
   /** Shows them no longer. */
@@ -64,10 +128,10 @@ public final class MetricsExport implements MetricsSource {
     }
   }
 
-  private void bean(String name, Object bean) {
+  private static void bean(String name, Object bean, List<ObjectName> to) {
     ObjectName registered = MBeans.register(SERVICE, name, bean);
     if (registered != null) {
-      beans.add(registered);
+      to.add(registered);
     }
   }
 
@@ -75,13 +139,21 @@ public final class MetricsExport implements MetricsSource {
     DefaultMetricsSystem.instance().unregisterSource(SOURCE);
     beans.forEach(MBeans::unregister);
     beans.clear();
+    hideEngines();
   }
 
   @Override
   public void getMetrics(MetricsCollector collector, boolean all) {
-    MetricsRecordBuilder record = collector.addRecord(RECORD).setContext("yarn");
-    metrics.texts().forEach((name, text) -> record.tag(Interns.info(name, name), text));
-    metrics.numbers().forEach((name, value) -> record.addGauge(Interns.info(name, name), value.longValue()));
+    fill(collector.addRecord(RECORD), texts(), numbers());
+    engines.forEach((name, engine) -> fill(
+        collector.addRecord("TreadleEngine").tag(Interns.info("Engine", "Which engine"), name), engine.texts(),
+        engine.numbers()));
     more.getMetrics(collector, all);
+  }
+
+  private static void fill(MetricsRecordBuilder record, Map<String, String> texts, Map<String, Long> numbers) {
+    record.setContext("yarn");
+    texts.forEach((name, text) -> record.tag(Interns.info(name, name), text));
+    numbers.forEach((name, value) -> record.addGauge(Interns.info(name, name), value.longValue()));
   }
 }

@@ -1,9 +1,13 @@
 package io.treadle.shim.metrics;
 
 import io.treadle.shim.wire.Fate;
+import java.util.Arrays;
+import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
@@ -16,6 +20,10 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
  */
 public final class ShimMetrics {
   private static final int TEXT_CHARACTERS = 1000;
+  /** Of several engines the highest is shown; these are true of the scheduler: the first engine's; the rest is summed. */
+  private static final List<String> HIGHEST =
+      Arrays.asList("LeaseHeld", "ModeEnforce", "Starving", "DecideP50Us", "DecideP99Us", "SinceMs");
+  private static final List<String> SCHEDULERS = Arrays.asList("PlacedNatively", "Escapes");
 
   private final LongAdder frames = new LongAdder();
   private final LongAdder frameBytes = new LongAdder();
@@ -28,6 +36,10 @@ public final class ShimMetrics {
   private final LongAdder frameNanos = new LongAdder();
   private final LongAdder sidecarStarts = new LongAdder();
   private final LongAdder linkFailures = new LongAdder();
+  private final LongAdder usefulMicros = new LongAdder();
+  private final LongAdder wastedMicros = new LongAdder();
+  private final LongAdder emptyMicros = new LongAdder();
+  private final long sinceNanos = System.nanoTime();
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
   private final LatencyHistogram decideMicros = new LatencyHistogram();
   private final PlacementCounts placements = new PlacementCounts();
@@ -67,6 +79,10 @@ public final class ShimMetrics {
     gauges.put("PlacedNatively", placedNatively::sum);
     gauges.put("DecideP50Us", () -> decideMicros.quantile(0.50));
     gauges.put("DecideP99Us", () -> decideMicros.quantile(0.99));
+    gauges.put("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
+    gauges.put("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
+    gauges.put("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
+    gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
     gauges.put("CommitWallNanos", commitWallNanos::sum);
     gauges.put("CommitCpuNanos", commitCpuNanos::sum);
     gauges.put("LinkCpuNanos", linkCpuNanos::sum);
@@ -101,6 +117,16 @@ public final class ShimMetrics {
     return values;
   }
 
+  /** The numbers of several engines as those of one. */
+  static Map<String, Long> together(Collection<ShimMetrics> engines) {
+    Map<String, Long> values = new LinkedHashMap<>();
+    for (ShimMetrics engine : engines) {
+      engine.numbers().forEach((name, value) -> values.merge(name, value,
+          SCHEDULERS.contains(name) ? (a, b) -> a : HIGHEST.contains(name) ? Math::max : Long::sum));
+    }
+    return values;
+  }
+
   /** All texts now, by name. */
   public Map<String, String> texts() {
     Map<String, String> values = new LinkedHashMap<>();
@@ -131,6 +157,11 @@ public final class ShimMetrics {
   /** An answer held so many proposals. */
   public void proposed(int count) {
     proposals.add(count);
+  }
+
+  /** An engine has decided for so long, microseconds, and of what it proposed so much was committed. */
+  public void decided(long micros, int proposed, int committed) {
+    (committed > 0 ? usefulMicros : proposed > 0 ? wastedMicros : emptyMicros).add(micros);
   }
 
   /** What became of a proposal. */

@@ -17,6 +17,8 @@ final class ApplicationRow {
   static final int GONE = 0;
   static final int ACTIVE = 1;
   static final int WAITING = 2;
+  /** It runs on, served by another engine. */
+  static final int MOVED = 3;
 
   final int index;
   final FiCaSchedulerApp app;
@@ -30,6 +32,8 @@ final class ApplicationRow {
   int replaces;
   boolean dirty;
   boolean usageDirty;
+  /** Whether another engine served it before. */
+  boolean takenOver;
   final Map<SchedulerRequestKey, KeyRow> keys = new HashMap<>();
   final List<KeyRow> keysByIndex = new ArrayList<>();
   /** How many of its keys have outstanding requests. */
@@ -46,6 +50,11 @@ final class ApplicationRow {
     this.app = app;
     this.used = new long[resources];
     this.headroom = new long[resources];
+  }
+
+  /** Whether the engine still serves it. */
+  boolean isServed() {
+    return state == ACTIVE || state == WAITING;
   }
 
   /** One key more, or one less, has outstanding requests. */

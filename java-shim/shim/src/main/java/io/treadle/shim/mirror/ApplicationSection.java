@@ -1,10 +1,12 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.LinkedHashSet;
@@ -36,11 +38,17 @@ final class ApplicationSection {
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private final QueueSection queues;
   private final UserSection users;
+  private final Served served;
+  /** Applications that another engine serves. */
+  private final Set<ApplicationId> elsewhere = new HashSet<>();
+  /** Those of them whose rows have been retired since {@link #takeMoved}. */
+  private Set<ApplicationId> moved = new HashSet<>();
   private long activationsMs;
 
-  ApplicationSection(QueueSection queues, UserSection users) {
+  ApplicationSection(QueueSection queues, UserSection users, Served served) {
     this.queues = queues;
     this.users = users;
+    this.served = served;
   }
 
   /** Forgets all indices. */
@@ -50,6 +58,8 @@ final class ApplicationSection {
     unsettled.clear();
     dirty.clear();
     active.clear();
+    elsewhere.clear();
+    moved.clear();
   }
 
   /**
@@ -86,12 +96,17 @@ final class ApplicationSection {
     if (app != null && (app.isStopped() || !(app.getQueue() instanceof CSQueue))) {
       app = null;
     }
+    boolean isElsewhere = app != null && !served.serves(app);
     ApplicationRow row = rows.get(id);
-    if (row != null && row.app != app) {
-      retire(row, id);
+    if (row != null && (row.app != app || isElsewhere)) {
+      retire(row, id, row.app == app ? ApplicationRow.MOVED : ApplicationRow.GONE);
       row = null;
     }
-    if (app == null) {
+    boolean wasElsewhere = !elsewhere.isEmpty() && elsewhere.remove(id);
+    if (isElsewhere) {
+      elsewhere.add(id);
+    }
+    if (app == null || isElsewhere) {
       return null;
     }
     boolean fresh = row == null;
@@ -99,12 +114,13 @@ final class ApplicationSection {
       row = new ApplicationRow(byIndex.size(), app, draft.resources());
       rows.put(id, row);
       byIndex.add(row);
+      row.takenOver = wasElsewhere;
     }
     take(row);
     return fresh ? row : null;
   }
 
-  private void retire(ApplicationRow row, ApplicationId id) {
+  private void retire(ApplicationRow row, ApplicationId id, int state) {
     rows.remove(id);
     unsettled.remove(row);
     if (row.askingKeys > 0) {
@@ -112,8 +128,28 @@ final class ApplicationSection {
       row.askingKeys = 0;
     }
     users.touch(row.queue);
-    row.state = ApplicationRow.GONE;
+    row.state = state;
+    if (state == ApplicationRow.MOVED) {
+      moved.add(id);
+    }
     markDirty(row, 0);
+  }
+
+  /** The applications that have moved to another engine since the last call. */
+  Set<ApplicationId> takeMoved() {
+    Set<ApplicationId> taken = moved;
+    moved = taken.isEmpty() ? taken : new HashSet<>();
+    return taken;
+  }
+
+  /** Whether another engine serves an application. */
+  boolean isElsewhere(ApplicationId id) {
+    return elsewhere.contains(id);
+  }
+
+  /** The applications that other engines serve. */
+  Set<ApplicationId> elsewhere() {
+    return elsewhere;
   }
 
   private void take(ApplicationRow row) {
@@ -232,7 +268,7 @@ final class ApplicationSection {
     return rows.get(id);
   }
 
-  /** The row behind an index, null if its attempt has gone. */
+  /** The row behind an index, null if its attempt has gone; of one that has moved the row stays, as it was. */
   ApplicationRow row(int index) {
     return byIndex.get(index);
   }

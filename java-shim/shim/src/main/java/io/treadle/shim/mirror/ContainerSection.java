@@ -110,6 +110,30 @@ final class ContainerSection {
     treadles.remove(application);
   }
 
+  /** Forgets what was told of containers whose applications have moved to other engines, but not who placed them. */
+  void moved(Set<ApplicationId> applications) {
+    for (Told of : toldInOrder) {
+      of.alive.entrySet().removeIf(each -> {
+        boolean gone = applications.contains(each.getKey().getApplicationAttemptId().getApplicationId());
+        if (gone) {
+          slots.giveBack(each.getValue().slot);
+        }
+        return gone;
+      });
+    }
+    later.keySet().removeIf(id -> applications.contains(id.getApplicationAttemptId().getApplicationId()));
+  }
+
+  /** Takes note of a step of a container of another engine's: should its application come here, it is known who placed it. */
+  void elsewhere(ContainerStep step) {
+    ApplicationId application = step.container.getApplicationAttemptId().getApplicationId();
+    if (step.kind == ContainerStep.Kind.COMPLETED) {
+      treadles.getOrDefault(application, Collections.emptySet()).remove(step.container);
+    } else if (step.kind == ContainerStep.Kind.ALLOCATED && step.byTreadle) {
+      treadles.computeIfAbsent(application, key -> new HashSet<>()).add(step.container);
+    }
+  }
+
   /** Writes a step; {@code row} is the container's application attempt, null if that has gone. */
   void write(Draft draft, ContainerStep step, ApplicationRow row) {
     ContainerId id = step.container;

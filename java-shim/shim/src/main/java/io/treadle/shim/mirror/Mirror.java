@@ -1,6 +1,7 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Changes;
 import io.treadle.shim.journal.ContainerStep;
 import io.treadle.shim.journal.Feed;
@@ -14,19 +15,27 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes what one engine is to know: takes what changed from its feed of the journal, reads the scheduler's state and
  * puts it into frames. Remembers which index stands for what, what was sent last, and what became of the engine's
- * proposals. Used by the link thread only; takes none of the scheduler's locks for longer than one read.
+ * proposals. Where several engines schedule, each has a mirror with all nodes and queues, but only those applications that
+ * it serves. Used by the link thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
   /** When requests that the RM gives back are looked at for the second time. */
   private static final long ASKS_LATER_MS = 200;
+  /** The most frames that an engine may be behind. */
+  private static final int BASES_MAX = 1 << 13;
   /** More fates than that before a frame make it a snapshot. */
   private static final int FATES_MAX = 1 << 18;
 
@@ -39,7 +48,8 @@ public final class Mirror implements Directory {
   private final QueueLimitsSection limits = new QueueLimitsSection();
   private final UserSection users = new UserSection();
   private final SettingsSection options = new SettingsSection();
-  private final ApplicationSection applications = new ApplicationSection(queues, users);
+  private final Served served;
+  private final ApplicationSection applications;
   private final UsageSection usages = new UsageSection(queues);
   private final RequestSection requests;
   private final BlacklistSection blacklists;
@@ -56,12 +66,25 @@ public final class Mirror implements Directory {
   private long epoch;
   private long sequence;
   private long toldMs;
+  private long toldCommits;
+  /** The times and commits of frames that an engine may still decide on, by their sequence numbers. */
+  private final TreeMap<Long, long[]> written = new TreeMap<>();
+  private long snapshotSequence;
   private volatile long snapshots;
   private int indicesAtSnapshot;
+  /** That of {@link #served} as of which applications were looked at last. */
+  private int generation;
 
-  /** A mirror that has to be {@link #start started} before it is used. */
+  /** A mirror of the only engine; it has to be {@link #start started} before it is used. */
   public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings) {
+    this(port, journal, settings, Served.ALL);
+  }
+
+  /** A mirror of an engine that serves some applications. */
+  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings, Served served) {
     this.port = port;
+    this.served = served;
+    applications = new ApplicationSection(queues, users, served);
     feed = journal.feed();
     this.settings = settings;
     nodes = new NodeSection(settings);
@@ -75,6 +98,8 @@ public final class Mirror implements Directory {
   public void start(long newEpoch) {
     epoch = newEpoch;
     sequence = 0;
+    snapshotSequence = 0;
+    written.clear();
     // Another engine: it has to ask for them itself.
     keys.types(Collections.emptySet());
     feed.snapshotNeeded();
@@ -128,26 +153,64 @@ public final class Mirror implements Directory {
         || types.changed(port.scheduler())) {
       feed.snapshotNeeded();
     }
+    // before anything is read: what is committed meanwhile may not be in the frame
+    long commits = served.commits();
     Changes changes = feed.take();
-    boolean written = false;
+    int before = generation;
+    // first: should it change meanwhile, all is looked at again with the next frame
+    generation = served.generation();
+    boolean done = false;
     try {
       if (changes.snapshot()) {
         snapshot(rmTimeMs, monotonicMs, frameOptions);
       } else {
-        delta(draft(false, rmTimeMs, monotonicMs), changes, frameOptions);
+        delta(draft(false, rmTimeMs, monotonicMs), changes, generation != before, frameOptions);
       }
       lastOptions = frameOptions;
       List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe, rmTimeMs,
           frameOptions.configuration, frameOptions.limit), sequence + 1);
       sequence += frames.size();
       fates.clear();
-      toldMs = monotonicMs;
-      written = true;
+      remember(changes.snapshot(), monotonicMs, commits);
+      done = true;
       return frames;
     } finally {
-      if (!written) {
+      if (!done) {
         feed.snapshotNeeded();
       }
+    }
+  }
+
+  private void remember(boolean snapshot, long monotonicMs, long commits) {
+    toldMs = monotonicMs;
+    toldCommits = commits;
+    if (snapshot) {
+      written.clear();
+      snapshotSequence = sequence;
+    }
+    written.put(sequence, new long[] {monotonicMs, commits});
+    if (written.size() > BASES_MAX) {
+      written.pollFirstEntry();
+    }
+  }
+
+  /** Whether an engine may have decided on a frame: it is in memory, and its indices mean what they meant. */
+  public boolean mayBaseOn(long base) {
+    return written.containsKey(base);
+  }
+
+  /** Whether the last frame was a snapshot. */
+  public boolean isFresh() {
+    return sequence == snapshotSequence;
+  }
+
+  /** The engine decided on a frame, and will not on an earlier one; {@link #toldMs} is as of it from now on. */
+  public void decidedOn(long base) {
+    long[] told = written.get(base);
+    if (told != null) {
+      toldMs = told[0];
+      toldCommits = told[1];
+      written.headMap(base).clear();
     }
   }
 
@@ -174,6 +237,7 @@ public final class Mirror implements Directory {
       writeAll(draft, row);
       containers.writeLive(draft, row);
     }
+    alive.addAll(applications.elsewhere());
     containers.keepOnly(alive);
     queues.update(draft);
     limits.review(draft, queues.rows());
@@ -191,14 +255,19 @@ public final class Mirror implements Directory {
     limits.touch(queues.row(row.queue));
   }
 
-  private void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
+  private void delta(Draft draft, Changes changes, boolean otherOwners, FrameOptions frameOptions) {
     nodes.update(draft, changes.nodes(), changes.attributes(), changes.allNodes());
     nodes.others(draft, changes.othersCommits());
     applications.begin();
     List<ContainerStep> waited = containers.begin();
+    Set<ApplicationId> all = draft.scheduler().getSchedulerApplications().keySet();
+    for (ApplicationId id : otherOwners ? new TreeSet<>(all) : Collections.<ApplicationId>emptySet()) {
+      reviewApplication(draft, id);
+    }
     for (ApplicationId id : changes.applications()) {
       reviewApplication(draft, id);
     }
+    forgetMoved();
     waited.forEach(step -> take(draft, step));
     for (ContainerStep step : changes.steps()) {
       take(draft, step);
@@ -207,7 +276,7 @@ public final class Mirror implements Directory {
     requests.writePlaced(draft);
     changes.asks().forEach(id -> reviewAsks(draft, id));
     laterAsks(draft, changes.asksLater());
-    changes.usages().forEach(id -> touch(applications.row(id)));
+    changes.usages().forEach(id -> touch(draft, id));
     settle(draft, changes);
     sweep(draft);
     reviewQueues(draft, changes, frameOptions);
@@ -225,13 +294,33 @@ public final class Mirror implements Directory {
     ApplicationRow fresh = applications.review(draft, id);
     if (fresh != null) {
       writeAll(draft, fresh);
-    } else if (applications.row(id) == null) {
+      if (fresh.takenOver) {
+        containers.writeLive(draft, fresh);
+      }
+    } else if (applications.row(id) == null && !applications.isElsewhere(id)) {
       containers.forget(id);
+    }
+  }
+
+  private void forgetMoved() {
+    Set<ApplicationId> moved = applications.takeMoved();
+    if (!moved.isEmpty()) {
+      containers.moved(moved);
     }
   }
 
   private void take(Draft draft, ContainerStep step) {
     ApplicationAttemptId attempt = step.container.getApplicationAttemptId();
+    if (applications.isElsewhere(attempt.getApplicationId())) {
+      containers.elsewhere(step);
+      if (step.kind != ContainerStep.Kind.LAUNCHED) {
+        touch(draft, attempt.getApplicationId());
+      }
+      if (step.kind == ContainerStep.Kind.ALLOCATED && step.byTreadle) {
+        nodes.others(draft, Collections.singletonMap(step.node, 1));
+      }
+      return;
+    }
     ApplicationRow row = applications.row(attempt.getApplicationId());
     containers.write(draft, step, row != null && row.app.getApplicationAttemptId().equals(attempt) ? row : null);
     if (row != null) {
@@ -244,20 +333,44 @@ public final class Mirror implements Directory {
     }
   }
 
-  private void touch(ApplicationRow row) {
+  private void touch(Draft draft, ApplicationId id) {
+    ApplicationRow row = applications.row(id);
     if (row != null) {
-      usages.touch(row);
-      users.touch(row.queue);
-      limits.touch(queues.row(row.queue));
+      touch(row);
+    } else if (applications.isElsewhere(id)) {
+      touchQueue(draft, id);
+    }
+  }
+
+  private void touch(ApplicationRow row) {
+    usages.touch(row);
+    users.touch(row.queue);
+    limits.touch(queues.row(row.queue));
+  }
+
+  /** Another engine's application changed what is true of its leaf. */
+  private void touchQueue(Draft draft, ApplicationId id) {
+    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler().getSchedulerApplications().get(id);
+    if (known != null && known.getQueue() instanceof CSQueue) {
+      users.touch((CSQueue) known.getQueue());
+      limits.touch(queues.row((CSQueue) known.getQueue()));
     }
   }
 
   private void reviewAsks(Draft draft, ApplicationId id) {
     ApplicationRow row = applications.row(id);
+    if (row != null && !served.serves(row.app)) {
+      // what it asks for has made it another engine's
+      reviewApplication(draft, id);
+      forgetMoved();
+      row = null;
+    }
     if (row != null) {
       requests.review(draft, row);
       users.touch(row.queue);
       limits.touch(queues.row(row.queue));
+    } else if (applications.isElsewhere(id)) {
+      touchQueue(draft, id);
     }
   }
 
@@ -288,9 +401,9 @@ public final class Mirror implements Directory {
     int size = applications.size();
     for (int left = applicationSweep.due(size, draft.monotonicMs()); left > 0; left--) {
       ApplicationRow row = applications.row(applicationSweep.next(size));
-      if (row != null) {
+      if (row != null && row.isServed()) {
         reviewApplication(draft, row.app.getApplicationId());
-        if (row.state != ApplicationRow.GONE) {
+        if (row.isServed()) {
           requests.review(draft, row);
           blacklists.review(draft, row);
           keys.review(draft, row);
@@ -371,6 +484,11 @@ public final class Mirror implements Directory {
   @Override
   public long toldMs() {
     return toldMs;
+  }
+
+  @Override
+  public long toldCommits() {
+    return toldCommits;
   }
 
   @Override

@@ -61,7 +61,7 @@ final class RequestSection {
       KeyRow request = dirty.get(i);
       request.dirty = false;
       ApplicationRow row = owners.get(i);
-      if (row.state != ApplicationRow.GONE) {
+      if (row.isServed()) {
         AppPlacementAllocator<FiCaSchedulerNode> allocator = row.app.getAppPlacementAllocator(request.key);
         int count = allocator == null ? 0 : allocator.getOutstandingAsksCount(ResourceRequest.ANY);
         if (count != request.count) {

@@ -43,7 +43,7 @@ final class UsageSection {
     headrooms.clear();
     for (ApplicationRow row : dirty) {
       row.usageDirty = false;
-      if (row.state != ApplicationRow.GONE) {
+      if (row.isServed()) {
         write(draft, row);
       }
     }

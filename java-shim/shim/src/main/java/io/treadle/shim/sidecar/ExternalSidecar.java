@@ -3,6 +3,7 @@ package io.treadle.shim.sidecar;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.config.SidecarSettings;
 import io.treadle.shim.link.Engine;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.Py4jEngine;
@@ -29,13 +30,22 @@ public final class ExternalSidecar implements EngineSource {
 
   private final Path file;
   private final String user;
+  /** The command that starts such a sidecar. */
+  private final String start;
   private final int frameMaxBytes;
   private final int replyMaxBytes;
 
-  /** A sidecar whose connection file is in the settings. */
+  /** The first engine's sidecar, whose connection file is in the settings. */
   public ExternalSidecar(ShimConfig config) {
-    this.file = Paths.get(config.sidecar.connectionFile);
-    this.user = config.sidecar.user;
+    this(config, config.sidecar);
+  }
+
+  /** The sidecar of an engine that {@code settings} are for. */
+  public ExternalSidecar(ShimConfig config, SidecarSettings settings) {
+    this.file = Paths.get(settings.connectionFile);
+    this.user = settings.user;
+    this.start = "'treadle sidecar --external --connection-file " + config.sidecar.connectionFile
+        + (settings.engine.isEmpty() ? "" : " --engine " + settings.engine) + "'";
     this.frameMaxBytes = config.frameMaxBytes;
     this.replyMaxBytes = config.replyMaxBytes;
   }
@@ -55,7 +65,7 @@ public final class ExternalSidecar implements EngineSource {
       return parse(read());
     } catch (NoSuchFileException e) {
       throw new IOException("no sidecar has written the connection file " + file + " (" + ShimConfig.CONNECTION_FILE
-          + "); start 'treadle sidecar --external --connection-file " + file + "'");
+          + "); start " + start);
     }
   }
 
@@ -127,6 +137,6 @@ public final class ExternalSidecar implements EngineSource {
           + ", but a sidecar listens on loopback only");
     }
     return new Py4jEngine.Endpoint(address, port, secret, ", though the connection file " + file + " names it: the sidecar"
-        + " was killed; start it again with 'treadle sidecar --external --connection-file' and that file");
+        + " was killed; start it again with " + start);
   }
 }

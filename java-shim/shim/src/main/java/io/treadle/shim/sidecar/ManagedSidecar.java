@@ -39,9 +39,14 @@ public final class ManagedSidecar implements EngineSource {
   private boolean announced;
   private int failures;
 
-  /** A sidecar that is not started yet; {@code onStart} is told of each start. */
+  /** The first engine's sidecar, not started yet; {@code onStart} is told of each start. */
   public ManagedSidecar(ShimConfig config, Runnable onStart) {
-    this.settings = config.sidecar;
+    this(config, config.sidecar, onStart);
+  }
+
+  /** The sidecar of an engine that {@code settings} are for. */
+  public ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart) {
+    this.settings = settings;
     this.frameMaxBytes = config.frameMaxBytes;
     this.replyMaxBytes = config.replyMaxBytes;
     this.onStart = onStart;
@@ -86,6 +91,10 @@ public final class ManagedSidecar implements EngineSource {
     if (!settings.configFile.isEmpty()) {
       command.add("--config");
       command.add(settings.configFile);
+    }
+    if (!settings.engine.isEmpty()) {
+      command.add("--engine");
+      command.add(settings.engine);
     }
     secret = SidecarSecret.random();
     startedMs = nowMs();

@@ -30,6 +30,11 @@ public interface Directory {
   /** When the engine was told of the cluster last: {@code Time.monotonicNow()} of the last frame, milliseconds. */
   long toldMs();
 
+  /** How much anybody had committed when the frame was written that the engine decided on. */
+  default long toldCommits() {
+    return 0;
+  }
+
   /**
    * What became of a proposal; the engine's next frame tells it.
    *

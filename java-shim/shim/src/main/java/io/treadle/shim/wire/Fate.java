@@ -33,9 +33,9 @@ public enum Fate {
   INTERNAL_ERROR,
   OBSERVED,
   NEGATIVE,
-  /** Of several engines: the application is another's. Not given by this release. */
+  /** Of several engines: the application is another's. */
   NOT_OWNER,
-  /** Of several engines: others have committed on the node since the base frame. Not given by this release. */
+  /** Of several engines: others have committed on the node since the base frame, and it minds. */
   CHANGED,
   /** Of several engines: another row of the transaction cannot be committed. Not given by this release. */
   TRANSACTION;

@@ -2,6 +2,7 @@ package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import java.io.IOException;
 import java.util.List;
@@ -52,15 +53,23 @@ final class Cluster implements AutoCloseable {
 
   /** One more mirror, with what its engine would know. */
   Reader reader() {
-    return new Reader();
+    return new Reader(Served.ALL);
+  }
+
+  /** One more mirror, of an engine that serves some applications. */
+  Reader reader(Served served) {
+    return new Reader(served);
   }
 
   /** A mirror and what its engine would know. */
   final class Reader {
-    final Mirror mirror = new Mirror(scheduler, scheduler.journal, settings);
+    final Mirror mirror;
     final EngineModel model = new EngineModel();
+    private final Served served;
 
-    private Reader() {
+    private Reader(Served served) {
+      this.served = served;
+      mirror = new Mirror(scheduler, scheduler.journal, settings, served);
       mirror.start(77);
     }
 
@@ -76,7 +85,7 @@ final class Cluster implements AutoCloseable {
     /** Hands over frames and compares everything. */
     void tickAndCheck() {
       tick();
-      truth.check(model);
+      truth.check(model, served);
       assertEquals("[]", scheduler.failures.toString());
     }
   }

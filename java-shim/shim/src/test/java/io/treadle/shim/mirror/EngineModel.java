@@ -37,6 +37,8 @@ final class EngineModel {
   final List<String> resourceTypes = new ArrayList<>();
   final List<String> containers = new ArrayList<>();
   final List<String> fates = new ArrayList<>();
+  /** Attempts that another engine serves now. */
+  final List<String> moved = new ArrayList<>();
   final Map<Long, Map<String, String>> attributes = new TreeMap<>();
   final Map<Long, Long> sequences = new TreeMap<>();
   /** By application and key. */
@@ -205,8 +207,11 @@ final class EngineModel {
 
   private void applyApplication(FrameReader.Table table, int i) {
     long index = table.at(i, "application");
-    if (table.at(i, "state") == 0) {
-      applications.remove(index);
+    if (table.at(i, "state") == 0 || table.at(i, "state") == 3) {
+      Application gone = applications.remove(index);
+      if (table.at(i, "state") == 3) {
+        moved.add(gone.id);
+      }
       return;
     }
     Application app = applications.computeIfAbsent(index, key -> new Application());
