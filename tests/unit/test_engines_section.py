@@ -13,7 +13,6 @@ from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
-from treadle.live.policies import LivePolicies
 from treadle.policy.catalogue import register_parts
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
@@ -243,13 +242,6 @@ def test_a_part_from_a_file_in_an_entry_is_tried_out_and_among_what_settings_wer
     assert list(source.part_files) == [str(part)]
     assert run(["policy", "check", str(treadle_yaml)]) == 2
     assert "engines.one.policy.order: tried out on a small cluster" in capsys.readouterr().err
-
-
-def test_a_live_cluster_refuses_a_roster(treadle_yaml: Path) -> None:
-    text = r"treadle\.yaml:2: engines: a live cluster has one engine so far; take the section out"
-    for read in (LivePolicies(treadle_yaml).start, LivePolicies(treadle_yaml).read):
-        with pytest.raises(ConfigError, match=text):
-            read()
 
 
 def test_who_has_one_engine_refuses_a_roster(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:

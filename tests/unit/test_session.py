@@ -146,6 +146,13 @@ def test_parts_are_answered_with_no_proposals() -> None:
     assert len(caller.engines[0].applied) == 3
 
 
+def test_the_status_comes_with_the_last_part() -> None:
+    caller = Caller()
+    assert [caller.send(sequence, flags).status for sequence, flags in ((1, SNAPSHOT | MORE), (2, MORE))] == ["", ""]
+    assert caller.status(caller.send(3))["error"] is None
+    assert caller.send(4).status == ""
+
+
 @pytest.mark.parametrize(("sequence", "epoch"), [(3, 5), (1, 5), (2, 6)])
 def test_after_a_gap_only_a_snapshot_will_do(sequence: int, epoch: int) -> None:
     caller = Caller()

@@ -25,11 +25,25 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
     Raises:
         UserError: there is no ResourceManager, or it runs without Treadle.
     """
+    found = read_beans(rm, name)
+    if not found:
+        raise UserError(
+            f"the ResourceManager at {_url(rm)} has no bean {name}: it runs without Treadle, or is not the active one"
+        )
+    return found[0]
+
+
+def read_beans(rm: str, name: str) -> list[dict[str, Any]]:
+    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME stands for anything.
+
+    Raises:
+        UserError: there is no ResourceManager.
+    """
     import requests
 
     from treadle.yarn.web import open_session, why_refused
 
-    url = rm if "://" in rm else f"http://{rm}"
+    url = _url(rm)
     try:
         parts = urlsplit(url)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -48,14 +62,14 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
         if len(content) > _BYTES_MAX:
             raise UserError(f"{url}/jmx answered more than {_BYTES_MAX} bytes")
         beans = json.loads(content)["beans"]
-        found: dict[str, Any] | None = dict(beans[0]) if beans else None
+        found = [dict(bean) for bean in beans]
     except requests.RequestException as error:
         reason = why_refused(error.response)
         raise UserError(f"{url}/jmx: {reason}; is it the address of a ResourceManager's web pages? (--rm)") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{url}/jmx is no ResourceManager's page; check --rm") from error
-    if found is None:
-        raise UserError(
-            f"the ResourceManager at {url} has no bean {name}: it runs without Treadle, or is not the active one"
-        )
     return found
+
+
+def _url(rm: str) -> str:
+    return rm if "://" in rm else f"http://{rm}"

@@ -181,7 +181,7 @@ class Applications:
     """Application attempts, absolute.
 
     What ``replaces`` names is dropped before the later sections of this frame are taken; of one that is gone everything
-    is dropped. One that was moved runs on under another engine; today's shim has one engine and moves none.
+    is dropped. One that was moved runs on under another engine.
     ``partition`` is the default of its asks.
     """
 
@@ -356,7 +356,7 @@ class ContainerSteps:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What became of each proposal: the frame that it answered, its position in the answer, 0 or the reason.
+    """What became of each proposal: the frame that it was decided on, its position in the answer, 0 or the reason.
 
     ``container`` is the container if that is known, else 0; frames leave it to the row of the container.
     """
@@ -369,7 +369,7 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class FateRuns:
-    """What became of proposals: of ``count`` in a row from ``position`` on in the answer to the frame ``sequence``."""
+    """What became of proposals: ``count`` in a row from ``position`` on, decided on frame ``sequence``."""
 
     SECTION: ClassVar = Section(21, "FATES")
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Final
 
+from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
-from treadle.config.reader import parse_settings, peek_source, refuse_engines
+from treadle.config.reader import parse_settings, peek_source, read_roster
 from treadle.config.settings import Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
@@ -25,6 +26,7 @@ from treadle.events import PolicySwitch
 from treadle.live.event_source import EventSources, HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings
+from treadle.live.own_settings import own_settings
 from treadle.live.plans import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.session import Session
@@ -41,9 +43,10 @@ READ_LIMIT_S: Final = 20.0
 class LivePolicies:
     """Reads settings, makes engines, and remembers what became of policies."""
 
-    def __init__(self, config: Path | None, memory: PolicyMemory | None = None) -> None:
+    def __init__(self, config: Path | None, memory: PolicyMemory | None = None, engine: str = "") -> None:
         self._config = config
-        self._memory = memory or PolicyMemory(None if config is None else state_folder(config))
+        self._engine = engine
+        self._memory = memory or PolicyMemory(None if config is None else state_folder(config, engine=engine))
         self._good: Settings | None = None
         self._watch = Watchdog(1.0)
         self._stuck: int | None = None
@@ -63,7 +66,7 @@ class LivePolicies:
         source = None if self._config is None else peek_source(self._config)
         reason = "" if source is None else self._memory.reason_against(source.digest)
         if reason:
-            settings = self._good or default_settings()
+            settings = self._good or replace(default_settings(), engines=self._roster())
             self.refusal = (
                 f"{self._config}: a part of its policy failed: {reason}; {settings.policy.name()} runs instead"
             )
@@ -167,19 +170,26 @@ class LivePolicies:
 
     def _read(self) -> Settings:
         try:
-            settings = read_live_settings(self._config, self._read_watch)
+            return own_settings(read_live_settings(self._config, self._read_watch), self._engine, str(self._config))
         except PartStoppedError as error:
             text = f"a part's file takes longer than {READ_LIMIT_S:.0f} s to load; do less when it is loaded"
             raise ConfigError(str(self._config), [Problem(0, "policy", text)]) from error
-        refuse_engines(settings, "a live cluster")
-        return settings
+
+    def _roster(self) -> tuple[RosterEngine, ...]:
+        """Return the engines of the file: those besides this one go on though its own policy fails."""
+        try:
+            return () if self._config is None or self._engine else read_roster(self._config)
+        except ConfigError as error:
+            _log.error("%s", error)
+            return ()
 
     def _remembered(self) -> Settings | None:
         source = self._memory.good
         if source is None:
             return None
         try:
-            return self._read_watch(lambda: parse_settings(source.file, source.text, kept=source.part_files))
+            kept = self._read_watch(lambda: parse_settings(source.file, source.text, kept=source.part_files))
+            return own_settings(kept, self._engine, source.file)
         except (ConfigError, PartStoppedError) as error:
             _log.warning("the last good policy cannot be used any more: %s", error)
             return None

@@ -37,12 +37,16 @@ SWITCHES_MAX: Final = 256
 """Changes of policy that are kept; the oldest are forgotten first."""
 
 
-def state_folder(config: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
+def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engine: str = "") -> Path | None:
     """Return where to remember what became of the policies of a treadle.yaml; None if nothing may be written.
+
+    Of several engines each but the first has a folder of its own, by its name.
 
     Beside it, else in systemd's ``STATE_DIRECTORY``, else where the user keeps such things.
     """
     config = config.absolute()
+    if engine:
+        config = config.with_name(f"{config.name}.{engine}")
     if os.access(config.parent, os.W_OK | os.X_OK):
         return config.parent / f".{config.name}.state"
     name = f"{config.name}-{hashlib.sha256(str(config).encode()).hexdigest()[:12]}"

@@ -38,8 +38,11 @@ LOADING_THRESHOLDS: Final = (100_000, 50, 1_000)
 Progress = Callable[[str], None]
 
 
-def run_managed(config: Path | None) -> int:
-    """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
+def run_managed(config: Path | None, engine: str = "") -> int:
+    """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only.
+
+    ``engine`` is one of several in the file, but not the first; empty: the first, or the only one.
+    """
     _log_to_stderr()
     stdin, out = sys.stdin.buffer, _take_stdout()
     cache = KernelCache()
@@ -47,7 +50,7 @@ def run_managed(config: Path | None) -> int:
         greeting = read_greeting(stdin)
         # From here on: the end of standard input is the end of the process, however busy it is.
         Thread(target=_end_with, args=(stdin.fileno(), cache), name="stdin", daemon=True).start()
-        server = _start(greeting, config, lambda text: say(out, progress=text))
+        server = _start(greeting, config, lambda text: say(out, progress=text), engine)
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
     except (HandshakeError, ConfigError) as error:
         line = "; ".join(str(error).splitlines())
@@ -64,10 +67,11 @@ def run_managed(config: Path | None) -> int:
         cache.remove()
 
 
-def run_external(connection_file: Path, config: Path | None, group: str | None = None) -> int:
+def run_external(connection_file: Path, config: Path | None, group: str | None = None, engine: str = "") -> int:
     """Serve whoever can read the connection file, until a signal; returns an exit code.
 
-    ``group`` may read it beside this process's user.
+    ``group`` may read it beside this process's user. The name of ``engine``, see `run_managed`, is put into
+    the file's.
 
     Raises:
         HandshakeError: the connection file cannot be written.
@@ -75,10 +79,12 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
     """
     _log_to_stderr()
     secret = new_secret()
+    if engine:
+        connection_file = connection_file.with_name(f"{connection_file.stem}-{engine}{connection_file.suffix}")
     file, cache = ConnectionFile(connection_file, group), KernelCache()
     file.remove_stale()
     try:
-        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text))
+        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text), engine)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: server.end(0))
         file.write(server.port(), secret)
@@ -145,20 +151,22 @@ def loading() -> Iterator[None]:
 
 
 @loading()
-def _start(greeting: Greeting, config: Path | None, progress: Progress) -> Serving:
+def _start(greeting: Greeting, config: Path | None, progress: Progress, engine: str = "") -> Serving:
     progress("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
+    from treadle.live.busy_session import BusySession
     from treadle.live.policies import LivePolicies, without_file_parts
     from treadle.live.server import LoopbackServer
     from treadle.live.warm_up import warm_up
 
-    policies = LivePolicies(config)
+    policies = LivePolicies(config, engine=engine)
     settings = policies.start()
     warm_up(without_file_parts(settings), progress)
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
+    answering = BusySession(session, one_of_several=bool(engine))
     serving: list[Serving] = []
     server = LoopbackServer(
-        bytes.fromhex(greeting.secret), session.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
+        bytes.fromhex(greeting.secret), answering.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
     )
     server.start()
     serving.append(Serving(server.chosen_port()))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Final, Protocol
+
+import numpy as np
 
 from treadle.config.errors import ConfigError
 from treadle.config.needs import missing
 from treadle.config.settings import Settings
-from treadle.events import AttemptKeys, Event, PolicySwitch, Samples
+from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Samples
+from treadle.live.own_settings import roster_of
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, Status, encode_answer
@@ -131,6 +135,23 @@ def at_once(read: Callable[[], Settings]) -> Future[Settings]:
     return future
 
 
+def _without_moved(frame: Frame) -> Frame:
+    """Return a frame in which applications that were moved have gone: they do not run here any more."""
+    if not any(
+        isinstance(each, Applications) and (each.state == ApplicationState.MOVED).any() for each in frame.events
+    ):
+        return frame
+    gone = ApplicationState.GONE
+    return frame._replace(
+        events=[
+            replace(each, state=np.where(each.state == ApplicationState.MOVED, gone, each.state).astype(np.uint8))
+            if isinstance(each, Applications)
+            else each
+            for each in frame.events
+        ]
+    )
+
+
 class EngineFailedError(Exception):
     """The engine failed `FAILURES_MAX` times in a row."""
 
@@ -203,12 +224,18 @@ class Session:
         """Say with each status, until other settings are taken over, why the policy of the file does not run."""
         self._status.policy_error = policy_error
 
-    def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
+    @property
+    def names_engines(self) -> bool:
+        """Do the settings that are followed name several engines?"""
+        return bool(self._settings.engines)
+
+    def decide(self, frame: bytes, reply_max_bytes: int | None = None, *, wanted: bool = True) -> bytes:
         """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
 
         Args:
             frame: as in docs/wire-format.md
             reply_max_bytes: no answer to the caller is longer, from this one on
+            wanted: whether to decide; if not, the frame is only taken
 
         Raises:
             EngineFailedError: this session has no future.
@@ -222,7 +249,7 @@ class Session:
             header, _ = read_frame_header(frame)
             self._follow(header)
             decoded = self._decoder.decode(frame)
-            proposals = self._answer(decoded)
+            proposals = self._answer(decoded, wanted)
             if self._observer is not None:
                 self._observer.take(without_keys(frame))
         except WireError as error:
@@ -230,7 +257,9 @@ class Session:
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
         micros = (self._clock_ns() - began_ns) // 1000
         base = 0 if self._lost else sequence
-        return encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, self._status.changed(), base))
+        # of the answers to the parts of a frame only the last is read
+        status = "" if header is not None and header.more and not self._lost else self._status.changed()
+        return encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, base))
 
     def _follow(self, header: FrameHeader) -> None:
         """Refuse a frame that does not continue what came before."""
@@ -255,7 +284,7 @@ class Session:
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
         self._lost = self._refusing = True
 
-    def _answer(self, frame: Frame) -> Proposals:
+    def _answer(self, frame: Frame, wanted: bool) -> Proposals:
         header = frame.header
         try:
             self._reconfigure(header.configuration)
@@ -263,7 +292,7 @@ class Session:
             self._collect(frame)
             self._lost = self._refusing = False
             self._status.frame_error = ""
-            if header.more:
+            if header.more or not wanted:
                 return Proposals.none()
             if self._keeper is not None:
                 self._keeper.begin()
@@ -287,7 +316,7 @@ class Session:
 
     def _collect(self, frame: Frame) -> None:
         """Let the engine have what is known beside the frame: a run can be repeated with both."""
-        events = () if self._event_source is None else tuple(self._event_source.collect(frame))
+        events = () if self._event_source is None else tuple(self._event_source.collect(_without_moved(frame)))
         if events:
             self._engine.apply(events)
 
@@ -324,6 +353,7 @@ class Session:
             self._status.policy = running.policy.name()
             self._status.overrides_guarantees = running.policy.overrides_guarantees()
             self._status.overrides_order = running.policy.overrides_order()
+            self._status.engines = roster_of(self._settings)
         if failure is None or failure is self._failure:
             return
         self._failure = failure

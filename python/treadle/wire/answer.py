@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class Status:
     """Applications whose asks are held back on purpose, by their index, and for what."""
     diagnostics: tuple[tuple[int, str], ...] = ()
     """What applications should know, by their index."""
+    engines: tuple[Mapping[str, Any], ...] = ()
+    """The roster, if this is the first of several engines; docs/wire-format.md, "The roster"."""
     _sent: str = ""
 
     BYTES_MAX: ClassVar[int] = 65_536
@@ -72,6 +75,7 @@ class Status:
 
     def _json(self, most: int) -> str:
         error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
+        engines = {"engines": list(self.engines)} if self.engines else {}
         return json.dumps(
             {
                 "policy": self.policy[:_TEXT_MAX],
@@ -86,6 +90,7 @@ class Status:
                 "diagnostics": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.diagnostics[:most]],
                 "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
             }
+            | engines
         )
 
 

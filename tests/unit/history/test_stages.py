@@ -8,6 +8,7 @@ import pytest
 from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
 from tests.unit.history.views import Stage, stages_of
 
+from treadle.events import ApplicationState
 from treadle.history.run import Measured
 from treadle.history.stages.frameworks import Framework, stage_of
 from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS, Outcome, outcome_of
@@ -87,6 +88,25 @@ def test_a_map_reduce_job_from_start_to_end() -> None:
         ("reduce", 1, 1),
     ]
     assert run.stages[0].durations.to_json()["max"] == 9000
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_job_that_another_engine_serves_from_now_on_is_no_run(moves: bool) -> None:
+    shown = _map_job(2)
+    shown.allocate(2, 3)
+    shown.frame(30_000)
+    shown.end(2, 3)
+    shown.frame()
+    if moves:
+        shown.application(state=ApplicationState.MOVED)
+        shown.frame()
+        assert shown.tracker.jobs == 0
+    else:
+        shown.gone()
+        shown.frame()
+    shown.frame(LINGER_MS)
+    shown.frame()
+    assert len(shown.tracker.finished()) == (0 if moves else 1)
 
 
 def test_what_did_not_end_well_tells_nothing_of_durations() -> None:

@@ -127,6 +127,13 @@ class StageTracker:
     def _applications(self, event: events.Applications) -> None:
         for row in range(len(event.application)):
             index, at = int(event.application[row]), (int(event.cluster_timestamp[row]), int(event.id[row]))
+            if event.state[row] == ApplicationState.MOVED:
+                # it runs on, seen by another engine: what is known of it is no whole job
+                self._by_index.pop(index, None)
+                self._jobs.pop(at, None)
+                self._left.pop(at, None)
+                self._leaving.pop(at, None)
+                continue
             if event.state[row] == ApplicationState.GONE:
                 gone = self._by_index.pop(index, None)
                 if gone is not None and gone.index == index:

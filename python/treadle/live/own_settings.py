@@ -1,0 +1,79 @@
+"""What one of several engines follows: its entry of `engines:` in treadle.yaml, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.config.engines import Entry, roster_json
+from treadle.config.errors import ConfigError, Problem
+from treadle.config.settings import Listener, Profiles, Settings
+
+ROSTER_BYTES_MAX: Final = 48_000
+"""A longer roster has no room in a status."""
+
+
+def own_settings(settings: Settings, engine: str, file: str) -> Settings:
+    """Return what an engine follows of the settings of a file.
+
+    The first engine, whose name is not said, keeps the roster, which it says to the ResourceManager. Others have none,
+    no plan listener, and a store of profiles of their own.
+
+    Args:
+        settings: all of the file
+        engine: the engine's name, empty for the first or only one
+        file: what errors call the file
+
+    Raises:
+        ConfigError: there is no such engine, or the roster is too long.
+    """
+    names = [each.name for each in settings.engines]
+    if not engine:
+        if not names:
+            return settings
+        _check_length(settings, file)
+        own = settings.for_engine(names[0])
+        return replace(own, engines=settings.engines, warnings=(*settings.warnings, *_without_effect(settings)))
+    if engine not in names[1:]:
+        known = ", ".join(names[1:]) or "none"
+        text = f"has no engine {engine!r} besides its first; there is: {known}"
+        raise ConfigError(file, [Problem(0, "engines", text)])
+    own = settings.for_engine(engine)
+    return replace(own, listener=Listener(), profiles=_own_store(own.profiles, engine))
+
+
+def roster_of(settings: Settings) -> tuple[Mapping[str, Any], ...]:
+    """Return the roster that a status tells; empty for one engine."""
+    return tuple(roster_json(settings.engines).get("engines", ()))
+
+
+def _without_effect(settings: Settings) -> Iterator[str]:
+    """Yield words on what entries say and a live cluster does not do."""
+    default = Entry()
+    for engine in settings.engines:
+        said = {
+            "transactions": engine.entry.transactions != default.transactions,
+            "retry": engine.entry.retry != default.retry,
+            "claim": engine.entry.claim != default.claim,
+            "precedence": engine.entry.precedence != default.precedence,
+        }
+        keys = ", ".join(key for key, is_set in said.items() if is_set)
+        if keys and engine.copy == 0:
+            yield f"engines.{engine.entry_name}: has no effect on a live cluster yet: {keys}"
+
+
+def _check_length(settings: Settings, file: str) -> None:
+    length = len(json.dumps(roster_of(settings)))
+    if length > ROSTER_BYTES_MAX:
+        text = f"{length} bytes long as JSON, at most {ROSTER_BYTES_MAX} are told; name fewer queues, tags and users"
+        raise ConfigError(file, [Problem(0, "engines", text)])
+
+
+def _own_store(profiles: Profiles, engine: str) -> Profiles:
+    if not profiles.store or "://" in profiles.store:
+        return profiles
+    path = Path(profiles.store)
+    return profiles.model_copy(update={"store": str(path.with_name(f"{path.stem}-{engine}{path.suffix}"))})

@@ -1,0 +1,107 @@
+"""`treadle engines`: what it shows of the beans of several engines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from treadle.cli import engines
+from treadle.cli.main import run
+from treadle.errors import UserError
+
+BEANS = [
+    {
+        "name": "Hadoop:service=ResourceManager,name=TreadleEngine-service",
+        "tag.Policy": "order=srpt",
+        "tag.LastError": "",
+        "DecisionUsefulMs": 200,
+        "DecisionWastedMs": 40,
+        "DecisionEmptyMs": 10,
+        "SinceMs": 1000,
+        "Committed": 8,
+        "RejectedNodeFull": 2,
+        "RejectedChanged": 2,
+        "RejectedNotOwner": 5,
+        "RejectedBlacklisted": 100,
+        "LeaseFlips": 1,
+    },
+    {
+        "name": "Hadoop:service=ResourceManager,name=TreadleEngine-batch",
+        "tag.Policy": "order=fifo",
+        "tag.LastError": "killed",
+        "SinceMs": 1000,
+    },
+]
+ROSTER: dict[str, Any] = {
+    "engines": {
+        "service": {"entry": "service", "lives": True, "served_by": "service", "applications": 2},
+        "batch": {"entry": "batch", "lives": False, "served_by": "service", "applications": 0},
+    },
+    "applications": {"application_1_0001": ["service", "service"], "application_1_0002": ["batch", "service"]},
+}
+
+
+@pytest.fixture(autouse=True)
+def _rm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "read_beans", lambda rm, name: BEANS)
+    monkeypatch.setattr(engines, "read_bean", lambda rm, name: {"Engines": json.dumps(ROSTER)})
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["engines", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_each_engine_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys)
+    assert "2 applications" in text
+    assert "nothing: service stands in" in text
+    assert "25.0 %" in text
+    assert "0.500" in text
+    assert "killed" in text
+
+
+def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    service, batch = json.loads(said(capsys, "--json"))["engines"]
+    assert (service["busy"], service["conflicts"], service["conflict_fraction"], service["not_owner"]) == (
+        0.25,
+        4,
+        0.5,
+        5,
+    )
+    assert (batch["lives"], batch["served_by"], batch["conflict_fraction"]) == (False, "service", None)
+
+
+@pytest.mark.parametrize(
+    ("application", "text"),
+    [
+        ("application_1_0001", "is served by service, whose selector is the first that matches"),
+        (
+            "application_1_0002",
+            "is served by service, because batch, whose it is, is dead or has not lived for 10 s again",
+        ),
+    ],
+)
+def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], application: str, text: str) -> None:
+    assert text in said(capsys, "--app", application)
+    home = ROSTER["applications"][application][0]
+    assert json.loads(said(capsys, "--app", application, "--json"))["home"] == home
+
+
+def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["engines", "--app", "application_1_0003"]) == 2
+    assert "is not served by any engine" in capsys.readouterr().err
+
+
+def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(engines, "read_beans", lambda rm, name: [])
+    assert "one engine serves all applications" in said(capsys)
+    assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
+
+    def no_bean(rm: str, name: str) -> dict[str, Any]:
+        raise UserError("it runs without Treadle")
+
+    monkeypatch.setattr(engines, "read_bean", no_bean)
+    assert run(["engines"]) == 2

@@ -1,0 +1,95 @@
+"""What a sidecar of one of several engines follows of a treadle.yaml."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Settings, default_settings
+from treadle.live.own_settings import own_settings, roster_of
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import state_folder
+from treadle.policy.catalogue import register_parts
+from treadle.wire.answer import Status
+
+register_parts()
+
+TWO = """
+profiles: {store: /var/lib/treadle/profiles.db}
+listener: {address: 127.0.0.1}
+engines:
+  service:
+    select: {queues: [root.prod]}
+    policy: {order: {kind: srpt}}
+    fallback: batch
+  batch: {copies: 2, policy: {order: {kind: fifo}}, claim: 0.5, precedence: 3}
+"""
+
+
+def settings(text: str = TWO) -> Settings:
+    return parse_settings("t.yaml", text)
+
+
+def test_without_engines_everything_is_as_it_was() -> None:
+    one = default_settings()
+    assert own_settings(one, "", "t.yaml") is one
+    assert roster_of(one) == ()
+    assert "engines" not in json.loads(Status("p").changed())
+
+
+def test_the_first_engine_keeps_the_roster_and_says_it() -> None:
+    own = own_settings(settings(), "", "t.yaml")
+    assert "order=srpt" in own.policy.name()
+    assert own.listener.address == "127.0.0.1"
+    assert own.profiles.store == "/var/lib/treadle/profiles.db"
+    assert [engine["name"] for engine in roster_of(own)] == ["service", "batch-1", "batch-2"]
+    said = json.loads(Status("p", engines=roster_of(own)).changed())["engines"]
+    assert (said[0]["fallback"], said[2]["copy"], said[2]["decision_max_ms"]) == ("batch", 1, 30_000)
+
+
+def test_another_engine_has_its_own_policy_and_store_and_no_listener() -> None:
+    own = own_settings(settings(), "batch-2", "t.yaml")
+    assert "order=fifo" in own.policy.name()
+    assert own.listener.address == ""
+    assert own.profiles.store == "/var/lib/treadle/profiles-batch-2.db"
+    assert roster_of(own) == ()
+    assert own.seed == 2
+
+
+@pytest.mark.parametrize("engine", ["batch", "service", "other"])
+def test_an_engine_that_is_not_there_or_is_the_first_is_refused(engine: str) -> None:
+    with pytest.raises(ConfigError, match=f"has no engine '{engine}' besides its first; there is: batch-1, batch-2"):
+        own_settings(settings(), engine, "t.yaml")
+    with pytest.raises(ConfigError, match="there is: none"):
+        own_settings(default_settings(), engine, "t.yaml")
+
+
+def test_what_has_no_effect_yet_is_a_warning() -> None:
+    own = own_settings(settings(), "", "t.yaml")
+    assert own.warnings == ("engines.batch: has no effect on a live cluster yet: claim, precedence",)
+
+
+def test_a_roster_that_is_too_long_to_be_told_is_refused() -> None:
+    tags = ", ".join(f"{number}{'x' * 240}" for number in range(256))
+    with pytest.raises(ConfigError, match="name fewer queues, tags and users"):
+        own_settings(settings(f"engines: {{a: {{select: {{tags: [{tags}]}}}}, b: {{}}}}"), "", "t.yaml")
+
+
+def test_engines_remember_policies_in_folders_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    assert state_folder(file, {}) == tmp_path / ".t.yaml.state"
+    assert state_folder(file, {}, "batch") == tmp_path / ".t.yaml.batch.state"
+
+
+def test_a_sidecar_follows_its_entry(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(TWO, encoding="utf-8")
+    assert "order=srpt" in LivePolicies(file).start().policy.name()
+    assert "order=fifo" in LivePolicies(file, engine="batch-1").start().policy.name()
+    file.write_text("engines: {service: {}}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="has no engine 'batch-1'"):
+        LivePolicies(file, engine="batch-1").read()
