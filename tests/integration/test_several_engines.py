@@ -1,0 +1,100 @@
+"""Two engines, each a sidecar of its own, place at the same time on one cluster; one is killed and comes back."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+from tests.support.clusters import QUEUES
+from tests.support.jobs import sleep_job
+
+from treadle.cli._jmx import read_beans
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.settings import ClusterSettings
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+TREADLE_YAML = """
+engines:
+  long:
+    select: {queues: [root.batch]}
+    policy: {order: {kind: srpt}}
+    fallback: rest
+  rest:
+    policy: {order: {kind: fifo}}
+    fallback: long
+"""
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
+    folder = tmp_path_factory.mktemp("two-engines")
+    policy = folder / "treadle.yaml"
+    policy.write_text(TREADLE_YAML, encoding="utf-8")
+    # so long that a busy machine costs no engine its lease; that of one that was killed ends with its connection
+    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.idle-guard-ms": "0"}
+    queues = folder / "queues.xml"
+    queues.write_text(QUEUES, encoding="utf-8")
+    settings = ClusterSettings(nodes=1, memory_mb=8192, policy=policy, queues=queues, overrides=overrides)
+    with MiniCluster(settings, folder / "cluster") as cluster:
+        yield cluster
+
+
+def engine(cluster: MiniCluster, name: str) -> dict[str, Any]:
+    found = read_beans(cluster.rm.url, f"TreadleEngine-{name}")
+    return found[0] if found else {}
+
+
+def shown(cluster: MiniCluster, *arguments: str) -> Any:
+    """Return what `treadle engines` says."""
+    command = [sys.executable, "-m", "treadle", "engines", "--rm", cluster.rm.url, "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def served_by(cluster: MiniCluster, name: str) -> str:
+    return str(next((row["served_by"] for row in shown(cluster)["engines"] if row["engine"] == name), ""))
+
+
+def second_sidecar(cluster: MiniCluster) -> psutil.Process:
+    commands = {pid: psutil.Process(pid).cmdline() for pid in cluster.sidecar_pids()}
+    return psutil.Process(next(pid for pid, command in commands.items() if command[-2:] == ["--engine", "rest"]))
+
+
+def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: MiniCluster) -> None:
+    two.wait_for("both engines to serve their own", lambda: served_by(two, "rest") == "rest", 300)
+    assert served_by(two, "long") == "long"
+    assert "order=srpt" in engine(two, "long")["Policy"]
+    assert "order=fifo" in engine(two, "rest")["Policy"]
+
+    before = {name: engine(two, name)["Committed"] for name in ("long", "rest")}
+    jobs = {
+        "long": sleep_job(two, "long-one", maps=3, queue="batch"),
+        "rest": sleep_job(two, "short-one", maps=3),
+    }
+    for name, job in jobs.items():
+        assert shown(two, "--app", job.application_id)["owner"] == name
+        assert job.wait() == "SUCCEEDED"
+        assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+    wanted = {name: before[name] + job.containers() for name, job in jobs.items()}
+    two.wait_for("all to be counted", lambda: {name: engine(two, name)["Committed"] for name in jobs} == wanted)
+
+    killed = second_sidecar(two)
+    killed.send_signal(signal.SIGKILL)
+    two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 120)
+    job = sleep_job(two, "orphan", maps=2)
+    assert shown(two, "--app", job.application_id)["home"] == "rest"
+    assert job.wait() == "SUCCEEDED"
+    two.wait_for("its own to be served again", lambda: served_by(two, "rest") == "rest", 300)
+    assert second_sidecar(two).pid != killed.pid
+    bean = two.rm.treadle()
+    assert (bean["PlacedNatively"], bean["Escapes"]) == (0, 0)
+    assert engine(two, "long")["LeaseFlips"] == 1
+    assert engine(two, "rest")["SidecarStarts"] == 2
