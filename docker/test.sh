@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 only_check=
 [ "${1:-}" != --check ] || { only_check=1; shift; }
-profiles=(simple ha upgrade versions)
+profiles=(simple ha upgrade versions kerberos)
 chosen=("${1:-simple}")
 [ "${chosen[0]}" != all ] || chosen=("${profiles[@]}")
 case " ${profiles[*]} " in
