@@ -99,7 +99,7 @@ class EnginesSimulation:
             if progress is not None and steps % 64 == 0:
                 progress(self._finished(), jobs, at)
             after = self._next(at)
-            stalled = after - self._last_commit_ms > STALLED_MS and self.rm.next_time() < 0
+            stalled = after - self._last_commit_ms > STALLED_MS and self.rm.next_time() < 0 and self._all_alive()
             if self._finished() == jobs or after < 0 or after > limit_ms or stalled:
                 break
             at = after
@@ -344,6 +344,9 @@ class EnginesSimulation:
         ready = [each for each in self.runners.values() if each.alive and each.deciding is None and each.queue]
         found += [-(-max(each.next_start_ms, at_ms + 1) // tick_ms) * tick_ms for each in ready]
         return min(found, default=-1)
+
+    def _all_alive(self) -> bool:
+        return all(runner.alive for runner in self.runners.values())
 
     def _finished(self) -> int:
         return int(self.rm.state.clock[tables.FINISHED])

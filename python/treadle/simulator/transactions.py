@@ -140,10 +140,11 @@ class Transactions:
                 raise InvariantError(f"{row.name} placed something for an application of {self._roster.owner(app)}")
             if whole[at] and own.any() and not own.all():
                 raise InvariantError(f"a gang of application {app} was committed in part")
-        counted = self._rm.state.counted == 1
-        over = self._used(row)[counted] > np.floor(row.entry.claim * self._total[counted] + 1e-6)
-        if placed.any() and row.entry.claim < 1.0 and over.any():
-            raise InvariantError(f"{row.name} uses more than its claim")
+        if row.entry.claim < 1.0 and placed.any():
+            counted = self._rm.state.counted == 1
+            over = self._used(row)[counted] > np.floor(row.entry.claim * self._total[counted] + 1e-6)
+            if over.any():
+                raise InvariantError(f"{row.name} uses more than its claim")
 
 
 def _in_order(made: Proposals, order: Sequence[int] | np.ndarray) -> tuple[I32, I32, I32]:
