@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from treadle.admin.install import with_absolute_paths
+from treadle.cli._policy_use import change_of, target_of
 from treadle.cli.main import run
 from treadle.config.engines import roster_json
 from treadle.config.errors import ConfigError
@@ -262,3 +264,22 @@ def one_job(settings: Settings) -> Simulation:
         }
     )
     return Simulation(scenario, jobs_of(scenario, Path(), 1), settings, 1)
+
+
+def test_policy_use_takes_a_roster_over_only_if_told_to(tmp_path: Path) -> None:
+    found, target = tmp_path / "found.yaml", tmp_path / "treadle.yaml"
+    roster = "engines:\n  a: {policy: {fit: {kind: random_fit}}}\n"
+    found.write_text(f"policy: {{order: {{kind: srpt}}}}\n{roster}", encoding="utf-8")
+    target.write_text("hold: {nodes_max: 2}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"found\.yaml: engines is given here and is another in .*treadle\.yaml"):
+        change_of(found, target, [])
+    text = change_of(found, target, ["engines"]).text
+    assert [engine.name for engine in parse_settings("f", text).engines] == ["a"]
+    target.write_text(text, encoding="utf-8")
+    assert "kind: srpt" in change_of(found, target, []).text, "the same roster is there already"
+    assert target_of(target, "") == target
+
+
+def test_paths_of_parts_in_an_entry_are_written_out_too() -> None:
+    text = "engines:\n  a:\n    policy: {order: {kind: file, path: mine.py, class: Mine}}\n"
+    assert 'path: "/there/mine.py", class: Mine' in with_absolute_paths(text, Path("/there"))
