@@ -247,7 +247,10 @@ final class Engines {
 
   /** Starts those that have no link; one of the same name that is ending ends first. With the monitor held. */
   private void startLinks() {
-    ending.removeIf(engine -> !engine.runs());
+    List<EngineHandle> ended = ending.stream().filter(engine -> !engine.runs()).collect(Collectors.toList());
+    // once more: its last status may have come after it was named no longer
+    ended.forEach(engine -> common.upkeep.overrides(engine.pipeline, false, false));
+    ending.removeAll(ended);
     if (thread == null || settings.config.mode == Mode.OFF) {
       return;
     }
@@ -259,6 +262,6 @@ final class Engines {
         link(engine);
       }
     }
-    waits = someWait;
+    waits = someWait || !ending.isEmpty();
   }
 }
