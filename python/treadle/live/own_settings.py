@@ -15,6 +15,9 @@ from treadle.config.settings import Listener, Profiles, Settings
 ROSTER_BYTES_MAX: Final = 48_000
 """A longer roster has no room in a status."""
 
+_NOT_LIVE: Final = ("transactions", "retry", "claim", "precedence")
+"""Keys of entries that a live cluster does not follow yet."""
+
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
     """Return what an engine follows of the settings of a file.
@@ -54,13 +57,7 @@ def _without_effect(settings: Settings) -> Iterator[str]:
     """Yield words on what entries say and a live cluster does not do."""
     default = Entry()
     for engine in settings.engines:
-        said = {
-            "transactions": engine.entry.transactions != default.transactions,
-            "retry": engine.entry.retry != default.retry,
-            "claim": engine.entry.claim != default.claim,
-            "precedence": engine.entry.precedence != default.precedence,
-        }
-        keys = ", ".join(key for key, is_set in said.items() if is_set)
+        keys = ", ".join(key for key in _NOT_LIVE if getattr(engine.entry, key) != getattr(default, key))
         if keys and engine.copy == 0:
             yield f"engines.{engine.entry_name}: has no effect on a live cluster yet: {keys}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64
@@ -253,19 +254,7 @@ class Feed:
         rows = state.rows[row]
         begun = row[self._ahead[row] & (rows["count"] > 0)]
         self._ahead[begun] = False
-        told: list[Event] = [
-            filled(
-                events.Requests,
-                len(row),
-                application=rows["app"],
-                key=rows["key"],
-                priority=rows["priority"],
-                allocation_request_id=-1,
-                count=rows["count"],
-                relax_locality=1,
-                capability=state.capability[row],
-            )
-        ]
+        told: list[Event] = [outstanding(rows, state.capability[row], rows["count"])]
         near = row[(rows["places_version"] > self._places_told[row]) & (rows["count"] > 0)]
         if len(near):
             told.append(self._localities(state, near))
@@ -341,6 +330,21 @@ class Feed:
                 capability=state.capability[lives["row"]],
             )
         ]
+
+
+def outstanding(rows: npt.NDArray[np.void], capability: I64, count: I32 | int) -> Event:
+    """Return what tells how many containers some rows ask for: ``count`` of each, or one number for all."""
+    return filled(
+        events.Requests,
+        len(rows),
+        application=rows["app"],
+        key=rows["key"],
+        priority=rows["priority"],
+        allocation_request_id=-1,
+        count=count,
+        relax_locality=1,
+        capability=capability,
+    )
 
 
 def ranges(first: I32, count: I32) -> I32:

@@ -12,13 +12,12 @@ from enum import IntEnum
 
 import numpy as np
 
-from treadle import events
 from treadle.compiled.array_types import I32, U8
-from treadle.events import ApplicationState, Event, Replaces, filled
+from treadle.events import ApplicationState, Event, Replaces
 from treadle.simulator.build import Built
 from treadle.simulator.cluster.state import AppState, State
 from treadle.simulator.cursor import Unread, alive
-from treadle.simulator.feed import Feed, ranges
+from treadle.simulator.feed import Feed, outstanding, ranges
 
 
 class Part(IntEnum):
@@ -105,20 +104,7 @@ class PartialFeed(Feed):
     def _requests(self, state: State, row: I32) -> list[Event]:
         told = super()._requests(state, row)
         if len(self._closed):
-            rows = state.rows[self._closed]
-            told.append(
-                filled(
-                    events.Requests,
-                    len(rows),
-                    application=rows["app"],
-                    key=rows["key"],
-                    priority=rows["priority"],
-                    allocation_request_id=-1,
-                    count=0,
-                    relax_locality=1,
-                    capability=state.capability[self._closed],
-                )
-            )
+            told.append(outstanding(state.rows[self._closed], state.capability[self._closed], 0))
         return told
 
 
