@@ -70,6 +70,13 @@ def test_resource_types_are_declared_and_offered(tmp_path: Path) -> None:
     assert offered == {"yarn.nodemanager.resource-type.gpu": "4", "yarn.nodemanager.resource-type.fpga": "1"}
 
 
+def test_two_clusters_share_no_folder(tmp_path: Path) -> None:
+    """Hadoop's default of the node attributes is one folder of the user's: two RMs that start together break it."""
+    layout = configured(tmp_path, ClusterSettings(nodes=1))
+    entries = read_site(layout.conf / "yarn-site.xml")
+    assert entries["yarn.node-attribute.fs-store.root-dir"].startswith(f"file://{layout.folder}/")
+
+
 def test_the_given_queues_are_the_clusters(tmp_path: Path) -> None:
     file = tmp_path / "queues.xml"
     site.write_site(file, {"yarn.scheduler.capacity.root.queues": "a,b"})

@@ -79,6 +79,8 @@ def yarn_site(
         "yarn.scheduler.minimum-allocation-mb": str(CONTAINER_MB),
         "yarn.scheduler.maximum-allocation-mb": str(NODE_MB),
         "yarn.scheduler.maximum-allocation-vcores": str(NODE_VCORES),
+        # the default is one folder for each user of the machine, which two RMs that start together overwrite
+        "yarn.node-attribute.fs-store.root-dir": (measurements.parent.absolute() / "attributes").as_uri(),
         "treadle.bench.output": str(measurements),
         "treadle.bench.jobs": str(workload.jobs),
     }

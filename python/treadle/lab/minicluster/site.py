@@ -69,6 +69,8 @@ def yarn_site(layout: Layout, settings: ClusterSettings, lib: Path) -> Entries:
         "yarn.app.mapreduce.am.staging-dir": str(layout.folder / "staging"),
         "yarn.timeline-service.enabled": "false",
         "yarn.log-aggregation-enable": "false",
+        # the default is one folder for each user of the machine, which two RMs that start together overwrite
+        "yarn.node-attribute.fs-store.root-dir": f"file://{layout.folder}/attributes",
     }
     if settings.labels:
         entries["yarn.node-labels.enabled"] = "true"
