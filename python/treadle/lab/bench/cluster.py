@@ -58,6 +58,14 @@ def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict
         },
         "rounds": rounds,
         "heap_mb": setting.heap_mb,
+        **machine(),
+        **results.as_json(outcome),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return on what, and with which version, something was measured."""
+    return {
         "machine": {
             "cores": psutil.cpu_count(),
             "memory_mb": psutil.virtual_memory().total // 2**20,
@@ -65,7 +73,6 @@ def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict
             "python": platform.python_version(),
         },
         "treadle": __version__,
-        **results.as_json(outcome),
     }
 
 

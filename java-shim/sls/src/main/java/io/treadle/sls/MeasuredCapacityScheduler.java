@@ -45,7 +45,7 @@ public class MeasuredCapacityScheduler extends CapacityScheduler implements Meas
   public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> asks,
       List<SchedulingRequest> schedulingRequests, List<ContainerId> releases, List<String> blacklistAdditions,
       List<String> blacklistRemovals, ContainerUpdates updates) {
-    return measurements.allocate(() -> allocatePropagated(attempt, asks, schedulingRequests, releases,
+    return measurements.allocate(attempt, asks, () -> allocatePropagated(attempt, asks, schedulingRequests, releases,
         blacklistAdditions, blacklistRemovals, updates));
   }
 
@@ -57,9 +57,9 @@ public class MeasuredCapacityScheduler extends CapacityScheduler implements Meas
   }
 
   @Override
-  @SuppressWarnings("rawtypes")
+  @SuppressWarnings({"rawtypes", "unchecked"})
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
-    return measurements.commit(() -> super.tryCommit(cluster, request, updatePending));
+    return measurements.commit(request, () -> super.tryCommit(cluster, request, updatePending));
   }
 
   @Override

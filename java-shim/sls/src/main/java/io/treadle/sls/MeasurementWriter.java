@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -153,6 +154,9 @@ final class MeasurementWriter {
     report.put("allocate_cpu", histogram(measurements.allocateCpu()));
     report.put("cpu_ns", cpuUsed());
     report.put("shim", ShimBean.attributes());
+    report.put("engines", ShimBean.engines());
+    report.put("wait_columns", FirstWaits.COLUMNS);
+    report.put("waits", finished ? measurements.waits().rows() : Collections.emptyList());
     report.put("shim_at_first_container", shimAtStart);
     report.put("sample_columns",
         new String[] {"elapsed_ms", "running", "pending", "apps_running", "apps_pending", "reserved", "stale_nodes"});

@@ -1,6 +1,11 @@
 package io.treadle.sls;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
 import javax.management.Attribute;
@@ -12,16 +17,54 @@ import javax.management.ObjectName;
 /** The shim's own metrics, read from its JMX bean as any monitoring would. */
 final class ShimBean {
   private static final String NAME = "Hadoop:service=ResourceManager,name=Treadle";
+  private static final String ENGINE = "Engine-";
+  private static final ObjectMapper JSON = new ObjectMapper();
 
   private ShimBean() {
   }
 
   /** All attributes of the bean that are numbers or texts; empty if there is no such bean. */
   static Map<String, Object> attributes() {
+    return attributesOf(NAME);
+  }
+
+  /** The same of the bean of each of several engines, by the engine's name; empty if there is one only. */
+  static Map<String, Map<String, Object>> engines() {
+    Map<String, Map<String, Object>> found = new TreeMap<>();
+    try {
+      ObjectName pattern = new ObjectName(NAME + ENGINE + "*");
+      for (ObjectName name : ManagementFactory.getPlatformMBeanServer().queryNames(pattern, null)) {
+        String engine = name.getKeyProperty("name").substring("Treadle".length());
+        found.put(engine.substring(ENGINE.length()), attributesOf(NAME + engine));
+      }
+    } catch (JMException e) {
+      found.put("unreadable", Collections.singletonMap("Unreadable", e.toString()));
+    }
+    return found;
+  }
+
+  /** How many of several engines serve the applications that are theirs. */
+  static int serveTheirOwn() {
+    int count = 0;
+    try {
+      Object text = attributesOf(NAME + "Engines").get("Engines");
+      JsonNode roster = JSON.readTree(text == null ? "{}" : text.toString());
+      Iterator<Map.Entry<String, JsonNode>> engines = roster.path("engines").fields();
+      while (engines.hasNext()) {
+        Map.Entry<String, JsonNode> engine = engines.next();
+        count += engine.getKey().equals(engine.getValue().path("served_by").asText()) ? 1 : 0;
+      }
+    } catch (IOException e) {
+      return 0;
+    }
+    return count;
+  }
+
+  private static Map<String, Object> attributesOf(String bean) {
     Map<String, Object> values = new TreeMap<>();
     try {
       MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-      ObjectName name = new ObjectName(NAME);
+      ObjectName name = new ObjectName(bean);
       if (!server.isRegistered(name)) {
         return values;
       }

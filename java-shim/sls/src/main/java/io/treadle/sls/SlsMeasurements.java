@@ -1,12 +1,18 @@
 package io.treadle.sls;
 
 import java.io.IOException;
+import java.util.List;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEventType;
@@ -24,6 +30,8 @@ final class SlsMeasurements {
   static final String OUTPUT_KEY = "treadle.bench.output";
   /** How many applications the workload has: when so many attempts are over, it is done. */
   static final String JOBS_KEY = "treadle.bench.jobs";
+  /** With how many engines the load starts, each of them serving its own; one if it is not set. */
+  static final String ENGINES_KEY = "treadle.bench.engines";
   /** The name given to the CapacityScheduler's committer thread, which has none of its own. */
   static final String COMMITTER_THREAD = "resourcecommitterservice";
 
@@ -44,6 +52,8 @@ final class SlsMeasurements {
   private final LatencyHistogram heartbeatWall = new LatencyHistogram();
   private final LatencyHistogram allocateWall = new LatencyHistogram();
   private final LatencyHistogram allocateCpu = new LatencyHistogram();
+
+  private final FirstWaits waits = new FirstWaits(originNanos);
 
   private volatile Thread committer;
   private volatile SLSRunner runner;
@@ -95,8 +105,9 @@ final class SlsMeasurements {
   }
 
   /** Times one call of an application master. */
-  Allocation allocate(Supplier<Allocation> propagate) {
+  Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> asks, Supplier<Allocation> propagate) {
     long startNanos = System.nanoTime();
+    noteAsks(attempt, asks, startNanos);
     long startCpuNanos = ThreadCpu.currentThreadNanos();
     try {
       return propagate.get();
@@ -106,8 +117,15 @@ final class SlsMeasurements {
     }
   }
 
+  private void noteAsks(ApplicationAttemptId attempt, List<ResourceRequest> asks, long nanos) {
+    SchedulerApplicationAttempt known = scheduler.getApplicationAttempt(attempt);
+    if (known != null) {
+      waits.asked(attempt, known.getQueueName(), asks, nanos);
+    }
+  }
+
   /** Times one commit. */
-  boolean commit(BooleanSupplier propagate) {
+  boolean commit(ResourceCommitRequest<?, ?> request, BooleanSupplier propagate) {
     nameCommitter();
     long startNanos = System.nanoTime();
     long startCpuNanos = ThreadCpu.currentThreadNanos();
@@ -118,6 +136,11 @@ final class SlsMeasurements {
       commitCpu.record(cpuNanos);
       commitWall.record(endNanos - startNanos);
       commits.record(endNanos);
+      ContainerAllocationProposal<?, ?> first = request.getFirstAllocatedOrReservedContainer();
+      if (first != null) {
+        waits.committed(first.getAllocatedOrReservedContainer().getSchedulerApplicationAttempt()
+            .getApplicationAttemptId(), endNanos);
+      }
     } else {
       commitRefusedWall.record(endNanos - startNanos);
     }
@@ -180,6 +203,10 @@ final class SlsMeasurements {
 
   EventTimeline attemptsNotFinished() {
     return attemptsNotFinished;
+  }
+
+  FirstWaits waits() {
+    return waits;
   }
 
   LatencyHistogram commitWall() {

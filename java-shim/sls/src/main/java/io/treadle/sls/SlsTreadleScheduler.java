@@ -17,15 +17,20 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEv
 
 /**
  * Treadle in SLS, measured as {@link MeasuredCapacityScheduler} is. The load starts when the engine holds the lease, so that no
- * part of it is scheduled natively.
+ * part of it is scheduled natively; of several engines when each serves its own.
  */
 public class SlsTreadleScheduler extends TreadleScheduler implements MeasuredScheduler {
-  private final SlsMeasurements measurements = new SlsMeasurements(this, ShimBean::leaseHeld);
+  private final SlsMeasurements measurements = new SlsMeasurements(this, this::engineReady);
 
   @Override
   public void serviceStart() throws Exception {
     super.serviceStart();
     measurements.start(getConfig());
+  }
+
+  private boolean engineReady() {
+    int engines = getConfig().getInt(SlsMeasurements.ENGINES_KEY, 1);
+    return ShimBean.leaseHeld() && (engines == 1 || ShimBean.serveTheirOwn() == engines);
   }
 
   @Override
@@ -48,7 +53,7 @@ public class SlsTreadleScheduler extends TreadleScheduler implements MeasuredSch
   public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> asks,
       List<SchedulingRequest> schedulingRequests, List<ContainerId> releases, List<String> blacklistAdditions,
       List<String> blacklistRemovals, ContainerUpdates updates) {
-    return measurements.allocate(() -> allocatePropagated(attempt, asks, schedulingRequests, releases,
+    return measurements.allocate(attempt, asks, () -> allocatePropagated(attempt, asks, schedulingRequests, releases,
         blacklistAdditions, blacklistRemovals, updates));
   }
 
@@ -60,9 +65,9 @@ public class SlsTreadleScheduler extends TreadleScheduler implements MeasuredSch
   }
 
   @Override
-  @SuppressWarnings("rawtypes")
+  @SuppressWarnings({"rawtypes", "unchecked"})
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
-    return measurements.commit(() -> super.tryCommit(cluster, request, updatePending));
+    return measurements.commit(request, () -> super.tryCommit(cluster, request, updatePending));
   }
 
   @Override

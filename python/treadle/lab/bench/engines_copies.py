@@ -1,0 +1,114 @@
+"""Copies of one engine on a simulated cluster: what they cost, and what they gain where each decision takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.lab.bench.cluster import machine
+from treadle.lab.bench.engines_figures import engines_of, rows_of
+from treadle.lab.bench.engines_modes import Rosters, Tasks
+from treadle.lab.bench.sls import Run, Setting, simulate
+from treadle.lab.bench.sls_load import QUEUES, Mode, Workload
+
+COPIES: Final = (1, 2, 4)
+SPAN: Final = "fast"
+THOUGHT: Final = "thinking"
+
+Progress = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured."""
+
+    span: Workload
+    """For the span; decisions take what they take."""
+    thought: Workload
+    """For jobs served a second; each decision is about one job, and takes `tasks`."""
+    tasks: Tasks
+    conflicts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run."""
+
+    name: str
+    load: str
+    copies: int
+    conflicts: str
+    """fine or coarse"""
+    transactions: str
+    span_s: float = 0.0
+    served_per_s: float = 0.0
+    """Jobs over the time from the first ask for tasks to the last commit of a job's first task."""
+    conflict_fraction: float | None = None
+    placed_natively: int = 0
+    engines: dict[str, Any] | None = None
+    failure: str | None = None
+
+
+def plan(nodes: int, quick: bool, seed: int, conflicts: Sequence[str]) -> Plan:
+    """Return what is measured on so many nodes."""
+    jobs = nodes // 20 if quick else nodes // 10
+    span = Workload(nodes, max(jobs, 4), 100, 5_000, seed)
+    thought = Workload(nodes, 60 if quick else 300, 10, 10_000, seed)
+    return Plan(span, thought, Tasks(), conflicts)
+
+
+def run_copies(plan: Plan, setting: Setting, folder: Path, progress: Progress) -> list[Row]:
+    """Run 1, 2 and 4 copies: with decisions as fast as they are, then with thought about each job."""
+    rosters, queues, found = Rosters(folder / "rosters"), [f"root.{queue}" for queue in QUEUES], []
+    for load, tasks, workload in ((SPAN, None, plan.span), (THOUGHT, plan.tasks, plan.thought)):
+        for conflicts in ("fine",) if load == SPAN else ("fine", "coarse"):
+            for copies in COPIES:
+                name = f"{load}-{copies}-{conflicts}"
+                mode = rosters.copies(name, copies, tasks, queues, {"conflicts": conflicts})
+                row = Row(name, load, copies, conflicts, "incremental")
+                found.append(_run(row, mode, replace(setting, workload=workload), folder / name, plan, progress))
+    return found
+
+
+def _run(row: Row, mode: Mode, setting: Setting, folder: Path, plan: Plan, progress: Progress) -> Row:
+    run = simulate(mode, setting, folder, partial(progress, row.name))
+    return replace(row, failure=run.failure) if run.failure is not None else measured(row, run, plan.conflicts)
+
+
+def measured(row: Row, run: Run, conflicts: Sequence[str]) -> Row:
+    """Return the row with what a run has shown."""
+    seen, waits = run.measurements, rows_of(run)
+    served = [each["tasks_asked_ms"] + each["tasks_wait_ms"] for each in waits if each["tasks_wait_ms"] >= 0]
+    asked = [each["tasks_asked_ms"] for each in waits if each["tasks_asked_ms"] >= 0]
+    took_s = (max(served) - min(asked)) / 1000 if served else 0.0
+    engines = engines_of(run, conflicts)
+    committed, conflicted = (sum(each[key] for each in engines.values()) for key in ("committed", "conflicts"))
+    return replace(
+        row,
+        span_s=round((seen["completions"]["last_ms"] - seen["commits"]["first_ms"]) / 1000, 2),
+        served_per_s=round(len(served) / took_s, 2) if took_s > 0 else 0.0,
+        conflict_fraction=round(conflicted / committed, 4) if committed else None,
+        placed_natively=int(seen["shim"].get("PlacedNatively", 0)),
+        engines=engines,
+    )
+
+
+def cells(row: Row, rows: Sequence[Row]) -> list[str]:
+    """Return what a table shows of a row."""
+    one = next(
+        (each for each in rows if (each.load, each.conflicts, each.copies) == (row.load, row.conflicts, 1)), None
+    )
+    spans = f"{row.span_s / one.span_s:.2f}" if one else "-"
+    served = f"{row.served_per_s / one.served_per_s:.2f}" if one and one.served_per_s else "-"
+    fraction = "-" if row.conflict_fraction is None else f"{row.conflict_fraction:.3f}"
+    shown = (f"{row.span_s:.1f}", spans, f"{row.served_per_s:.1f}", served)
+    return [row.load, str(row.copies), row.conflicts, *shown, fraction]
+
+
+def report(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return everything for the JSON file."""
+    loads = {SPAN: asdict(plan.span), THOUGHT: asdict(plan.thought) | {"decision": asdict(plan.tasks)}}
+    return {"workloads": loads, **machine(), "runs": [asdict(row) for row in rows]}
