@@ -13,7 +13,7 @@ from tests.campaign.ledger import Ledger, write_figures
 from tests.campaign.page import write_page
 from tests.campaign.slices import Slice
 
-PARTS = ("kills", "hostile", "stock", "failover", "soak", "fuzz", "mutants")
+PARTS = ("kills", "engines", "hostile", "stock", "failover", "soak", "fuzz", "mutants")
 FRAMEWORKS = ("MapReduce", "Tez", "Spark")
 
 

@@ -26,6 +26,7 @@ class Goal:
 GOALS: Final = (
     Goal("kills", "sidecar_kills", "sidecars killed", 1000),
     Goal("kills", "rm_kills", "RMs killed", 50),
+    Goal("engines", "engine_kills", "of three engines killed", 200),
     Goal("hostile", "proposals", "hostile proposals", 10_000_000),
     Goal("stock", "classes", "of Hadoop's test classes run", 70),
     Goal("failover", "failovers", "active RMs killed", 20),

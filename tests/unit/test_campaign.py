@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.campaign.ledger import Ledger, quantile
@@ -11,6 +13,7 @@ from tests.campaign.page import PAGE, figures
 from tests.campaign.slices import Slice
 from tests.campaign.stock import EXCLUDED, REVIEWED, is_listed, judge_list, listed, tallied
 from tests.campaign.trend import trend
+from tests.support.engines import allocated_at_s, lost_at_s
 
 
 def quiet(part: str = "kills", seed: int = 1, minutes: float = 1) -> Slice:
@@ -62,6 +65,25 @@ def test_a_leak_grows_and_jitter_does_not() -> None:
 
 def test_the_page_says_what_was_counted() -> None:
     assert figures(Ledger()) in PAGE.read_text("utf-8")
+
+
+def test_what_became_of_a_killed_engines_jobs_is_read_from_the_rms_logs(tmp_path: Path) -> None:
+    (tmp_path / "rm.log").write_text(
+        "2026-01-02 03:04:05,100 WARN link.StateLog: Treadle's engine has lost the lease, engine b schedules: gone\n"
+        "2026-01-02 03:04:06,200 WARN link.StateLog: Treadle's engine b has lost the lease, engine a schedules: gone\n"
+    )
+    allocated = "USER=root\tOPERATION=AM Allocated Container\tTARGET=SchedulerApp\tRESULT=SUCCESS\tAPPID="
+    (tmp_path / "rm-audit.log").write_text(
+        f"2026-01-02 03:04:06,000 {allocated}application_1_0001\tCONTAINERID=container_1_0001_01_000002\n"
+        f"2026-01-02 03:04:06,900 {allocated}application_1_0002\tCONTAINERID=container_1_0002_01_000002\n"
+        f"2026-01-02 03:04:07,250 {allocated}application_1_0001\tCONTAINERID=container_1_0001_01_000003\n"
+    )
+    cluster: Any = SimpleNamespace(layout=SimpleNamespace(logs=tmp_path, audit_log=tmp_path / "rm-audit.log"))
+    at_s = lost_at_s(cluster, "b", first="a", after_s=0.0)
+    assert at_s is not None
+    assert lost_at_s(cluster, "a", first="a", after_s=0.0) == pytest.approx(at_s - 1.1)
+    assert lost_at_s(cluster, "b", first="a", after_s=at_s + 1) is None
+    assert allocated_at_s(cluster, "application_1_0001", at_s) == pytest.approx(at_s + 1.05)
 
 
 def test_lists_name_tests_classes_and_parameters() -> None:
