@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from treadle.lab.demo.jobs import DemoJob
+from treadle.config.reader import read_settings
+from treadle.lab.demo.engines import ENGINES, settings
+from treadle.lab.demo.jobs import DemoJob, of_two_engines
 from treadle.lab.demo.report import Report
 from treadle.lab.demo.watch import RunningJob
 from treadle.lab.demo.words import read_counts, write_input
+from treadle.policy.catalogue import register_parts
 
 BEAN = {
     "Committed": 12,
@@ -66,6 +69,32 @@ def test_the_report_has_the_fields_that_it_promises(tmp_path: Path) -> None:
 )
 def test_what_is_not_as_it_should_be_is_a_fault(job: RunningJob, fault: str) -> None:
     assert fault in Report.of([job], BEAN, []).faults[0]
+
+
+def test_of_several_engines_the_report_says_who_served_each_job(tmp_path: Path) -> None:
+    job = ended(4, 4)
+    job.engine = "rest"
+    report = Report.of([job], BEAN, [], {"rest": {"Policy": "gate=pilots", "Committed": 4}})
+    report.write(tmp_path / "demo.json")
+    values = json.loads((tmp_path / "demo.json").read_text())
+    assert values["jobs"][0]["engine"] == "rest"
+    assert values["engines"] == {"rest": {"policy": "gate=pilots", "committed": 4}}
+    console = Console(width=200, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    with console.file:
+        report.show(console)
+        assert "engine rest: 4 commits; gate=pilots" in console.export_text()
+
+
+def test_two_engines_follow_policies_that_treadle_takes(tmp_path: Path) -> None:
+    register_parts()
+    file = settings(tmp_path / "demo").policy
+    assert file is not None
+    read = read_settings(file)
+    assert [engine.name for engine in read.engines] == list(ENGINES)
+    assert {job.engine for job in of_two_engines()} == set(ENGINES)
+    described = [read.for_engine(name).policy for name in ENGINES]
+    assert [policy.share.kind.name for policy in described] == ["hdrf", "capacity"]
+    assert [policy.gate.kind.name for policy in described] == ["all", "pilots"]
 
 
 def test_native_placements_are_no_fault_while_the_engine_is_killed() -> None:

@@ -10,6 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_writable, writing
 from treadle.lab.demo.display import Display
+from treadle.lab.demo.engines import run_engines_demo
 from treadle.lab.demo.jobs import spark_home
 from treadle.lab.demo.run import run_demo
 from treadle.lab.minicluster.readiness import terminable
@@ -24,14 +25,19 @@ def demo(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Where the results go; default: build/demo.json.")
     ] = None,
+    engines: Annotated[
+        bool, typer.Option("--engines", help="Two engines with different policies instead: about two minutes.")
+    ] = False,
 ) -> None:
     """Run unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
-    spark_home()  # better missing now than in a minute
+    if not engines:
+        spark_home()  # better missing now than in a minute
     target = json_file or build_folder() / "demo.json"
     check_writable("--json", target)
     console = console_for_tables()
     with terminable(), Display(console) as display:
-        report = run_demo((folder or build_folder() / "demo").resolve(), display.say, display.show)
+        run = run_engines_demo if engines else run_demo
+        report = run((folder or build_folder() / "demo").resolve(), display.say, display.show)
     with writing("--json", target, "file"):
         report.write(target)
     report.show(console)

@@ -11,6 +11,9 @@ from pathlib import Path
 from treadle.lab.minicluster import ClusterError, MiniCluster
 from treadle.lab.minicluster.site import FRUGAL
 
+PROD, REST = "prod", "rest"
+"""Of several engines."""
+
 SLEEP = "org.apache.hadoop.mapreduce.SleepJob"
 WORD_COUNT = "org.apache.hadoop.examples.WordCount"
 TEZ_WORD_COUNT = "org.apache.tez.examples.OrderedWordCount"
@@ -28,6 +31,7 @@ class DemoJob:
         command: builds the command that submits it and waits for its end.
         output: a folder where it writes word counts, or None.
         phase: "run", or "kill" for the job during which the sidecar is killed.
+        engine: of several engines the one that is to serve it.
     """
 
     name: str
@@ -36,6 +40,7 @@ class DemoJob:
     command: Callable[[MiniCluster], list[str]]
     output: Path | None = None
     phase: str = "run"
+    engine: str = ""
 
 
 def together(words: Path, results: Path) -> list[DemoJob]:
@@ -70,6 +75,28 @@ def together(words: Path, results: Path) -> list[DemoJob]:
             lambda cluster: spark_submit(cluster, "spark-wordcount", "production", str(words), str(spark_counted)),
             spark_counted,
         ),
+    ]
+
+
+def of_two_engines() -> list[DemoJob]:
+    """Return the jobs of a cluster on which one engine serves root.prod and another one the rest."""
+    large = ("-Dmapreduce.map.memory.mb=1024",)
+
+    def sleeping(name: str, queue: str, engine: str, maps: int, ms: int, *options: str) -> DemoJob:
+        command = _map_reduce(name, queue, SLEEP, *options, *_sleep(maps, 1, ms))
+        return DemoJob(name, "MapReduce", queue, command, engine=engine)
+
+    def tez(name: str, queue: str, engine: str) -> DemoJob:
+        sizes = (*_sleep(4, 2, 1500), "-ir", "2", "-irs", "1", "-irt", "500")
+        return DemoJob(name, "Tez", queue, _tez(name, queue, TEZ_SLEEP, *sizes), engine=engine)
+
+    return [
+        sleeping("reports", "reports", PROD, 10, 3000),
+        sleeping("etl", "etl", PROD, 10, 3000, *large),
+        tez("etl-tez", "etl", PROD),
+        sleeping("long", "research", REST, 20, 5000),
+        sleeping("short", "research", REST, 6, 1500),
+        tez("research-tez", "research", REST),
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ class JobResult:
     placed_natively: int
     phase: str
     queue: str
+    engine: str = ""
+    """Of several engines the one that served it."""
 
     @classmethod
     def of(cls, running: RunningJob) -> JobResult:
@@ -47,6 +50,7 @@ class JobResult:
             running.placed.get("native", 0),
             running.job.phase,
             running.job.queue,
+            running.engine,
         )
 
     @property
@@ -73,10 +77,14 @@ class Report:
     decide_ms: dict[str, float]
     lease_flips: int
     faults: list[str]
+    engines: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of several engines: what each follows and how much it has committed, by name."""
 
     @classmethod
-    def of(cls, jobs: list[RunningJob], bean: dict[str, Any], faults: list[str]) -> Report:
-        """Put the report together from the jobs and Treadle's metrics."""
+    def of(
+        cls, jobs: list[RunningJob], bean: dict[str, Any], faults: list[str], engines: Mapping[str, dict[str, Any]] = {}
+    ) -> Report:
+        """Put the report together from the jobs, Treadle's metrics and those of several engines."""
         results = [JobResult.of(running) for running in jobs]
         reasons = {
             key.removeprefix(_REJECTED): int(value)
@@ -92,25 +100,38 @@ class Report:
             decide_ms={name: bean.get(f"Decide{name.upper()}Us", 0) / 1000 for name in ("p50", "p99")},
             lease_flips=int(bean.get("LeaseFlips", 0)),
             faults=own + faults,
+            engines={
+                name: {"policy": str(each.get("Policy", "")), "committed": int(each.get("Committed", 0))}
+                for name, each in engines.items()
+            },
         )
 
     def write(self, file: Path) -> None:
         """Write the report as JSON."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        document = asdict(self)
+        if not self.engines:
+            del document["engines"]
+            for job in document["jobs"]:
+                del job["engine"]
+        file.write_text(json.dumps(document, indent=2) + "\n")
 
     def show(self, console: Console) -> None:
         """Print the report."""
         table = Table("job", "framework", "queue", "state", box=SIMPLE)
         for title in ("seconds", "containers", "by Treadle", "natively"):
             table.add_column(title, justify="right")
-        table.add_column("phase")
+        table.add_column("engine" if self.engines else "phase")
         for job in self.jobs:
             counts = (job.containers, job.placed_by_treadle, job.placed_natively)
             table.add_row(
-                job.name, job.framework, job.queue, job.state, f"{job.seconds:.1f}", *map(str, counts), job.phase
+                *(job.name, job.framework, job.queue, job.state, f"{job.seconds:.1f}", *map(str, counts)),
+                job.engine if self.engines else job.phase,
             )
         console.print(table)
+        for name, engine in self.engines.items():
+            said = f"engine {name}: {counted(engine['committed'], 'commit')}; {engine['policy']}"
+            console.print(said, highlight=False, soft_wrap=True)
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(self.rejected_by_reason.items()))
         console.print(
             f"decide p50 {self.decide_ms['p50']:.2f} ms, p99 {self.decide_ms['p99']:.2f} ms; "

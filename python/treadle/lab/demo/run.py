@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from treadle.lab.demo.watch import RunningJob
 from treadle.lab.demo.words import read_counts, write_input
 from treadle.lab.minicluster import ClusterSettings, MiniCluster
 from treadle.lab.minicluster.site import CS, Entries, write_site
+from treadle.yarn.rest import TREADLE_BEAN
 
 # Some twenty JVMs start beside the engine on two cores: it may be kept from the processor for seconds.
 LEASE_MS = 6_000
@@ -26,6 +27,7 @@ POLL_S = 0.25
 # The engine may be back before anything had to be placed: then it is killed again.
 KILLS_MAX = 3
 
+Say = Callable[[str], None]
 Show = Callable[[list[RunningJob]], None]
 
 
@@ -61,6 +63,7 @@ class Demo:
         self._show = show
         self._jobs: list[RunningJob] = []
         self._faults: list[str] = []
+        self._several = False
 
     def run(self) -> Report:
         """Run every phase.
@@ -76,6 +79,24 @@ class Demo:
             self._kill_phase(during_kill())
         return Report.of(self._jobs, self._cluster.rm.treadle(), self._faults)
 
+    def run_engines(self, jobs: list[DemoJob], engines: Sequence[str]) -> Report:
+        """Run jobs on a cluster of several engines.
+
+        Raises:
+            ClusterError: the cluster does not do what the demo waits for.
+        """
+        self._several = True
+        running = [watch.submit(self._cluster, job) for job in jobs]
+        self._jobs += running
+        self._follow(running)
+        for job in running:
+            if job.engine != job.job.engine:
+                served = f"engine {job.engine}" if job.engine else "no engine"
+                self._faults.append(f"{job.job.name} was served by {served} instead of {job.job.engine}")
+        rm = self._cluster.rm
+        beans = {name: rm.bean(f"{TREADLE_BEAN}Engine-{name}") for name in engines}
+        return Report.of(self._jobs, rm.treadle(), self._faults, beans)
+
     def _run_together(self, jobs: list[DemoJob], counts: Counter[str]) -> None:
         running = [watch.submit(self._cluster, job) for job in jobs]
         self._jobs += running
@@ -88,6 +109,8 @@ class Demo:
         deadline = time.monotonic() + JOB_TIMEOUT_S
         while not all(job.ended for job in running):
             watch.update(self._cluster, running)
+            if self._several:
+                watch.update_engines(self._cluster, running)
             self._show(self._jobs)
             if time.monotonic() > deadline:
                 slow = [job.job.name for job in running if not job.ended]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ import requests
 
 from treadle.lab.demo.jobs import DemoJob
 from treadle.lab.minicluster import MiniCluster
+from treadle.yarn.rest import TREADLE_BEAN
 
+ENGINES_BEAN = f"{TREADLE_BEAN}Engines"
 ENDED = ("FINISHED", "FAILED", "KILLED")
 NOT_SUBMITTED = "NOT_SUBMITTED"
 
@@ -31,6 +34,8 @@ class RunningJob:
     containers: int = 0
     diagnostics: str = ""
     placed: dict[str, int] = field(default_factory=dict)
+    engine: str = ""
+    """Of several engines the one that served it when it was last seen."""
 
     @property
     def ended(self) -> bool:
@@ -73,6 +78,18 @@ def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
         elif running.client.poll() is not None:
             running.state = NOT_SUBMITTED
             running.diagnostics = last_words(running.log)
+
+
+def update_engines(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
+    """Note which engine serves each job; of one that has ended what was last seen stays."""
+    try:
+        told = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}"))
+    except requests.RequestException:
+        return
+    owners = told.get("applications", {})
+    for running in jobs:
+        if running.application_id in owners:
+            running.engine = str(owners[running.application_id][1])
 
 
 def wait_clients(jobs: list[RunningJob], timeout_s: float = 30.0) -> None:
