@@ -22,6 +22,7 @@ _TAGS: Final = {
     "tag.LastError": "last error",
     "tag.LastErrorTime": "time of the last error",
     "tag.IgnoredSettings": "settings without effect",
+    "tag.RequirementsUnkept": "requirements not kept",
 }
 _REASONS: Final = ("refused", "last error")
 _NUMBERS: Final = {
@@ -33,6 +34,7 @@ _NUMBERS: Final = {
     "Rejected": "rejected",
     "IdleRounds": "rounds opened by the idle guard",
     "PlacedNatively": "placed by the stock scheduler",
+    "PlacedAgainstRequirement": "placed by the stock scheduler against a requirement",
     "DecideP50Us": "decide p50, µs",
     "DecideP99Us": "decide p99, µs",
     "SidecarStarts": "starts of the sidecar",

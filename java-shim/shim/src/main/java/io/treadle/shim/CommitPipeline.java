@@ -7,17 +7,21 @@ import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.PlaceableAsks;
+import io.treadle.shim.constraints.EngineDiagnostics;
 import io.treadle.shim.guard.IdleGuard;
 import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 
 /**
  * What becomes of one engine's answers: its commits or what {@code observe_only} finds, its idle guard, and who is told
@@ -32,11 +36,14 @@ final class CommitPipeline implements AnswerHandler {
   private final Supplier<String> name;
   private final LongSupplier decisionMaxMs;
   private final Consumer<JsonNode> onEngines;
+  private final SchedulerPort port;
+  private final EngineDiagnostics diagnostics = new EngineDiagnostics();
   /** What an exception in a commit said last. */
   private String commitError = "";
 
   CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, EngineHandle engine,
       Consumer<JsonNode> onEngines) {
+    this.port = port;
     this.metrics = metrics;
     this.upkeep = upkeep;
     this.name = engine::name;
@@ -97,6 +104,18 @@ final class CommitPipeline implements AnswerHandler {
   @Override
   public void overrides(boolean guarantees, boolean order) {
     upkeep.overrides(this, guarantees, order);
+  }
+
+  @Override
+  public void diagnostics(Map<Integer, String> said, Directory directory) {
+    Map<ApplicationAttemptId, String> attempts = new HashMap<>();
+    said.forEach((index, text) -> {
+      ApplicationAttemptId attempt = index < directory.applications() ? directory.application(index) : null;
+      if (attempt != null) {
+        attempts.put(attempt, text);
+      }
+    });
+    diagnostics.show(port.rmContext(), attempts);
   }
 
   @Override

@@ -10,6 +10,7 @@ import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarKind;
 import io.treadle.shim.config.SidecarSettings;
+import io.treadle.shim.constraints.Unkept;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
 import io.treadle.shim.link.EngineSource;
@@ -59,6 +60,7 @@ public class Shim {
   private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
   private final Upkeep upkeep;
+  private final Unkept unkept = new Unkept();
   private final Engines engines;
   private final ShimMetrics metrics;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
@@ -95,6 +97,8 @@ public class Shim {
         MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), escapes::count), settings, this::source,
         this::mayCommit, this::schedules);
     metrics = engines.first().metrics;
+    metrics.gauge("PlacedAgainstRequirement", unkept::placedAgainst);
+    metrics.unkept(() -> unkept.text(port.scheduler()));
     engines.configure(config, ShimConfig.heartbeatMs(conf));
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
@@ -277,6 +281,14 @@ public class Shim {
     }
   }
 
+  /** An AM has asked, or only sent a heartbeat. */
+  public void asked(ApplicationAttemptId attempt) {
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+    if (app != null && app.getApplicationAttemptId().equals(attempt)) {
+      unkept.asked(port.rmContext(), app);
+    }
+  }
+
   /** An answer to an AM with the headroom that it really has. */
   public Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
     return schedules() ? upkeep.tellHeadroom(allocation, attempt) : allocation;
@@ -298,6 +310,7 @@ public class Shim {
             placed.getSchedulerNode().getNodeID());
       }
       if (!byTreadle) {
+        unkept.placedNatively(port.rmContext(), placed);
         engines.each(engine ->
             engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer()));
       }

@@ -2,6 +2,8 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
+import io.treadle.shim.constraints.Requirement;
+import io.treadle.shim.constraints.Requirements;
 import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -175,6 +177,9 @@ final class Checks {
       return Fate.BLACKLISTED;
     }
     Fate refusal = checkPartition(placement);
+    if (refusal == null && !admits(placement)) {
+      refusal = Fate.CONSTRAINT;
+    }
     return refusal != null ? refusal : deriveLocality(placement);
   }
 
@@ -193,8 +198,24 @@ final class Checks {
       return Fate.WRONG_PARTITION;
     }
     // the partition is right: what is left are the constraints of a SchedulingRequest
-    return placement.app.getAppSchedulingInfo().precheckNode(
-        placement.key, placement.node, placement.mode, Optional.empty()) ? null : Fate.CONSTRAINT;
+    return satisfiesConstraint(placement) ? null : Fate.CONSTRAINT;
+  }
+
+  private static boolean satisfiesConstraint(Placement placement) {
+    try {
+      return placement.app.getAppSchedulingInfo().precheckNode(
+          placement.key, placement.node, placement.mode, Optional.empty());
+    } catch (RuntimeException e) {
+      // the RM cannot judge it, as with an attribute that is compared with nothing: no node will do
+      return false;
+    }
+  }
+
+  /** Whether the node is one that the application requires; its master may go anywhere. */
+  private boolean admits(Placement placement) {
+    Requirement requirement =
+        Requirements.of(scheduler.getRMContext().getRMApps().get(placement.app.getApplicationId()));
+    return requirement.admits(placement.node) || placement.app.isWaitingForAMContainer();
   }
 
   private static boolean accessible(CSQueue leaf, String partition) {

@@ -3,6 +3,7 @@ package io.treadle.shim.link;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /** What the link does with answers. Used by the link thread only. */
@@ -49,6 +50,10 @@ public interface AnswerHandler {
 
   /** The engine has said what it waits for on purpose, empty for nothing. */
   void waitsFor(String what);
+
+  /** The engine has said what applications should know, by their index; whom it does not name has nothing to know. */
+  default void diagnostics(Map<Integer, String> said, Directory directory) {
+  }
 
   /**
    * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.

@@ -365,6 +365,7 @@ public final class Link implements Runnable {
       mirror.keysFor(status.keysFor);
       handler.overrides(status.overridesGuarantees, status.overridesOrder);
       handler.engines(status.engines);
+      handler.diagnostics(status.diagnostics, mirror);
       // after that, so that whoever sees the policy's name sees Schedules for this policy
       metrics.policy(status.policy);
       states.policy(status.policy);

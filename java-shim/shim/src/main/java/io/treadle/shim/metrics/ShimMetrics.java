@@ -12,6 +12,7 @@ import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
@@ -51,6 +52,7 @@ public final class ShimMetrics {
   private volatile String waitsFor = "";
   private volatile String ignored = "";
   private volatile String refusal = "";
+  private volatile Supplier<String> unkept = () -> "";
 
   /**
    * Metrics that start at zero.
@@ -138,6 +140,7 @@ public final class ShimMetrics {
     values.put("WaitsFor", waitsFor);
     values.put("Refusal", refusal);
     values.put("IgnoredSettings", ignored);
+    values.put("RequirementsUnkept", bounded(unkept.get()));
     return values;
   }
 
@@ -232,6 +235,11 @@ public final class ShimMetrics {
   /** Shows another number. Only before the metrics are shown. */
   public void gauge(String name, LongSupplier value) {
     gauges.put(name, value);
+  }
+
+  /** Asked whose requirements of nodes the stock scheduler would not keep to. */
+  public void unkept(Supplier<String> text) {
+    unkept = text;
   }
 
   /** Why nothing is committed although the mode is enforce; null if it is. */

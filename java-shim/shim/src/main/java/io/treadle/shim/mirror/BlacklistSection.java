@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.constraints.Requirements;
 import io.treadle.shim.wire.Section;
 import java.util.HashSet;
 import java.util.Set;
@@ -45,13 +46,13 @@ final class BlacklistSection {
     return blacklisted;
   }
 
-  /** Writes the tags of a new application. */
+  /** Writes the tags of a new application, and what the environment of its master requires and prefers as such. */
   void writeTags(Draft draft, ApplicationRow row) {
     RMApp app = draft.context().getRMApps().get(row.app.getApplicationId());
-    if (app == null || app.getApplicationTags() == null) {
+    if (app == null) {
       return;
     }
-    for (String tag : app.getApplicationTags()) {
+    for (String tag : Requirements.tags(app)) {
       draft.section(Section.TAGS).i32(row.index).name(draft.name(tag)).end();
     }
   }

@@ -17,6 +17,7 @@ import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
+import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceSizing;
@@ -90,6 +91,19 @@ class SchedulingRequestsTest {
     List<Container> given = am.schedule().getAllocatedContainers();
     assertEquals(2, given.stream().map(Container::getNodeId).distinct().count());
     assertTrue(given.stream().allMatch(container -> container.getAllocationTags().contains(TAG)));
+    assertEquals("", new Books(cluster.scheduler()).mistakes());
+  }
+
+  /** Stock code throws where an attribute is compared with nothing: that is no failure of the engine's. */
+  @Test
+  void anAttributeComparedWithNothingIsMetByNoNode() throws Exception {
+    RMApp job = start(YarnConfiguration.SCHEDULER_RM_PLACEMENT_CONSTRAINTS_HANDLER);
+    MockAM am = launch(job);
+    Proposer proposer = new Proposer(cluster);
+    ask(am, request(9, 1, PlacementConstraints.targetNodeAttribute(PlacementConstraints.NODE, NodeAttributeOpCode.EQ,
+        PlacementTargets.nodeAttribute("gpu")).build()));
+    assertEquals(Fate.CONSTRAINT, proposer.add(cluster.attempt(job), PRIORITY, one).commit().fate(0));
+    assertEquals(Fate.CONSTRAINT, proposer.add(cluster.attempt(job), PRIORITY, one).judge().fate(0));
     assertEquals("", new Books(cluster.scheduler()).mistakes());
   }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.cluster.Submitter;
 import io.treadle.shim.wire.FrameReader;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
@@ -118,6 +119,24 @@ class ConstraintsTest {
       cluster.mirror.snapshotNeeded();
       cluster.tickAndCheck();
       assertEquals(new TreeSet<>(before.values()), new TreeSet<>(cluster.model.constraints.values()));
+    }
+  }
+
+  /** An application's requirement in its master's environment comes as a tag, with the application and in a snapshot. */
+  @Test
+  void whatAnEnvironmentRequiresComesAsTags() throws Exception {
+    try (Cluster cluster = cluster()) {
+      cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.tickAndCheck();
+      Submitter.submit(cluster.rm, "a", 1024, Collections.singleton("etl"), "TREADLE_REQUIRE", "zone=A;rack!=/r9",
+          "TREADLE_PREFER", "gpu=a100", "PATH", "/bin");
+      cluster.tick();
+      Set<String> expected = new TreeSet<>(
+          Arrays.asList("etl", "treadle:prefer=gpu=a100", "treadle:require=zone=A;rack!=/r9"));
+      assertEquals(expected, cluster.model.applications.get(0L).tags);
+      cluster.mirror.snapshotNeeded();
+      cluster.tick();
+      assertEquals(expected, cluster.model.applications.get(0L).tags);
     }
   }
 

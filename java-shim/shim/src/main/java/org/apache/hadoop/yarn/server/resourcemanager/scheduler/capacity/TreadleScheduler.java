@@ -171,6 +171,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
         current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
         current.taps().answered(allocation);
         current.updatesAsked(attempt, updateRequests);
+        current.asked(attempt);
         return current.tellHeadroom(allocation, attempt);
       }
     } catch (Throwable t) {

@@ -1,0 +1,90 @@
+package io.treadle.shim.constraints;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** What an application requires of the nodes of its containers, its application master's but for. Never changes. */
+public final class Requirement {
+  /** Any node will do. */
+  public static final Requirement NONE = new Requirement(Collections.emptyList(), null);
+
+  private static final Logger LOG = LoggerFactory.getLogger(Requirement.class);
+  private static volatile boolean logged;
+
+  private final List<Expression> expressions;
+  private final String error;
+
+  private Requirement(List<Expression> expressions, String error) {
+    this.expressions = expressions;
+    this.error = error;
+  }
+
+  /** What all of some texts require; where one of them cannot be read, no node will do. */
+  static Requirement of(List<String> texts) {
+    if (texts.isEmpty()) {
+      return NONE;
+    }
+    List<Expression> read = new ArrayList<>(texts.size());
+    for (String text : texts) {
+      try {
+        read.add(ExpressionCache.parse(text));
+      } catch (ExpressionException e) {
+        return new Requirement(Collections.emptyList(), "no containers but the application master's: treadle:require "
+            + e.getMessage());
+      }
+    }
+    return new Requirement(read, null);
+  }
+
+  /** Whether any node will do. */
+  public boolean isNone() {
+    return error == null && expressions.isEmpty();
+  }
+
+  /** Why it cannot be met by any node and how to put it right, or null. */
+  public String error() {
+    return error;
+  }
+
+  /** The canonical form of what is required; empty if it cannot be read. */
+  public String text() {
+    StringBuilder text = new StringBuilder();
+    for (Expression expression : expressions) {
+      text.append(text.length() == 0 ? "" : ";").append(expression.text());
+    }
+    return text.toString();
+  }
+
+  /** Whether a node will do. What cannot be judged now will not, and is asked again. Throws nothing. */
+  public boolean admits(SchedulerNode node) {
+    if (error != null) {
+      return false;
+    }
+    if (expressions.isEmpty()) {
+      return true;
+    }
+    try {
+      return admits(new SchedulerNodeFacts(node));
+    } catch (RuntimeException e) {
+      if (!logged) {
+        logged = true;
+        LOG.warn("Node {} could not be compared with '{}', and is left out for now; said once", node.getNodeID(),
+            text(), e);
+      }
+      return false;
+    }
+  }
+
+  private boolean admits(NodeFacts facts) {
+    for (Expression expression : expressions) {
+      if (!expression.admits(facts)) {
+        return false;
+      }
+    }
+    return true;
+  }
+}

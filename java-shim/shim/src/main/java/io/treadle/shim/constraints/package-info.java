@@ -1,0 +1,6 @@
+/**
+ * What applications require of nodes, {@code treadle:require=...}: the language, in which
+ * {@code python/treadle/constraints} is written too, and what keeps the stock scheduler to it. Everything here is
+ * called by threads of the ResourceManager: nothing throws but {@link io.treadle.shim.constraints.Expression#parse}.
+ */
+package io.treadle.shim.constraints;

@@ -1,0 +1,107 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.Await;
+import io.treadle.shim.cluster.Submitter;
+import io.treadle.shim.constraints.TreadlePlacementAllocator;
+import io.treadle.shim.link.ScriptedEngine;
+import io.treadle.shim.link.ScriptedEngine.Frame;
+import java.util.ArrayList;
+import java.util.Collections;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What a real ResourceManager shows of requirements that the stock scheduler does not keep to. */
+@Timeout(300)
+class RequirementsInRmTest {
+  private MockRM rm;
+  private MockNM node;
+
+  @AfterEach
+  void stop() {
+    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
+    rm.stop();
+  }
+
+  private void start(YarnConfiguration conf) throws Exception {
+    rm = TestRms.start(conf, Frame::answer);
+    node = rm.registerNode("h1:1234", 16_384);
+  }
+
+  private MockAM launch(String requirement) throws Exception {
+    RMApp app = Submitter.submit(rm, "default", 1024, Collections.singleton("treadle:require=" + requirement));
+    return TestRms.launch(rm, app, node);
+  }
+
+  private static void ask(MockAM am, int count) throws Exception {
+    am.allocate(am.createReq(new String[] {"*"}, 1024, 5, count, -1), new ArrayList<>());
+  }
+
+  @Test
+  void whatIsPlacedAgainstOneIsCountedAndSaid() throws Exception {
+    start(TestRms.configuration("off"));
+    MockAM am = launch("zone=a");
+    assertEquals("", TestRms.text(rm, "RequirementsUnkept"), "it has not asked for anything yet");
+    ask(am, 3);
+    String said = TestRms.text(rm, "RequirementsUnkept");
+    assertTrue(said.contains(am.getApplicationAttemptId().getApplicationId() + " requires 'zone=a'"), said);
+    assertTrue(said.contains("yarn.scheduler.app-placement-allocator.class"), said);
+    TestRms.heartbeatUntil(node, "all are placed", () -> TestRms.containers(rm, node) == 4);
+    TestRms.await(rm, "PlacedAgainstRequirement", 3);
+    MockRM.finishAMAndVerifyAppState(rm.getRMContext().getRMApps()
+        .get(am.getApplicationAttemptId().getApplicationId()), rm, node, am);
+    rm.drainEvents();
+    Await.until("nobody is concerned any more", () -> TestRms.text(rm, "RequirementsUnkept").isEmpty());
+  }
+
+  @Test
+  void whereTheAllocatorIsInstalledNothingIs() throws Exception {
+    YarnConfiguration conf = TestRms.configuration("off");
+    conf.set("yarn.scheduler.app-placement-allocator.class", TreadlePlacementAllocator.class.getName());
+    start(conf);
+    MockAM am = launch("zone=a");
+    ask(am, 3);
+    MockAM other = launch("zone!=a");
+    ask(other, 2);
+    TestRms.heartbeatUntil(node, "the other's are placed", () -> TestRms.containers(rm, node) == 4);
+    assertEquals("", TestRms.text(rm, "RequirementsUnkept"));
+    assertEquals(0, TestRms.number(rm, "PlacedAgainstRequirement"));
+  }
+
+  /** Its asks may reach no engine and no node: the AM's heartbeats are enough. */
+  @Test
+  void oneThatCannotBeReadIsSaidToTheApplication() throws Exception {
+    start(TestRms.configuration("off"));
+    MockAM am = launch("zone");
+    am.doHeartbeat();
+    String said = rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId()).getDiagnostics()
+        .toString();
+    assertTrue(said.contains("expected one of = != >= > <= <"), said);
+  }
+
+  /** What an engine says of an application is its diagnostics until the engine takes it back. */
+  @Test
+  void whatAnEngineSaysIsSaidToTheApplication() throws Exception {
+    rm = TestRms.start(TestRms.withEngine("enforce"), ScriptedEngine::proposeTheFirst);
+    node = rm.registerNode("h1:1234", 16_384);
+    MockAM am = TestRms.launchByEngine(rm, 1024);
+    RMApp app = rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
+    say("[[0, \"no node has zone=a\"], [7, \"nobody\"]]");
+    Await.until("it is said", () -> app.getDiagnostics().toString().equals("no node has zone=a"));
+    say("[]");
+    Await.until("it is taken back", () -> app.getDiagnostics().length() == 0);
+  }
+
+  private static void say(String diagnostics) {
+    ScriptedEngine.script(frame -> ScriptedEngine.answer(
+        frame.epoch(), frame.sequence(), 0, "{\"policy\": \"p\", \"diagnostics\": " + diagnostics + "}"));
+  }
+}
