@@ -166,44 +166,26 @@ class ContainerEvents(NamedTuple):
 
 
 @inner
-def begin_or_resize(to: TaskArrays, given: ContainerEvents, i: int, key: int, effects: Records) -> None:
-    """Take an event that ends no container; note it if the container begins with it."""
-    app, priority = given.application[i], given.priority[i]
-    task = find(to.task_index, key)
-    if task >= 0 and given.event[i] == RESIZED:
-        resize_task(to.groups, to.amounts, to.tasks, given.capability, i, task)
-    if task < 0:
-        group = group_of(to.apps, to.groups, to.amounts, to.group_index, to.free, to.next_unused, app, priority)
-        task = take_from(to.free_tasks, to.next_task)
-        put(to.task_index, key, task)
-        to.tasks[task].key = key
-        begin_task(to.groups, to.amounts, to.tasks, given.capability, i, task, group, given.created_ms[i])
-        if len(effects) > 0:
-            effects[i].did = BEGAN
-            effects[i].group = group
-            effects[i].task = task
+def note_begin(effects: Records, i: int, group: int, task: int) -> None:
+    """Note that a container has begun, if effects are noted."""
+    if len(effects) > 0:
+        effects[i].did = BEGAN
+        effects[i].group = group
+        effects[i].task = task
 
 
 @inner
-def end(to: TaskArrays, given: ContainerEvents, i: int, key: int, mapreduce: int, effects: Records) -> None:
-    """Take the end of a container, and note it."""
-    app, priority = given.application[i], given.priority[i]
-    group = group_of(to.apps, to.groups, to.amounts, to.group_index, to.free, to.next_unused, app, priority)
-    task = remove(to.task_index, key)
-    duration_ms = max(given.time_ms[i] - given.created_ms[i], 0)
+def note_end(
+    effects: Records, i: int, group: int, task: int, tasks: Records, duration_ms: int, exit_status: int
+) -> None:
+    """Note that a container has ended, if effects are noted."""
     if len(effects) > 0:
         effects[i].did = ENDED
         effects[i].group = group
         effects[i].task = task
         effects[i].duration_ms = duration_ms
-        effects[i].exit_status = given.exit_status[i]
-        effects[i].input_bytes = to.tasks[task].input_bytes if task >= 0 else 0.0
-    if task >= 0:
-        end_task(to.groups, to.amounts, to.tasks, task)
-        give_back(to.free_tasks, task)
-    if ended_well(to.apps, app, given.exit_status[i], mapreduce):
-        to.groups[group].ended += 1
-        to.groups[group].ended_ms += duration_ms
+        effects[i].exit_status = exit_status
+        effects[i].input_bytes = tasks[task].input_bytes if task >= 0 else 0.0
 
 
 @kernel
@@ -212,15 +194,40 @@ def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, eff
 
     ``effects`` is given what each of them did, a row an event, `NOTHING` before; it may be empty.
     """
-    for i in range(len(given.container)):
-        app = given.application[i]
-        if app < 0 or given.am[i] or to.apps[app].state == GONE:
+    # Arrays in variables: taken from the tuples in each round, they made it a third slower.
+    apps, groups, amounts, tasks = to.apps, to.groups, to.amounts, to.tasks
+    group_index, free, next_unused = to.group_index, to.free, to.next_unused
+    task_index, free_tasks, next_task = to.task_index, to.free_tasks, to.next_task
+    application, container, event, am = given.application, given.container, given.event, given.am
+    priority, capability, exit_status = given.priority, given.capability, given.exit_status
+    time_ms, created_ms = given.time_ms, given.created_ms
+    for i in range(len(container)):
+        app = application[i]
+        if app < 0 or am[i] or apps[app].state == GONE:
             continue
-        key = task_key(app, given.container[i])
-        if given.event[i] != COMPLETED:
-            begin_or_resize(to, given, i, key, effects)
-        else:
-            end(to, given, i, key, mapreduce, effects)
+        key = task_key(app, container[i])
+        if event[i] != COMPLETED:
+            task = find(task_index, key)
+            if task >= 0 and event[i] == RESIZED:
+                resize_task(groups, amounts, tasks, capability, i, task)
+            if task < 0:
+                group = group_of(apps, groups, amounts, group_index, free, next_unused, app, priority[i])
+                task = take_from(free_tasks, next_task)
+                put(task_index, key, task)
+                tasks[task].key = key
+                begin_task(groups, amounts, tasks, capability, i, task, group, created_ms[i])
+                note_begin(effects, i, group, task)
+            continue
+        group = group_of(apps, groups, amounts, group_index, free, next_unused, app, priority[i])
+        task = remove(task_index, key)
+        duration_ms = max(time_ms[i] - created_ms[i], 0)
+        note_end(effects, i, group, task, tasks, duration_ms, exit_status[i])
+        if task >= 0:
+            end_task(groups, amounts, tasks, task)
+            give_back(free_tasks, task)
+        if ended_well(apps, app, exit_status[i], mapreduce):
+            groups[group].ended += 1
+            groups[group].ended_ms += duration_ms
 
 
 @kernel

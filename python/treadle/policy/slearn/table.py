@@ -156,6 +156,15 @@ def note_effects(apps: Records, groups: Records, sampled: Sampled, effects: Reco
 
 
 @kernel
+def forget_groups(groups: Records, ended: Records) -> None:
+    """Forget what has ended of groups of tasks that the model has forgotten."""
+    for group in range(len(groups)):
+        if groups[group].application < 0:
+            ended[group].ended = 0
+            ended[group].ended_ms = 0
+
+
+@kernel
 def mark_jobs(jobs: Records, apps: Records, sampling_level: int) -> None:
     """Fill ``part``, ``level`` and ``ahead`` of a decide's applications; pilots run at ``sampling_level``."""
     for app in range(len(apps)):
@@ -198,7 +207,7 @@ class PilotTable:
     def forget(self, cluster: Cluster) -> None:
         """Forget groups of tasks that the model has forgotten."""
         self.fit(cluster)
-        self.ended[: len(cluster.tasks.at)][cluster.tasks.at["application"] < 0] = 0
+        forget_groups(cluster.tasks.at[: cluster.tasks.size], self.ended)
 
     def mark(self, cluster: Cluster, apps: Records, sampling_level: int) -> None:
         """Fill the columns of a decide's applications that other parts read (`treadle.policy.state.APPLICATION`)."""
