@@ -45,8 +45,8 @@ ROSTER: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _rm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "read_beans", lambda rm, name: BEANS)
-    monkeypatch.setattr(engines, "read_bean", lambda rm, name: {"Engines": json.dumps(ROSTER)})
+    monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: BEANS)
+    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Engines": json.dumps(ROSTER)})
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -96,11 +96,11 @@ def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFi
 
 
 def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(engines, "read_beans", lambda rm, name: [])
+    monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: [])
     assert "one engine serves all applications" in said(capsys)
     assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
 
-    def no_bean(rm: str, name: str) -> dict[str, Any]:
+    def no_bean(rm: str, name: str, ca: object) -> dict[str, Any]:
         raise UserError("it runs without Treadle")
 
     monkeypatch.setattr(engines, "read_bean", no_bean)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -14,18 +15,29 @@ _BYTES_MAX: Final = 16 << 20
 _TIMEOUT_S: Final = 10.0
 
 RmOption = Annotated[str, typer.Option("--rm", envvar="TREADLE_RM", help="Address of the ResourceManager's web pages.")]
+CaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        envvar="TREADLE_CA",
+        help="Certificates (PEM) to trust over https instead of the machine's.",
+        metavar="FILE",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
 
 DEFAULT_RM: Final = "http://localhost:8088"
 
 
-def read_bean(rm: str, name: str) -> dict[str, Any]:
+def read_bean(rm: str, name: str, ca: Path | None = None) -> dict[str, Any]:
     """Return the attributes of the bean ``Hadoop:service=ResourceManager,name=NAME``.
+
+    Over https it has to show a certificate that those in ``ca`` vouch for, or without it the machine's.
 
     Raises:
         UserError: there is no ResourceManager, or it runs without Treadle.
     """
-    found = read_beans(rm, name)
+    found = read_beans(rm, name, ca)
     if not found:
         raise UserError(
             f"the ResourceManager at {_url(rm)} has no bean {name}: it runs without Treadle, or is not the active one"
@@ -33,7 +45,7 @@ def read_bean(rm: str, name: str) -> dict[str, Any]:
     return found[0]
 
 
-def read_beans(rm: str, name: str) -> list[dict[str, Any]]:
+def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
     """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME stands for anything.
 
     Raises:
@@ -41,7 +53,7 @@ def read_beans(rm: str, name: str) -> list[dict[str, Any]]:
     """
     import requests
 
-    from treadle.yarn.web import open_session, why_refused
+    from treadle.yarn.web import open_session, why_failed
 
     url = _url(rm)
     try:
@@ -54,7 +66,7 @@ def read_beans(rm: str, name: str) -> list[dict[str, Any]]:
     query = {"qry": f"Hadoop:service=ResourceManager,name={name}"}
     try:
         with (
-            open_session() as session,
+            open_session(ca) as session,
             session.get(f"{url.rstrip('/')}/jmx", params=query, timeout=_TIMEOUT_S, stream=True) as answer,
         ):
             answer.raise_for_status()
@@ -64,8 +76,9 @@ def read_beans(rm: str, name: str) -> list[dict[str, Any]]:
         beans = json.loads(content)["beans"]
         found = [dict(bean) for bean in beans]
     except requests.RequestException as error:
-        reason = why_refused(error.response)
-        raise UserError(f"{url}/jmx: {reason}; is it the address of a ResourceManager's web pages? (--rm)") from error
+        tls = isinstance(error, requests.exceptions.SSLError)
+        question = "" if tls else "; is it the address of a ResourceManager's web pages? (--rm)"
+        raise UserError(f"{url}/jmx: {why_failed(error)}{question}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{url}/jmx is no ResourceManager's page; check --rm") from error
     return found

@@ -93,7 +93,7 @@ def warn_of_old_names(file: Path) -> None:
         typer.echo(f"warning: {line}", err=True)
 
 
-def target_of(config: Path | None, rm: str) -> Path:
+def target_of(config: Path | None, rm: str, ca: Path | None = None) -> Path:
     """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
 
     Whoever answers in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
@@ -107,7 +107,7 @@ def target_of(config: Path | None, rm: str) -> Path:
         if config.exists():
             _refuse_distrusted(config, trusted_owners() | {config.stat().st_uid})
         return config
-    target = _take_over.configured_file(rm)
+    target = _take_over.configured_file(rm, ca)
     remedy = f"the ResourceManager at {rm} names it; if that is right, name it yourself with --config {target}"
     if not target.is_absolute() or not target.is_file():
         raise UserError(f"{target} is not there; {remedy}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from treadle.cli._jmx import read_bean
@@ -30,7 +31,7 @@ def why_not(bean: dict[str, Any]) -> str:
     return f"no engine holds the lease; {bean.get('tag.LastError') or 'no error is told'}"
 
 
-def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep) -> str:
+def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, ca: Path | None = None) -> str:
     """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence that says so.
 
     In mode ``observe_only`` nothing is scheduled by any policy; the sentence says that.
@@ -40,7 +41,7 @@ def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep) -
     """
     refused, looks, bean = 0, int(WAIT_S / _POLL_S), dict[str, Any]()
     for _ in range(looks):
-        bean = read_bean(rm, "Treadle")
+        bean = read_bean(rm, "Treadle", ca)
         reason = why_not(bean)
         if not reason:
             return f"the cluster runs {policy}"

@@ -24,7 +24,7 @@ _REFRESH_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.2
 
 
-def configured_file(rm: str) -> Path:
+def configured_file(rm: str, ca: Path | None = None) -> Path:
     """Ask a ResourceManager which treadle.yaml its engine reads.
 
     Raises:
@@ -32,11 +32,11 @@ def configured_file(rm: str) -> Path:
     """
     import requests
 
-    from treadle.yarn.web import open_session, why_refused
+    from treadle.yarn.web import open_session, why_failed, why_refused
 
     url = rm if "://" in rm else f"http://{rm}"
     try:
-        with open_session() as session:
+        with open_session(ca) as session:
             answer = session.get(
                 f"{url.rstrip('/')}/conf",
                 params={"name": CONFIG_KEY},
@@ -46,6 +46,8 @@ def configured_file(rm: str) -> Path:
         if answer.status_code == requests.codes.unauthorized:
             raise UserError(f"{url}/conf: {why_refused(answer)}")
         value = str(json.loads(answer.text)["property"]["value"]) if answer.ok else ""
+    except requests.exceptions.SSLError as error:
+        raise UserError(f"{url}/conf: {why_failed(error)}") from error
     except (requests.RequestException, ValueError, KeyError, TypeError):
         value = ""
     if not value:
@@ -83,7 +85,13 @@ def refresh(yarn: str) -> None:
         raise UserError(f"{yarn} rmadmin -refreshQueues failed: {said[-1] if said else 'it said nothing'}")
 
 
-def wait_until_runs(rm: str, policy: str, earlier: dict[str, Any], pause: Callable[[float], None] = time.sleep) -> None:
+def wait_until_runs(
+    rm: str,
+    policy: str,
+    earlier: dict[str, Any],
+    pause: Callable[[float], None] = time.sleep,
+    ca: Path | None = None,
+) -> None:
     """Wait until a ResourceManager's engine runs a policy.
 
     Args:
@@ -91,13 +99,14 @@ def wait_until_runs(rm: str, policy: str, earlier: dict[str, Any], pause: Callab
         policy: the policy's name
         earlier: the bean before the refresh; where it has the same name already, a refusal is awaited for a while
         pause: waits so many seconds
+        ca: certificates to trust over https
 
     Raises:
         UserError: it does not run within the time, or is refused; the text says why.
     """
     said, same = earlier.get("tag.LastError"), earlier.get("tag.Policy") == policy
     for look in range(int(WAIT_S / _POLL_S)):
-        bean = read_bean(rm, "Treadle")
+        bean = read_bean(rm, "Treadle", ca)
         error, runs = bean.get("tag.LastError") or "", bean.get("tag.Policy")
         # What went wrong last stays there; each refusal has a text of its own.
         if error != said and re.search(r"settings \d+ refused", error):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean, read_beans
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -22,12 +23,13 @@ CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "St
 @app.command()
 def engines(
     rm: RmOption = DEFAULT_RM,
+    ca: CaOption = None,
     as_json: JsonOption = False,
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
-    beans = {_name(bean): bean for bean in read_beans(rm, f"{_PREFIX}*")}
-    roster = _roster(rm) if beans else {"engines": {}, "applications": {}}
+    beans = {_name(bean): bean for bean in read_beans(rm, f"{_PREFIX}*", ca)}
+    roster = _roster(rm, ca) if beans else {"engines": {}, "applications": {}}
     if application is not None:
         found = _served(application, roster)
         typer.echo(json.dumps(found) if as_json else _sentence(application, found))
@@ -35,7 +37,7 @@ def engines(
     # without several engines the bean of the one says whether there is Treadle at all
     shown = [figures(name, roster["engines"].get(name, {}), bean) for name, bean in beans.items()]
     if not shown:
-        read_bean(rm, "Treadle")
+        read_bean(rm, "Treadle", ca)
     if as_json:
         typer.echo(json.dumps({"engines": shown}, indent=2))
         return
@@ -96,8 +98,8 @@ def _name(bean: Mapping[str, Any]) -> str:
     return str(bean.get("name", "")).rpartition(_PREFIX)[2]
 
 
-def _roster(rm: str) -> dict[str, Any]:
-    bean = read_bean(rm, "TreadleEngines")
+def _roster(rm: str, ca: Path | None) -> dict[str, Any]:
+    bean = read_bean(rm, "TreadleEngines", ca)
     try:
         roster = json.loads(bean["Engines"])
         return {"engines": dict(roster["engines"]), "applications": dict(roster["applications"])}

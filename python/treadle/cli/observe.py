@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -34,10 +34,10 @@ _BY_NAME: Final = {"by_queue", "by_framework"}
 
 
 @app.command()
-def observe(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
+def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
     """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only."""
-    mode = str(read_bean(rm, "Treadle").get("tag.Mode", ""))
-    bean = read_bean(rm, "TreadleObservation")
+    mode = str(read_bean(rm, "Treadle", ca).get("tag.Mode", ""))
+    bean = read_bean(rm, "TreadleObservation", ca)
     try:
         observation = json.loads(bean.get("Observation") or "{}")
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.cli._scheduling import confirm
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def use(
     file: Wanted,
     config: ConfigOption = None,
     rm: RmOption = DEFAULT_RM,
+    ca: CaOption = None,
     yarn: YarnOption = None,
     no_refresh: NoRefreshOption = False,
     also: Annotated[
@@ -110,19 +111,21 @@ def use(
     found = find_policy(file)
     wanted = _policy_use.checked(found)
     _policy_use.warn_of_old_names(found)
-    target = _policy_use.target_of(config, rm)
-    _take_over_change(_policy_use.change_of(found, target, also or []), wanted, rm, yarn, no_refresh=no_refresh)
+    target = _policy_use.target_of(config, rm, ca)
+    _take_over_change(_policy_use.change_of(found, target, also or []), wanted, rm, ca, yarn, no_refresh=no_refresh)
 
 
 @app.command()
-def history(config: ConfigOption = None, rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
+def history(
+    config: ConfigOption = None, rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False
+) -> None:
     """List what the engine's treadle.yaml was before each `use` and `rollback`, the latest last."""
     from dataclasses import asdict
 
     from treadle.cli import _policy_use
     from treadle.config.history import History
 
-    target = _policy_use.target_of(config, rm)
+    target = _policy_use.target_of(config, rm, ca)
     rows = [asdict(version) for version in History(target.resolve()).versions()]
     _show(rows, as_json, ("number", "until", "policy", "replaced_by"))
 
@@ -132,6 +135,7 @@ def rollback(
     number: Annotated[int | None, typer.Argument(help="Which version of `history`; without it the latest.")] = None,
     config: ConfigOption = None,
     rm: RmOption = DEFAULT_RM,
+    ca: CaOption = None,
     yarn: YarnOption = None,
     no_refresh: NoRefreshOption = False,
 ) -> None:
@@ -141,12 +145,14 @@ def rollback(
     """
     from treadle.cli import _policy_use
 
-    target = _policy_use.target_of(config, rm)
+    target = _policy_use.target_of(config, rm, ca)
     change = _policy_use.change_back(target, number)
-    _take_over_change(change, _policy_use.checked_text(change), rm, yarn, no_refresh=no_refresh)
+    _take_over_change(change, _policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)
 
 
-def _take_over_change(change: Change, wanted: str, rm: str, yarn: str | None, *, no_refresh: bool) -> None:
+def _take_over_change(
+    change: Change, wanted: str, rm: str, ca: Path | None, yarn: str | None, *, no_refresh: bool
+) -> None:
     """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
     from treadle.cli import _take_over
     from treadle.errors import UserError
@@ -159,10 +165,10 @@ def _take_over_change(change: Change, wanted: str, rm: str, yarn: str | None, *,
         typer.echo("run `yarn rmadmin -refreshQueues` to have it taken over")
         return
     try:
-        earlier = read_bean(rm, "Treadle")
+        earlier = read_bean(rm, "Treadle", ca)
         _take_over.refresh(command)
-        _take_over.wait_until_runs(rm, wanted, earlier)
-        outcome = confirm(rm, wanted)
+        _take_over.wait_until_runs(rm, wanted, earlier, ca=ca)
+        outcome = confirm(rm, wanted, ca=ca)
     except UserError as error:
         if change.before is not None:
             change.undo(kept)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import console_for_tables, printable
+from treadle.cli._jmx import CaOption
 from treadle.errors import UserError
 from treadle.files import write_whole
 from treadle.words import counted
@@ -139,6 +140,7 @@ def import_(
     history_server: Annotated[
         str | None, typer.Option(help="A MapReduce JobHistoryServer to ask, http://HOST:19888.")
     ] = None,
+    ca: CaOption = None,
     since_days: Annotated[
         float, typer.Option(min=0, max=36_500, help="Ask it for jobs that ended in so many days.")
     ] = 7.0,
@@ -188,7 +190,7 @@ def import_(
         console.print(printable(text), style="red", markup=False, highlight=False)
 
     now_ms = int(time.time() * 1000)
-    server = None if history_server is None else HistoryServer(history_server)
+    server = None if history_server is None else HistoryServer(history_server, ca=ca)
     connect = None if reader is None else partial(connect_to, reader, "--reader", "treadle-histories.socket")
     reading = HistoryReader(connect=connect)
     with _opened(store, retention) as opened, reading, _progress(console) as track:

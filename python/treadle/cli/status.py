@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption, read_bean
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.cli._scheduling import why_not
 
 app = typer.Typer()
@@ -44,9 +44,9 @@ _NUMBERS: Final = {
 
 
 @app.command()
-def status(rm: RmOption = DEFAULT_RM, as_json: JsonOption = False) -> None:
+def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
     """Show whether Treadle schedules the cluster of a ResourceManager, and how well."""
-    bean = read_bean(rm, "Treadle")
+    bean = read_bean(rm, "Treadle", ca)
     if as_json:
         typer.echo(json.dumps(bean, indent=2))
         return

@@ -57,7 +57,7 @@ def _import(address: str, folder: Path) -> int:
 def test_the_server_is_asked_with_the_user_s_tickets(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def with_ticket() -> requests.Session:
+    def with_ticket(_: Path | None) -> requests.Session:
         session = requests.Session()
         session.auth = _Ticket()
         return session
@@ -77,7 +77,7 @@ def test_without_tickets_it_says_what_is_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(web, "can_negotiate", lambda: installed)
-    monkeypatch.setattr(history_server, "open_session", requests.Session)
+    monkeypatch.setattr(history_server, "open_session", lambda _: requests.Session())
     assert _import(address, tmp_path) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "the server wants Kerberos" in said

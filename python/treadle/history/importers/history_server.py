@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ from treadle.history.importers.outcome import (
 )
 from treadle.history.run import JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
-from treadle.yarn.web import open_session, refusal_of
+from treadle.yarn.web import open_session, refusal_of, why_failed
 
 TASKS_MAX: Final = 100
 """Tasks of a stage whose attempts are asked for."""
@@ -48,8 +49,8 @@ _INPUTS = {
 class HistoryServer:
     """A JobHistoryServer's REST API, asked with the tickets of the user who imports where it wants Kerberos."""
 
-    def __init__(self, address: str, session: requests.Session | None = None) -> None:
-        """Take the address of its web pages, ``http://HOST:19888``.
+    def __init__(self, address: str, session: requests.Session | None = None, ca: Path | None = None) -> None:
+        """Take the address of its web pages, ``http://HOST:19888``, and the certificates to trust over https.
 
         Raises:
             UserError: it is none.
@@ -61,7 +62,7 @@ class HistoryServer:
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise UserError(f"--history-server {address}: write it as http://HOST:19888")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        self._session = session or open_session()
+        self._session = session or open_session(ca)
         self._job_ends_s = float("inf")
 
     def jobs(self, since_ms: int = 0, most: int = 1000) -> list[str]:
@@ -84,6 +85,7 @@ class HistoryServer:
 
         Raises:
             BrokenHistoryError: the server does not answer as it should.
+            UserError: it has no certificate that can be trusted.
             UnfinishedError: the job has not ended well.
         """
         if not JOB.fullmatch(job):
@@ -130,6 +132,8 @@ class HistoryServer:
             ) as answer:
                 answer.raise_for_status()
                 return mapping(json.loads(_content(answer)))
+        except requests.exceptions.SSLError as error:
+            raise UserError(f"{self._url}: {why_failed(error)}") from error
         except requests.RequestException as error:
             reason, remedy = refusal_of(error.response)
             told = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
