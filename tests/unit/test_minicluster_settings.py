@@ -8,7 +8,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from treadle.lab.minicluster import ClusterError, ClusterSettings, NodeLabel, Scheduler, processes, runtime, site
+from treadle.lab.minicluster import (
+    ClusterError,
+    ClusterSettings,
+    NodeAttribute,
+    NodeLabel,
+    Scheduler,
+    processes,
+    runtime,
+    site,
+)
 from treadle.lab.minicluster.layout import Layout, ProcessRecord, free_ports
 from treadle.lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
 from treadle.lab.minicluster.site import read_site, write_configuration
@@ -22,7 +31,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def configured(tmp_path: Path, settings: ClusterSettings) -> Layout:
-    layout = Layout.create(tmp_path / "cluster", settings.nodes)
+    layout = Layout.create(tmp_path / "cluster", settings.nodes, settings.named_nodes)
     layout.folder.mkdir()
     write_configuration(layout, settings, Path("/opt/runtime/lib"))
     return layout
@@ -70,6 +79,38 @@ def test_resource_types_are_declared_and_offered(tmp_path: Path) -> None:
     assert offered == {"yarn.nodemanager.resource-type.gpu": "4", "yarn.nodemanager.resource-type.fpga": "1"}
 
 
+def test_a_resource_type_may_be_offered_by_some_nodes(tmp_path: Path) -> None:
+    layout = configured(tmp_path, ClusterSettings(nodes=2, resources={"gpu": 4}, resource_nodes={"gpu": (2,)}))
+    assert read_site(layout.node_folder(1) / "conf" / "node-resources.xml") == {}
+    offered = read_site(layout.node_folder(2) / "conf" / "node-resources.xml")
+    assert offered == {"yarn.nodemanager.resource-type.gpu": "4"}
+
+
+def test_nodes_with_attributes_have_names_and_addresses_of_their_own(tmp_path: Path) -> None:
+    """Attributes go by host name, and reach the scheduler only if it knows nodes by that alone."""
+    layout = configured(tmp_path, ClusterSettings(nodes=2, attributes=(NodeAttribute("zone", "a", (2,)),)))
+    assert read_site(layout.conf / "yarn-site.xml")["yarn.scheduler.include-port-in-node-name"] == "false"
+    node = read_site(layout.node_folder(2) / "conf" / "yarn-site.xml")
+    assert node["yarn.nodemanager.hostname"] == "127.0.1.2"
+    assert node["yarn.nodemanager.address"] == f"127.0.1.2:{layout.nm_ports[1][0]}"
+    assert layout.node_id(2) == f"node2:{layout.nm_ports[1][0]}"
+    lines = (layout.folder / "hosts").read_text().splitlines()
+    assert lines[0].startswith("127.0.0.1 localhost")
+    assert lines[1:] == ["127.0.1.1 node1", "127.0.1.2 node2"]
+    layout.save()
+    assert Layout.load(layout.folder) == layout
+
+
+def test_attributes_are_parsed() -> None:
+    assert NodeAttribute.parse("kernel=4.18:1,3") == NodeAttribute("kernel", "4.18", (1, 3))
+
+
+@pytest.mark.parametrize("text", ["zone", "zone=a", "zone=a:", "zone=:1", "=a:1", "zone=a:1,", "zone=a:x", "z=a b:1"])
+def test_a_wrong_attribute_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ClusterError, match="as in zone=a:1,2"):
+        NodeAttribute.parse(text)
+
+
 def test_two_clusters_share_no_folder(tmp_path: Path) -> None:
     """Hadoop's default of the node attributes is one folder of the user's: two RMs that start together break it."""
     layout = configured(tmp_path, ClusterSettings(nodes=1))
@@ -114,6 +155,9 @@ def test_a_wrong_label_is_refused_with_an_example(text: str) -> None:
         ({"resources": {"memory-mb": 1}}, "resource"),
         ({"labels": (NodeLabel("gpu", (4,)),)}, "gpu"),
         ({"labels": (NodeLabel("a", (1,)), NodeLabel("b", (1,)))}, "node 1 has two labels"),
+        ({"attributes": (NodeAttribute("zone", "a", (4,)),)}, "attribute zone: there is no node 4"),
+        ({"attributes": (NodeAttribute("z", "a", (1,)), NodeAttribute("z", "b", (1,)))}, "node 1 has two values"),
+        ({"resources": {"gpu": 1}, "resource_nodes": {"gpu": (0,)}}, "resource gpu: there is no node 0"),
         ({"queues": Path("missing.xml")}, r"missing\.xml"),
         ({"policy": Path("missing.yaml")}, r"missing\.yaml"),
     ],
@@ -134,11 +178,13 @@ def test_an_assignment_without_key_or_sign_is_refused(text: str) -> None:
 
 
 def test_an_amount_must_be_a_whole_number() -> None:
-    assert parse_resources(["gpu=2"]) == {"gpu": 2}
+    assert parse_resources(["gpu=2", "fpga=1:2,3"]) == ({"gpu": 2, "fpga": 1}, {"fpga": (2, 3)})
     with pytest.raises(ClusterError, match="whole number"):
         parse_resources(["gpu=two"])
     with pytest.raises(ClusterError, match="whole number"):
         parse_resources(["gpu=²"])
+    with pytest.raises(ClusterError, match="gpu=4:1,2"):
+        parse_resources(["gpu=2:"])
 
 
 def test_free_ports_are_different_and_can_be_bound() -> None:

@@ -18,6 +18,7 @@ from treadle.lab.minicluster import (
     ClusterError,
     ClusterSettings,
     MiniCluster,
+    NodeAttribute,
     NodeLabel,
     Scheduler,
     processes,
@@ -38,11 +39,19 @@ Nodes = Annotated[int, typer.Option(help="NodeManagers.")]
 Memory = Annotated[int, typer.Option("--memory-mb", help="Memory that each NodeManager offers, MB.")]
 Vcores = Annotated[int, typer.Option(help="Virtual cores that each NodeManager offers.")]
 Resources = Annotated[
-    list[str] | None, typer.Option("--resource", help="NAME=AMOUNT: a further resource type that each node offers.")
+    list[str] | None,
+    typer.Option(
+        "--resource",
+        help="NAME=AMOUNT[:NODE,...]: a further resource type that these nodes offer; default: all.",
+    ),
 ]
 Labels = Annotated[
     list[str] | None,
     typer.Option("--label", help="NAME=NODE[,NODE...]: a partition; NAME:shared=... lends its idle nodes to others."),
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option("--attribute", help="NAME=VALUE:NODE[,NODE...]: a node attribute; nodes are then node1, node2, ..."),
 ]
 Queues = Annotated[Path | None, typer.Option(help="A capacity-scheduler.xml; default: one queue `default`.")]
 SchedulerName = Annotated[Scheduler, typer.Option(help="Who schedules.")]
@@ -65,6 +74,7 @@ def start(
     vcores: Vcores = 8,
     resource: Resources = None,
     label: Labels = None,
+    attribute: Attributes = None,
     queues: Queues = None,
     scheduler: SchedulerName = Scheduler.TREADLE,
     mode: Mode = "enforce",
@@ -74,7 +84,7 @@ def start(
 ) -> None:
     """Start a cluster and leave it running."""
     settings = _settings(
-        nodes, memory, vcores, resource, label, queues, scheduler, mode, policy, set_, recovery=recovery
+        (nodes, memory, vcores), resource, label, attribute, queues, scheduler, mode, policy, set_, recovery=recovery
     )
     cluster = _start(settings, folder)
     typer.echo(f"export HADOOP_CONF_DIR={cluster.layout.conf}")
@@ -136,6 +146,7 @@ def run(
     vcores: Vcores = 8,
     resource: Resources = None,
     label: Labels = None,
+    attribute: Attributes = None,
     queues: Queues = None,
     scheduler: SchedulerName = Scheduler.TREADLE,
     mode: Mode = "enforce",
@@ -145,7 +156,7 @@ def run(
 ) -> None:
     """Start a cluster, run CMD with its HADOOP_CONF_DIR, stop the cluster and exit as CMD did."""
     settings = _settings(
-        nodes, memory, vcores, resource, label, queues, scheduler, mode, policy, set_, recovery=recovery
+        (nodes, memory, vcores), resource, label, attribute, queues, scheduler, mode, policy, set_, recovery=recovery
     )
     with readiness.terminable():
         cluster = _start(settings, folder)
@@ -157,11 +168,10 @@ def run(
 
 
 def _settings(
-    nodes: int,
-    memory: int,
-    vcores: int,
+    size: tuple[int, int, int],
     resource: list[str] | None,
     label: list[str] | None,
+    attribute: list[str] | None,
     queues: Path | None,
     scheduler: Scheduler,
     mode: str,
@@ -176,12 +186,15 @@ def _settings(
         register_parts()
         # better refused now than by a cluster that does not get ready
         read_settings(policy)
+    amounts, places = parse_resources(resource or [])
     return ClusterSettings(
-        nodes=nodes,
-        memory_mb=memory,
-        vcores=vcores,
-        resources=parse_resources(resource or []),
+        nodes=size[0],
+        memory_mb=size[1],
+        vcores=size[2],
+        resources=amounts,
+        resource_nodes=places,
         labels=tuple(NodeLabel.parse(text) for text in label or []),
+        attributes=tuple(NodeAttribute.parse(text) for text in attribute or []),
         queues=queues,
         scheduler=scheduler,
         mode=mode,

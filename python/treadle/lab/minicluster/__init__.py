@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, NodeLabel, Scheduler
+from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute, NodeLabel, Scheduler
 
-__all__ = ["ClusterError", "ClusterSettings", "MiniCluster", "NodeLabel", "Scheduler"]
+__all__ = ["ClusterError", "ClusterSettings", "MiniCluster", "NodeAttribute", "NodeLabel", "Scheduler"]

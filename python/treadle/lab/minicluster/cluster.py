@@ -87,7 +87,7 @@ class MiniCluster:
             raise ClusterError(f"a cluster is running in {self.folder}; stop it first: treadle minicluster stop")
         make_anew(self.folder)
         self._lib = gather(self._say)
-        self._layout = Layout.create(self.folder, self.settings.nodes)
+        self._layout = Layout.create(self.folder, self.settings.nodes, self.settings.named_nodes)
         self._layout.scheduler = self.settings.scheduler.value
         self._layout.waits_for_lease = self.settings.waits_for_lease
         try:
@@ -98,6 +98,7 @@ class MiniCluster:
                 self.start_node(number)
             self.wait_ready()
             readiness.put_labels(self.rm, self.layout, self.settings, getpass.getuser())
+            readiness.put_attributes(self)
         except BaseException:
             self.stop()
             raise
@@ -130,7 +131,7 @@ class MiniCluster:
         """Start the RM, with another scheduler than before if one is given; returns at once."""
         if scheduler is not None and scheduler is not self.settings.scheduler:
             self._change_scheduler(scheduler)
-        shim = [str(shim_jar())] if self.settings.scheduler is Scheduler.TREADLE else []
+        shim = [str(shim_jar())] if self.settings.needs_shim else []
         classpath = (f"{self.folder}/rm", str(self.layout.conf), *shim, f"{self.lib}/*")
         options = (*FRUGAL.split()[:1], "-XX:-UsePerfData", *self._log_options(RM))
         self._launch(JavaProgram(RM, RM_MAIN, classpath, 1024, options), self.folder / "rm")

@@ -108,14 +108,17 @@ class Layout:
     nm_ports: list[list[int]]
     scheduler: str = ""
     waits_for_lease: bool = False
+    named_nodes: bool = False
+    """Has each node a name and an address of its own?"""
     processes: list[ProcessRecord] = field(default_factory=list)
 
     @classmethod
-    def create(cls, folder: Path, nodes: int) -> Layout:
+    def create(cls, folder: Path, nodes: int, named_nodes: bool = False) -> Layout:
         """Choose free ports for a cluster of `nodes` NodeManagers under `folder`."""
         ports = free_ports(_RM_PORTS + nodes * _NM_PORTS)
         rest = ports[_RM_PORTS:]
-        return cls(folder, ports[:_RM_PORTS], [rest[i * _NM_PORTS : (i + 1) * _NM_PORTS] for i in range(nodes)])
+        of_nodes = [rest[i * _NM_PORTS : (i + 1) * _NM_PORTS] for i in range(nodes)]
+        return cls(folder, ports[:_RM_PORTS], of_nodes, named_nodes=named_nodes)
 
     @property
     def conf(self) -> Path:
@@ -146,9 +149,17 @@ class Layout:
         """Return the folder of node `number` (from 1)."""
         return self.folder / f"nm{number}"
 
+    def node_host(self, number: int) -> str:
+        """Return the host name of node `number` (from 1)."""
+        return f"node{number}" if self.named_nodes else "localhost"
+
+    def node_address(self, number: int) -> str:
+        """Return the loopback address of node `number` (from 1)."""
+        return f"127.0.1.{number}" if self.named_nodes else LOOPBACK
+
     def node_id(self, number: int) -> str:
         """YARN's name of node `number` (from 1)."""
-        return f"localhost:{self.nm_ports[number - 1][0]}"
+        return f"{self.node_host(number)}:{self.nm_ports[number - 1][0]}"
 
     @property
     def state_file(self) -> Path:

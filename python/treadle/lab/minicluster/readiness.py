@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import requests
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 _CLUSTER = "/ws/v1/cluster/"
+ATTRIBUTES_MAIN = "org.apache.hadoop.yarn.client.cli.NodeAttributesCLI"
 
 
 def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
@@ -90,6 +93,37 @@ def put_labels(rm: ResourceManagerClient, layout: Layout, settings: ClusterSetti
             rm.post(f"{_CLUSTER}nodes/{node}/replace-labels?labels={name}", {}, user)
     except requests.RequestException as error:
         raise ClusterError(f"the RM refused the node labels: {error}") from error
+
+
+def put_attributes(cluster: MiniCluster) -> None:
+    """Give the cluster's nodes their attributes, and wait until the RM shows them.
+
+    Raises:
+        ClusterError: the RM refused, or they do not come.
+    """
+    layout, wanted = cluster.layout, Counter[str]()
+    by_node: dict[int, list[str]] = {}
+    for one in cluster.settings.attributes:
+        for number in one.nodes:
+            by_node.setdefault(number, []).append(f"{one.name}={one.value}")
+            wanted[layout.node_host(number)] += 1
+    if not by_node:
+        return
+    mapping = " ".join(f"{layout.node_host(number)}:{','.join(texts)}" for number, texts in sorted(by_node.items()))
+    command = cluster.java(ATTRIBUTES_MAIN, "-replace", mapping)
+    done = subprocess.run(command, env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode != 0:
+        raise ClusterError(f"the RM refused the node attributes: {done.stdout}{done.stderr}")
+
+    def shown() -> bool:
+        found = {node["nodeHostName"]: len(_attributes(node)) for node in cluster.rm.nodes()}
+        return all(found.get(host) == count for host, count in wanted.items())
+
+    cluster.wait_for("node with all its attributes", shown)
+
+
+def _attributes(node: dict[str, Any]) -> list[Any]:
+    return list((node.get("nodeAttributesInfo") or {}).get("nodeAttributeInfo") or [])
 
 
 def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSettings:

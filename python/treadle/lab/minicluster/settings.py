@@ -18,8 +18,11 @@ class ClusterError(UserError):
 
 SHIM_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
 STOCK_CLASS = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+ALLOCATOR_KEY = "yarn.scheduler.app-placement-allocator.class"
 _RESOURCE_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9._-]*(/[a-zA-Z0-9][a-zA-Z0-9._-]*)?")
 _LABEL_NAME = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]*")
+_VALUE = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_.-]*")
+_NODES = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*")
 _BUILT_IN = {"memory", "memory-mb", "vcores"}
 
 
@@ -65,6 +68,34 @@ class NodeLabel:
 
 
 @dataclass(frozen=True)
+class NodeAttribute:
+    """An attribute of nodes (`rm.yarn.io/NAME`), its value, and the numbers (from 1) of the nodes that have it."""
+
+    name: str
+    value: str
+    nodes: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> NodeAttribute:
+        """Read `NAME=VALUE:NODE[,NODE…]`.
+
+        Raises:
+            ClusterError: it is not of that form.
+        """
+        name, equals, rest = text.partition("=")
+        value, colon, numbers = rest.rpartition(":")
+        nodes = _numbers(numbers)
+        if not equals or not colon or not nodes or not _LABEL_NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ClusterError(f"attribute {text!r}: write NAME=VALUE:NODE[,NODE...], as in zone=a:1,2")
+        return cls(name, value, nodes)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a list of nodes; none if it is not one."""
+    return tuple(int(number) for number in text.split(",")) if _NODES.fullmatch(text) else ()
+
+
+@dataclass(frozen=True)
 class ClusterSettings:
     """A mini cluster's shape.
 
@@ -73,7 +104,9 @@ class ClusterSettings:
         memory_mb: memory that each NodeManager offers.
         vcores: virtual cores that each NodeManager offers.
         resources: further resource types and how much of each a node offers; nothing stands behind them.
+        resource_nodes: of these further types those that only some nodes (from 1) offer, and which; others offer 0.
         labels: partitions.
+        attributes: attributes of nodes, of which each then has a name and an address of its own.
         scheduler: who schedules.
         mode: Treadle's mode: enforce, observe_only or off.
         queues: a capacity-scheduler.xml, or None for one queue `default`.
@@ -89,7 +122,9 @@ class ClusterSettings:
     memory_mb: int = 8192
     vcores: int = 8
     resources: Mapping[str, int] = field(default_factory=dict)
+    resource_nodes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     labels: tuple[NodeLabel, ...] = ()
+    attributes: tuple[NodeAttribute, ...] = ()
     scheduler: Scheduler = Scheduler.TREADLE
     mode: str = "enforce"
     queues: Path | None = None
@@ -121,6 +156,7 @@ class ClusterSettings:
             wrong = [number for number in label.nodes if not 1 <= number <= self.nodes]
             if wrong:
                 raise ClusterError(f"label {label.name}: there is no node {wrong[0]}; nodes are 1 to {self.nodes}")
+        self._check_places()
         labelled = sorted(number for label in self.labels for number in label.nodes)
         for number, next_ in itertools.pairwise(labelled):
             if number == next_:
@@ -128,6 +164,30 @@ class ClusterSettings:
         for file in (self.queues, self.policy):
             if file is not None and not file.is_file():
                 raise ClusterError(f"{file}: no such file")
+
+    def _check_places(self) -> None:
+        places = [(f"attribute {one.name}", one.nodes) for one in self.attributes]
+        places += [(f"resource {name}", nodes) for name, nodes in self.resource_nodes.items()]
+        for what, nodes in places:
+            wrong = [number for number in nodes if not 1 <= number <= self.nodes]
+            if wrong:
+                raise ClusterError(f"{what}: there is no node {wrong[0]}; nodes are 1 to {self.nodes}")
+        taken: set[tuple[str, int]] = set()
+        for one in self.attributes:
+            for number in one.nodes:
+                if (one.name, number) in taken:
+                    raise ClusterError(f"attribute {one.name}: node {number} has two values")
+                taken.add((one.name, number))
+
+    @property
+    def named_nodes(self) -> bool:
+        """Has each node a name of its own? Attributes go by host name, and would else be those of all nodes."""
+        return bool(self.attributes)
+
+    @property
+    def needs_shim(self) -> bool:
+        """Is a class of the shim's among what the RM loads? Its allocator works under the stock scheduler too."""
+        return self.scheduler is Scheduler.TREADLE or "io.treadle.shim" in self.overrides.get(ALLOCATOR_KEY, "")
 
     @property
     def waits_for_lease(self) -> bool:
@@ -150,15 +210,22 @@ def parse_assignments(texts: list[str], what: str) -> dict[str, str]:
     return pairs
 
 
-def parse_resources(texts: list[str]) -> dict[str, int]:
-    """Read `NAME=AMOUNT` options.
+def parse_resources(texts: list[str]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Read `NAME=AMOUNT` and `NAME=AMOUNT:NODE[,NODE…]` options.
+
+    Returns:
+        amounts by name, and of those that only some nodes offer the nodes.
 
     Raises:
         ClusterError: one is not of that form.
     """
-    amounts = {}
-    for name, value in parse_assignments(texts, "resource").items():
-        if not re.fullmatch(r"[0-9]{1,18}", value):
-            raise ClusterError(f"resource {name}={value}: the amount must be a whole number, as in gpu=4")
+    amounts, places = {}, {}
+    for name, text in parse_assignments(texts, "resource").items():
+        value, colon, numbers = text.partition(":")
+        nodes = _numbers(numbers)
+        if not re.fullmatch(r"[0-9]{1,18}", value) or (colon and not nodes):
+            raise ClusterError(f"resource {name}={text}: the amount must be a whole number, as in gpu=4 or gpu=4:1,2")
         amounts[name] = int(value)
-    return amounts
+        if nodes:
+            places[name] = nodes
+    return amounts, places

@@ -60,8 +60,8 @@ def yarn_site(layout: Layout, settings: ClusterSettings, lib: Path) -> Entries:
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": str(settings.heartbeat_ms),
         "yarn.resourcemanager.connect.retry-interval.ms": "500",
         "yarn.resourcemanager.am.max-attempts": "2",
-        # every NodeManager is on one host
-        "yarn.scheduler.include-port-in-node-name": "true",
+        # unless nodes have names, every NodeManager is on one host
+        "yarn.scheduler.include-port-in-node-name": "false" if settings.named_nodes else "true",
         "yarn.scheduler.minimum-allocation-mb": "128",
         "yarn.scheduler.maximum-allocation-mb": str(settings.memory_mb),
         "yarn.scheduler.maximum-allocation-vcores": str(settings.vcores),
@@ -102,9 +102,10 @@ def treadle_entries(layout: Layout, settings: ClusterSettings) -> Entries:
 def node_site(layout: Layout, settings: ClusterSettings, number: int) -> Entries:
     """Return what node `number` (from 1) adds to yarn-site.xml."""
     folder = layout.node_folder(number)
-    host = [f"{LOOPBACK}:{port}" for port in layout.nm_ports[number - 1]]
+    address = layout.node_address(number)
+    host = [f"{address}:{port}" for port in layout.nm_ports[number - 1]]
     return {
-        "yarn.nodemanager.hostname": LOOPBACK,
+        "yarn.nodemanager.hostname": address,
         "yarn.nodemanager.address": host[0],
         "yarn.nodemanager.localizer.address": host[1],
         "yarn.nodemanager.webapp.address": host[2],
@@ -190,15 +191,22 @@ def resource_types(settings: ClusterSettings) -> Entries:
     return {"yarn.resource-types": ",".join(settings.resources)} if settings.resources else {}
 
 
-def node_resources(settings: ClusterSettings) -> Entries:
-    """node-resources.xml."""
-    return {f"yarn.nodemanager.resource-type.{name}": str(amount) for name, amount in settings.resources.items()}
+def node_resources(settings: ClusterSettings, number: int) -> Entries:
+    """node-resources.xml of node `number` (from 1)."""
+    return {
+        f"yarn.nodemanager.resource-type.{name}": str(amount)
+        for name, amount in settings.resources.items()
+        if number in settings.resource_nodes.get(name, (number,))
+    }
 
 
 def hosts(layout: Layout) -> str:
     """Return a hosts file for every JVM: this machine's own name is loopback, and no name server is asked."""
     names = dict.fromkeys(["localhost", socket.gethostname(), socket.gethostname().split(".")[0]])
-    return f"{LOOPBACK} {' '.join(names)}\n"
+    lines = [f"{LOOPBACK} {' '.join(names)}"]
+    if layout.named_nodes:
+        lines += [f"{layout.node_address(n)} {layout.node_host(n)}" for n in range(1, len(layout.nm_ports) + 1)]
+    return "\n".join(lines) + "\n"
 
 
 def environment_file() -> str:
@@ -265,7 +273,7 @@ def write_configuration(layout: Layout, settings: ClusterSettings, lib: Path) ->
         for part in ("local", "containers", "conf"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         write_site(folder / "conf" / "yarn-site.xml", {**yarn, **node_site(layout, settings, number)})
-        write_site(folder / "conf" / "node-resources.xml", node_resources(settings))
+        write_site(folder / "conf" / "node-resources.xml", node_resources(settings, number))
         (folder / "conf" / "log4j.properties").write_text(LOG4J)
 
 
