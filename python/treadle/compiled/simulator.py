@@ -26,6 +26,7 @@ SIMULATOR: Final = (
     "policy/mapreduce_workers.py",
     "simulator/cluster",
     "simulator/cell",
+    "simulator/workers",
 )
 """What the simulator's kernels are made of, in the package: files, and folders with all in them."""
 

@@ -1,0 +1,64 @@
+"""A heap of events in order of their time and, at the same instant, in the order in which they were scheduled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.compiled.simulator import inner
+from treadle.simulator.workers.state import Total
+
+if TYPE_CHECKING:
+    from treadle.simulator.workers.state import Workers
+
+
+@inner
+def schedule(run: Workers, time_s: float, kind: int, subject: int) -> None:
+    """Let something happen at an instant."""
+    at = run.totals[Total.EVENTS]
+    order = run.totals[Total.ORDER]
+    run.totals[Total.EVENTS] = at + 1
+    run.totals[Total.ORDER] = order + 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if run.event_s[above] <= time_s:
+            break
+        _move(run, above, at)
+        at = above
+    run.event_s[at] = time_s
+    run.event_order[at] = order
+    run.event_kind[at] = kind
+    run.event_subject[at] = subject
+
+
+@inner
+def remove_first(run: Workers) -> None:
+    """Take the first event away; there is one."""
+    last = run.totals[Total.EVENTS] - 1
+    run.totals[Total.EVENTS] = last
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= last:
+            break
+        if below + 1 < last and _earlier(run, below + 1, below):
+            below += 1
+        if not _earlier(run, below, last):
+            break
+        _move(run, below, at)
+        at = below
+    _move(run, last, at)
+
+
+@inner
+def _earlier(run: Workers, a: int, b: int) -> bool:
+    if run.event_s[a] != run.event_s[b]:
+        return run.event_s[a] < run.event_s[b]
+    return run.event_order[a] < run.event_order[b]
+
+
+@inner
+def _move(run: Workers, here: int, there: int) -> None:
+    run.event_s[there] = run.event_s[here]
+    run.event_order[there] = run.event_order[here]
+    run.event_kind[there] = run.event_kind[here]
+    run.event_subject[there] = run.event_subject[here]

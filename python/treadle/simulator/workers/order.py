@@ -1,0 +1,78 @@
+"""Which probe of its queue a worker takes next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from treadle.compiled.simulator import inner
+from treadle.simulator.workers.phoenix import take_by_crv
+from treadle.simulator.workers.queues import remaining_s
+from treadle.simulator.workers.state import Mode, Order
+
+if TYPE_CHECKING:
+    from treadle.simulator.workers.state import Workers
+
+CAP: Final = 5.0
+"""Nobody passes a probe beyond so many times its estimate in sum."""
+
+
+@inner
+def next_probe(run: Workers, worker: int) -> int:
+    """Return the probe that a worker takes; its queue is not empty."""
+    order = run.mode[Mode.ORDER]
+    if order == Order.FIFO:
+        return run.head[worker]
+    if order == Order.SRPT:
+        return _least_remaining(run, worker)
+    chosen = eagle_probe(run, worker)
+    return take_by_crv(run, worker, chosen) if order == Order.PHOENIX else chosen
+
+
+@inner
+def eagle_probe(run: Workers, worker: int) -> int:
+    """Return a long task at the head, else the probe with least remaining work that may pass those in front of it."""
+    chosen = probe = run.head[worker]
+    least_s, slack_s = np.inf, np.inf
+    if run.is_long[run.probe_job[probe]]:
+        return probe
+    while probe >= 0:
+        job = run.probe_job[probe]
+        estimate_s, left_s = run.estimate_s[job], remaining_s(run, job)
+        if left_s < least_s and estimate_s <= slack_s:
+            chosen = probe
+            least_s = left_s
+            if run.is_long[job]:
+                break
+        if not run.is_long[job]:
+            slack_s = min(slack_s, CAP * estimate_s - run.passed_s[probe])
+        probe = run.probe_next[probe]
+    return chosen
+
+
+@inner
+def _least_remaining(run: Workers, worker: int) -> int:
+    """Return the probe with least remaining work that may pass those in front of it; those are passed then."""
+    chosen = probe = run.head[worker]
+    least_s, slack_s = np.inf, np.inf
+    while probe >= 0:
+        job = run.probe_job[probe]
+        estimate_s, left_s = run.estimate_s[job], remaining_s(run, job)
+        if left_s < least_s and estimate_s < slack_s:
+            chosen = probe
+            least_s = left_s
+        slack_s = min(slack_s, CAP * estimate_s - run.passed_s[probe])
+        probe = run.probe_next[probe]
+    pass_those_before(run, worker, chosen)
+    return chosen
+
+
+@inner
+def pass_those_before(run: Workers, worker: int, chosen: int) -> None:
+    """Note for all probes in front of one how much longer they wait for it."""
+    by_s = run.estimate_s[run.probe_job[chosen]]
+    probe = run.head[worker]
+    while probe != chosen:
+        run.passed_s[probe] += by_s
+        probe = run.probe_next[probe]

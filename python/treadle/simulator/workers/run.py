@@ -1,0 +1,135 @@
+"""Runs workers until every job has ended: arrivals, probes that come, tasks that end, idle workers that steal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from treadle.compiled.simulator import inner, kernel
+from treadle.simulator.workers.draws import below
+from treadle.simulator.workers.event_queue import remove_first, schedule
+from treadle.simulator.workers.least_waiting import ROUND_TRIP_S, see_queues
+from treadle.simulator.workers.order import next_probe, pass_those_before
+from treadle.simulator.workers.probing import hand_map, is_placed, new_map, send
+from treadle.simulator.workers.queues import append, remove
+from treadle.simulator.workers.state import EventKind, Mode, Order, Real, Total
+
+if TYPE_CHECKING:
+    from treadle.simulator.workers.state import Workers
+
+CONTACTS: Final = 10
+"""How many others an idle worker asks for probes."""
+
+
+@kernel
+def run_workers(run: Workers) -> None:
+    """Run to the end."""
+    arrived, jobs = 0, len(run.arrival_s)
+    if run.reals[Real.BEAT] > 0.0:
+        schedule(run, 0.0, EventKind.BEAT, 0)
+    while arrived < jobs or run.totals[Total.EVENTS] > 0:
+        if arrived < jobs and (run.totals[Total.EVENTS] == 0 or run.arrival_s[arrived] <= run.event_s[0]):
+            run.reals[Real.NOW] = run.arrival_s[arrived]
+            send(run, arrived)
+            arrived += 1
+            continue
+        run.reals[Real.NOW] = run.event_s[0]
+        kind, subject = run.event_kind[0], run.event_subject[0]
+        remove_first(run)
+        if kind == EventKind.FREE:
+            _free(run, subject)
+        elif kind == EventKind.DELIVER:
+            _deliver(run, subject)
+        else:
+            see_queues(run)
+            if run.totals[Total.UNFINISHED] > 0:
+                schedule(run, run.reals[Real.NOW] + run.reals[Real.BEAT], EventKind.BEAT, 0)
+
+
+@inner
+def _deliver(run: Workers, batch: int) -> None:
+    """Let probes stand at the ends of queues."""
+    job, start = run.batch_job[batch], run.batch_start[batch]
+    placed = is_placed(run, job)
+    at = new_map(run) if placed and run.mode[Mode.AVOID] != 0 else -1
+    for place in range(start, start + run.batch_count[batch]):
+        worker = run.targets[place]
+        append(run, worker, job)
+        if placed:
+            run.queued_long[worker] += 1
+            if at >= 0:
+                hand_map(run, worker, at)
+        if run.is_busy[worker] == 0:
+            _take(run, worker)
+
+
+@inner
+def _take(run: Workers, worker: int) -> None:
+    """Let a worker ask for a task of the job of its next probe, and run it if there is one."""
+    probe = next_probe(run, worker)
+    job, now_s = run.probe_job[probe], run.reals[Real.NOW]
+    placed = is_placed(run, job)
+    run.is_busy[worker] = 1
+    run.runs_long[worker] = 1 if placed else 0
+    run.long_since_s[worker] = now_s if placed else -1.0
+    run.running_s[worker] = 0.0
+    if placed:
+        run.queued_long[worker] -= 1
+        run.long_estimate_s[worker] = run.estimate_s[job]
+    if run.started[job] == run.tasks[job]:
+        remove(run, worker, probe)
+        schedule(run, now_s + ROUND_TRIP_S, EventKind.FREE, worker)
+        return
+    task = run.first_task[job] + run.started[job]
+    run.started[job] += 1
+    run.totals[Total.UNFINISHED] -= 1
+    run.start_s[task] = now_s + ROUND_TRIP_S
+    ends_s = run.start_s[task] + run.duration_s[task]
+    run.ended_s[job] = max(run.ended_s[job], ends_s)
+    if placed:
+        run.running_s[worker] = run.estimate_s[job]
+    schedule(run, ends_s, EventKind.FREE, worker)
+    if run.mode[Mode.ORDER] >= Order.EAGLE and run.mode[Mode.ORDER] != Order.SRPT and run.is_long[job] == 0:
+        pass_those_before(run, worker, probe)  # and it stays: sticky
+    else:
+        remove(run, worker, probe)
+
+
+@inner
+def _free(run: Workers, worker: int) -> None:
+    """Let a worker go on, whose task has ended or who got none."""
+    run.work_s[worker] -= run.running_s[worker]
+    run.running_s[worker] = 0.0
+    run.is_busy[worker] = 0
+    run.runs_long[worker] = 0
+    run.long_since_s[worker] = -1.0
+    if run.head[worker] >= 0:
+        _take(run, worker)
+    elif run.mode[Mode.STEAL] != 0:
+        first = run.mode[Mode.FIRST_LONG]
+        for _ in range(CONTACTS):
+            if _steal(run, worker, first + below(run, len(run.head) - first)):
+                break
+
+
+@inner
+def _steal(run: Workers, thief: int, victim: int) -> bool:
+    """Take the short probes behind a worker's first long task, up to the next; return whether there were any."""
+    probe = run.head[victim]
+    if run.runs_long[victim] == 0:
+        while probe >= 0 and not run.is_long[run.probe_job[probe]]:
+            probe = run.probe_next[probe]
+    while probe >= 0 and run.is_long[run.probe_job[probe]]:
+        probe = run.probe_next[probe]
+    found = False
+    while probe >= 0 and not run.is_long[run.probe_job[probe]]:
+        following, job = run.probe_next[probe], run.probe_job[probe]
+        if run.may_run[run.sent_to[job], thief] != 0:
+            found = True
+            remove(run, victim, probe)
+            append(run, thief, job)
+            if run.is_busy[thief] == 0:
+                _take(run, thief)
+        probe = following
+    return found
