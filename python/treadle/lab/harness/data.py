@@ -41,6 +41,9 @@ TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MI
 OMEGA: Final = DataSet(
     "omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project", "--reference"
 )
+EAGLE: Final = DataSet(
+    "eagle-simulator/summary.csv", "runs of the Hawk and Eagle simulator, made for this project", "--reference"
+)
 
 
 def found(data: DataSet) -> Path | None:

@@ -24,9 +24,14 @@ def place_least_waiting(run: Workers, job: int, placement: int, group: int) -> N
     end = run.member_start[group + 1]
     tasks, estimate_s = run.tasks[job], run.estimate_s[job]
     first = run.totals[Total.TARGETS]
+    in_part = start > run.member_start[group]
     if placement == Placement.LEAST_WAITING:
-        for place in range(start, end):
-            worker = run.members[place]
+        spares = run.mode[Mode.SCARCITY] != 0
+        all_workers = len(run.head)
+        for place in range(0 if spares else start, all_workers if spares else end):
+            worker = run.by_need[place] if spares else run.members[place]
+            if spares and (run.may_run[group, worker] == 0 or (worker < run.mode[Mode.FIRST_LONG] and in_part)):
+                continue
             if run.work_s[worker] == 0.0:
                 run.targets[run.totals[Total.TARGETS]] = worker
                 run.totals[Total.TARGETS] += 1
@@ -84,9 +89,7 @@ def _offer(run: Workers, used: int, most: int, waiting_s: float, worker: int) ->
         child = 2 * at + 1
         if child >= used:
             break
-        if child + 1 < used and _before(
-            run.best_s[child], run.best[child], run.best_s[child + 1], run.best[child + 1]
-        ):
+        if child + 1 < used and _before(run.best_s[child], run.best[child], run.best_s[child + 1], run.best[child + 1]):
             child += 1
         if not _before(waiting_s, worker, run.best_s[child], run.best[child]):
             break
@@ -104,9 +107,7 @@ def _settle_least(run: Workers, at: int, used: int) -> None:
         child = 2 * at + 1
         if child >= used:
             break
-        if child + 1 < used and _before(
-            run.best_s[child + 1], run.best[child + 1], run.best_s[child], run.best[child]
-        ):
+        if child + 1 < used and _before(run.best_s[child + 1], run.best[child + 1], run.best_s[child], run.best[child]):
             child += 1
         if not _before(run.best_s[child], run.best[child], waiting_s, worker):
             break

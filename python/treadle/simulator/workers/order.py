@@ -27,7 +27,13 @@ def next_probe(run: Workers, worker: int) -> int:
     if order == Order.SRPT:
         return _least_remaining(run, worker)
     chosen = eagle_probe(run, worker)
-    return take_by_crv(run, worker, chosen) if order == Order.PHOENIX else chosen
+    if order != Order.PHOENIX:
+        return chosen
+    probe = take_by_crv(run, worker, chosen)
+    job = run.probe_job[probe]
+    if probe != chosen and run.started[job] < run.tasks[job]:
+        run.reordered[job] += 1
+    return probe
 
 
 @inner

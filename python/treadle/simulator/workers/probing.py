@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.workers.draws import draw, draw_long_part, draw_short_only, draw_unmarked, size
+from treadle.simulator.workers.draws import draw, draw_long_part, draw_short_only, draw_unmarked
 from treadle.simulator.workers.event_queue import schedule
 from treadle.simulator.workers.least_waiting import MESSAGE_S, place_least_waiting
-from treadle.simulator.workers.phoenix import sparing
-from treadle.simulator.workers.state import EventKind, Mode, Placement, Real, Total
+from treadle.simulator.workers.phoenix import count_arrival, less_needed, negotiate
+from treadle.simulator.workers.state import EventKind, Mode, Order, Placement, Real, Total
 
 if TYPE_CHECKING:
     from treadle.simulator.workers.state import Workers
@@ -30,6 +30,10 @@ def has_long(run: Workers, worker: int) -> bool:
 @inner
 def send(run: Workers, job: int) -> None:
     """Send what a job needs that has arrived."""
+    if run.mode[Mode.ORDER] == Order.PHOENIX:
+        if run.mode[Mode.NEGOTIATION] != 0 and run.is_long[job] == 0:
+            negotiate(run, job)
+        count_arrival(run, job)
     group = run.sent_to[job]
     first = run.totals[Total.TARGETS]
     placement = run.mode[Mode.LONG if run.is_long[job] else Mode.SHORT]
@@ -53,7 +57,7 @@ def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
     run.reals[Real.NEWEST] = -1.0
     first, newest, refused = run.totals[Total.TARGETS], -1, 0
     for _ in range(probes):
-        worker = sparing(run, group) if run.mode[Mode.SCARCITY] != 0 else draw(run, group)
+        worker = _first_draw(run, group)
         newest = _newer(run, worker, newest)
         if has_long(run, worker):
             refused += 1
@@ -64,14 +68,39 @@ def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
         return
     first, known, left = run.totals[Total.TARGETS], newest, 0
     for _ in range(refused):
-        worker = draw_unmarked(run, group, known) if known >= 0 else draw(run, group)
+        worker = _second_draw(run, group, known)
         if worker < 0 or has_long(run, worker):
             left += 1
         else:
             _add(run, worker)
     for _ in range(left):
-        _add(run, draw_short_only(run, group))
+        _add(run, _last_draw(run, group))
     _deliver_later(run, job, first, 2 * MESSAGE_S)
+
+
+@inner
+def _first_draw(run: Workers, group: int) -> int:
+    """Return a random worker; where workers are spared the one of two that others need less, as in all draws."""
+    worker = draw(run, group)
+    return less_needed(run, worker, draw(run, group)) if run.mode[Mode.SCARCITY] != 0 else worker
+
+
+@inner
+def _second_draw(run: Workers, group: int, known: int) -> int:
+    """Return a random worker without long work as far as a map says; -1 if there is none."""
+    if known < 0:
+        return _first_draw(run, group)
+    worker = draw_unmarked(run, group, known)
+    if run.mode[Mode.SCARCITY] == 0 or worker < 0:
+        return worker
+    return less_needed(run, worker, draw_unmarked(run, group, known))
+
+
+@inner
+def _last_draw(run: Workers, group: int) -> int:
+    """Return a random worker that never has long work, or any of the group if it has none such."""
+    worker = draw_short_only(run, group)
+    return less_needed(run, worker, draw_short_only(run, group)) if run.mode[Mode.SCARCITY] != 0 else worker
 
 
 @inner
@@ -129,9 +158,3 @@ def hand_map(run: Workers, worker: int, at: int) -> None:
     run.met[worker] = at
     run.met_s[worker] = run.reals[Real.NOW]
     run.map_uses[at] += 1
-
-
-@inner
-def expected_size(run: Workers, job: int) -> int:
-    """Return how many workers may run a job."""
-    return size(run, run.sent_to[job])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from treadle.compiled.simulator import inner, kernel
 from treadle.simulator.workers.draws import below
 from treadle.simulator.workers.event_queue import remove_first, schedule
 from treadle.simulator.workers.least_waiting import ROUND_TRIP_S, see_queues
 from treadle.simulator.workers.order import next_probe, pass_those_before
+from treadle.simulator.workers.phoenix import count_start, look
 from treadle.simulator.workers.probing import hand_map, is_placed, new_map, send
 from treadle.simulator.workers.queues import append, remove
 from treadle.simulator.workers.state import EventKind, Mode, Order, Real, Total
@@ -42,7 +41,10 @@ def run_workers(run: Workers) -> None:
         elif kind == EventKind.DELIVER:
             _deliver(run, subject)
         else:
-            see_queues(run)
+            if run.mode[Mode.ORDER] == Order.PHOENIX:
+                look(run)
+            else:
+                see_queues(run)
             if run.totals[Total.UNFINISHED] > 0:
                 schedule(run, run.reals[Real.NOW] + run.reals[Real.BEAT], EventKind.BEAT, 0)
 
@@ -85,7 +87,13 @@ def _take(run: Workers, worker: int) -> None:
     run.started[job] += 1
     run.totals[Total.UNFINISHED] -= 1
     run.start_s[task] = now_s + ROUND_TRIP_S
-    ends_s = run.start_s[task] + run.duration_s[task]
+    took_s = run.duration_s[task]
+    if run.may_run[run.group[job], worker] == 0:
+        took_s *= run.reals[Real.RELAXED_SLOWDOWN]
+        run.relaxed[job] += 1
+    if run.mode[Mode.ORDER] == Order.PHOENIX:
+        count_start(run, worker, job, took_s)
+    ends_s = run.start_s[task] + took_s
     run.ended_s[job] = max(run.ended_s[job], ends_s)
     if placed:
         run.running_s[worker] = run.estimate_s[job]

@@ -87,12 +87,7 @@ class Total(IntEnum):
     FREE_MAPS = 6
     """How many maps of long work are not used."""
     UNFINISHED = 7
-    RELAXED = 8
-    """Tasks that ran where a soft constraint of theirs is not met."""
-    REORDERED = 9
-    """Probes that were taken before those that SRPT would have taken."""
-    NEGOTIATED = 10
-    """Jobs that gave up soft constraints."""
+    BEATS = 8
 
 
 class Real(IntEnum):
@@ -129,10 +124,11 @@ class Workers(NamedTuple):
     is_long: U8
     group: I32  # of workers that meet all constraints
     hard_group: I32  # of those that meet the hard ones
-    kind: I32  # of constraints: what demand and supply are counted by; 0 of none
     sent_to: I32  # the group that is probed: one of the two
     started: I32  # tasks that have
     ended_s: F64  # the last task's end
+    relaxed: I32  # tasks that run where a soft constraint is not met
+    reordered: I32  # tasks that were taken instead of the one that SRPT would have taken
 
     duration_s: F64  # (T)
     start_s: F64
@@ -142,7 +138,8 @@ class Workers(NamedTuple):
     short_only: I64  # (G): how many of its members are in front of the long partition
     may_run: U8  # (G, W)
     crv: F64  # (G): demand over supply
-    waiting_s: F64  # (G): work of short jobs that has not started
+    waiting: I32  # (G): tasks of short jobs that have not started
+    asked_s: F64  # (G): work of jobs that have come, decayed
 
     head: I32  # (W): the first probe, or -1
     tail: I32
@@ -157,8 +154,10 @@ class Workers(NamedTuple):
     seen_s: F64  # the work as of the last beat
     met: I32  # the map of long work that it got with a long task, or -1
     met_s: F64
-    need: F64  # load by those that can run in few places
-    rate: F64  # tasks started, decayed; their sum and sum of squares
+    need: F64  # work a second, decayed, by jobs that cannot run everywhere
+    by_need: I32  # (W): workers, those first that are needed least
+    needed: I64  # how many workers have each level of need
+    rate: F64  # (W): tasks started, decayed; the sum of their durations and of their squares
     sum_s: F64
     square_s: F64
     wait_s: F64  # expected, Pollaczek-Khinchine

@@ -8,12 +8,11 @@ import numpy as np
 
 from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.least_waiting import VIEW_S
+from treadle.simulator.workers.phoenix import HEARTBEAT_S, NEED_LEVELS
 from treadle.simulator.workers.state import Mode, Placement, Real, Total, Workers
 from treadle.simulator.workers.systems import System
 from treadle.simulator.workers.trace import Trace
 
-HEARTBEAT_S: Final = 60.0
-"""Between two looks of Phoenix at demand and supply."""
 GATE: Final = 1.0
 RELAXED_SLOWDOWN: Final = 1.25
 
@@ -32,9 +31,7 @@ def new_workers(
     mode[[Mode.SCARCITY, Mode.NEGOTIATION]] = system.spares, system.negotiates
     is_long = trace.is_long
     placements = np.where(is_long, system.long, system.short)
-    probes = np.where(
-        placements == Placement.PROBES, np.maximum(2 * trace.tasks, system.probes_min), trace.tasks
-    )
+    probes = np.where(placements == Placement.PROBES, np.maximum(2 * trace.tasks, system.probes_min), trace.tasks)
     sent = int(probes.sum())
     totals = np.zeros(len(Total), np.int64)
     totals[Total.RANDOM] = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1)) | 1
@@ -76,6 +73,8 @@ def new_workers(
         event_subject=np.zeros(events, np.int32),
         best_s=np.zeros(workers),
         best=np.zeros(workers, np.int32),
+        by_need=np.arange(workers, dtype=np.int32),
+        needed=np.zeros(NEED_LEVELS + 1, np.int64),
     )
 
 
@@ -92,10 +91,11 @@ def _of_jobs(system: System, trace: Trace, eligible: Eligible) -> dict[str, Any]
         "is_long": trace.is_long.astype(np.uint8),
         "group": full,
         "hard_group": eligible.hard if system.constrained else nothing,
-        "kind": nothing,
         "sent_to": full.copy(),
         "started": np.zeros(jobs, np.int32),
         "ended_s": np.zeros(jobs),
+        "relaxed": nothing.copy(),
+        "reordered": nothing.copy(),
         "duration_s": trace.duration_s,
         "start_s": np.zeros(len(trace.duration_s)),
     }
@@ -112,7 +112,8 @@ def _of_groups(eligible: Eligible | None, workers: int, first_long: int) -> dict
         "short_only": rows[:, :first_long].sum(axis=1).astype(np.int64),
         "may_run": rows.astype(np.uint8),
         "crv": np.zeros(len(rows)),
-        "waiting_s": np.zeros(len(rows)),
+        "waiting": np.zeros(len(rows), np.int32),
+        "asked_s": np.zeros(len(rows)),
     }
 
 

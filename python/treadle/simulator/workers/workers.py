@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, I32
 from treadle.simulator.workers.eligible import Eligible, unconstrained
 from treadle.simulator.workers.run import run_workers
-from treadle.simulator.workers.state import Total
 from treadle.simulator.workers.systems import SYSTEMS, System
 from treadle.simulator.workers.tables import RELAXED_SLOWDOWN, new_workers
 from treadle.simulator.workers.trace import Trace, trace_of
@@ -23,15 +22,15 @@ class Outcome:
     Attributes:
         response_s: of each job, from its arrival to the end of its last task.
         queued_s: of each task, from its job's arrival to its start.
-        relaxed: tasks that ran where a soft constraint of theirs is not met.
-        reordered: probes that were taken before the one that SRPT would have taken.
+        relaxed: of each job, tasks that ran where a soft constraint of theirs is not met.
+        reordered: of each job, tasks that were taken instead of the one that SRPT would have taken.
         cpu_s: processor time of the run, without making its tables.
     """
 
     response_s: F64
     queued_s: F64
-    relaxed: int
-    reordered: int
+    relaxed: I32
+    reordered: I32
     cpu_s: float
 
 
@@ -61,8 +60,8 @@ def simulate_workers(
     return Outcome(
         state.ended_s - trace.arrival_s,
         state.start_s - np.repeat(trace.arrival_s, trace.tasks),
-        int(state.totals[Total.RELAXED]),
-        int(state.totals[Total.REORDERED]),
+        state.relaxed,
+        state.reordered,
         cpu_s,
     )
 

@@ -1,0 +1,132 @@
+"""Runs systems on a trace with several seeds, on all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.lab.reproduce.omega.experiment import Progress, on_all_cores
+from treadle.simulator.workers.eligible import Eligible
+from treadle.simulator.workers.systems import SYSTEMS
+from treadle.simulator.workers.tables import RELAXED_SLOWDOWN
+from treadle.simulator.workers.trace import Trace
+from treadle.simulator.workers.workers import Outcome, simulate_workers, warm_up
+
+Flags = npt.NDArray[np.bool_]
+Row = dict[str, str | int | float]
+
+CLASSES: Final = ("short", "long", "short-constrained", "short-unconstrained")
+QUICK_STEP: Final = 10
+"""`--quick` takes every so manieth job and slot."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """What is run.
+
+    Attributes:
+        trace: the jobs, with `faster` in it.
+        slots: how many workers there are.
+        faster: by what arrival times were divided.
+        eligible: who may run where, by seed; the same for every system.
+        relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met.
+    """
+
+    trace: Trace
+    slots: int
+    faster: float
+    eligible: Callable[[int], Eligible]
+    relaxed_slowdown: float = RELAXED_SLOWDOWN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One system with one seed.
+
+    Attributes:
+        system: its name.
+        seed: of constraints and draws.
+        rows: a row of figures for each class of jobs that there is.
+        outcome: of each job and task, of the first seed alone.
+        constrained: whether each job is.
+    """
+
+    system: str
+    seed: int
+    rows: Sequence[Row]
+    outcome: Outcome | None = field(default=None, repr=False)
+    constrained: Flags | None = field(default=None, repr=False)
+
+    def figure(self, name: str, figure: str) -> float | None:
+        """Return a figure of a class; None if no job is of that class."""
+        return next((float(row[figure]) for row in self.rows if row["class"] == name), None)
+
+
+def classes(trace: Trace, constrained: Flags) -> Mapping[str, Flags]:
+    """Return which jobs are of each class."""
+    short = ~trace.is_long
+    return dict(zip(CLASSES, (short, ~short, short & constrained, short & ~constrained), strict=True))
+
+
+def run_systems(
+    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None = None
+) -> list[Run]:
+    """Run each system with each seed, of which each has the same constraints for all systems.
+
+    Returns:
+        Runs by system, then seed.
+    """
+    warm_up()
+    eligible = lru_cache(maxsize=4)(setup.eligible)
+    wanted = [(seed, name) for seed in seeds for name in names]
+    done = on_all_cores(lambda one: _run(setup, eligible(one[0]), *one, keep=one[0] == seeds[0]), wanted, progress)
+    found = {(run.system, run.seed): run for run in done}
+    return [found[name, seed] for name in names for seed in seeds]
+
+
+def _run(setup: Setup, eligible: Eligible, seed: int, name: str, *, keep: bool) -> Run:
+    system, trace = SYSTEMS[name], setup.trace
+    outcome = simulate_workers(system, trace, setup.slots, eligible, seed=seed, relaxed_slowdown=setup.relaxed_slowdown)
+    load = trace.offered_load(setup.slots)
+    rows: list[Row] = []
+    for kind, jobs in classes(trace, eligible.constrained).items():
+        if not jobs.any():
+            continue
+        p50, p90, p99 = np.percentile(outcome.response_s[jobs], [50, 90, 99])
+        queued_s = outcome.queued_s[np.repeat(jobs, trace.tasks)]
+        rows.append(
+            {
+                "system": name,
+                "trace": trace.name,
+                "slots": setup.slots,
+                "faster": setup.faster,
+                "seed": seed,
+                "class": kind,
+                "jobs": int(jobs.sum()),
+                "mean_s": float(outcome.response_s[jobs].mean()),
+                "p50_s": float(p50),
+                "p90_s": float(p90),
+                "p99_s": float(p99),
+                "queueing_p99_s": float(np.percentile(queued_s, 99)),
+                "offered_load": load,
+                "relaxed": int(outcome.relaxed[jobs].sum()),
+                "reordered": int(outcome.reordered[jobs].sum()),
+                "cpu_s": round(outcome.cpu_s, 3),
+            }
+        )
+    return Run(name, seed, rows, outcome if keep else None, eligible.constrained if keep else None)
+
+
+def quick_setup(setup: Setup) -> Setup:
+    """Return the same load on fewer workers."""
+    return replace(setup, trace=setup.trace.every(QUICK_STEP), slots=max(1, setup.slots // QUICK_STEP))
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it: numbers that are not finite are null."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value

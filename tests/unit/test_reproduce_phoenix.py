@@ -1,0 +1,192 @@
+"""`treadle reproduce phoenix`: the original's figures, constraints from files, what is wrong with them, same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from treadle.cli.reproduce import phoenix
+from treadle.errors import UserError
+from treadle.lab.harness.data import EAGLE, GOOGLE, found
+from treadle.lab.reproduce.phoenix.experiment import CLASSES, Setup, run_systems
+from treadle.lab.reproduce.phoenix.files import eligible_of, places_of, read_constraints, read_machines
+from treadle.lab.reproduce.phoenix.reference import compare, read_reference
+from treadle.lab.reproduce.phoenix.synthesis import CONSTRAINED, synthesised
+from treadle.lab.reproduce.phoenix.traces import any_trace
+from treadle.simulator.workers.eligible import unconstrained
+from treadle.simulator.workers.trace import Trace, trace_of
+
+FIELDS = [
+    *("system", "trace", "slots", "faster", "seed", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s"),
+    *("queueing_p99_s", "offered_load", "relaxed", "reordered", "cpu_s"),
+]
+TRACE = "0 2 10 10 10\n1 1 2000 2000\n2 3 5.5 5 6 5.9\n"
+MACHINES = "machine,isa,cores\nm0,x86,8\nm1,x86,16\nm2,arm,16\nm3,arm,\n"
+CONSTRAINTS = "job,hard,soft\n0,isa=arm&cores>=16,\n2,isa=x86,cores>=16\n"
+
+
+def small() -> Trace:
+    return trace_of("made", [0.0, 1.0, 2.0], [[10.0, 10.0], [2000.0], [5.0, 6.0, 5.9]])
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(phoenix.app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def write(folder: Path, **texts: str) -> list[str]:
+    """Write files, and return the options that name them."""
+    options = []
+    for name, text in texts.items():
+        file = folder / f"{name}.csv"
+        file.write_text(text)
+        options += [f"--{name}", str(file)]
+    return options
+
+
+def test_the_original_simulators_figures_are_met() -> None:
+    place, google = found(EAGLE), found(GOOGLE)
+    assert place is not None
+    assert google is not None
+    trace = any_trace(google)
+    assert (len(trace), len(trace.duration_s), int(trace.is_long.sum())) == (14_808, 392_829, 1_222)
+    setup = Setup(trace, 12_000, 1.0, lambda _: unconstrained(len(trace), 12_000))
+    comparisons = compare(run_systems(["sparrow", "hawk", "eagle"], setup, [1, 2]), read_reference(place))
+    assert len(comparisons) == 21
+    assert [one for one in comparisons if not one.within] == []
+
+
+def test_eagles_format_and_googles_extract_are_the_same_jobs() -> None:
+    other = Path(__file__).resolve().parents[3] / "shared" / "data" / "google-2011-tasks-25h" / "goog25.tr.xz"
+    if not other.is_file():
+        pytest.skip("there is no ../shared/data beside this checkout")
+    google = found(GOOGLE)
+    assert google is not None
+    one, two = any_trace(google), any_trace(other)
+    assert one.arrival_s == pytest.approx(two.arrival_s, abs=0.002)
+    assert (one.mean_s == two.mean_s).all()
+    assert (one.duration_s == two.duration_s).all()
+
+
+def test_results_have_all_fields_and_equal_seeds_give_equal_bytes(tmp_path: Path) -> None:
+    documents: list[dict[str, Any]] = []
+    for name in ("a", "b"):
+        file = tmp_path / f"{name}.json"
+        invoke("--systems", "eagle,eagle-c,hawk-c", "--quick", "--slots", "15000", "--json", str(file))
+        document = json.loads(file.read_text())
+        for row in document["runs"]:
+            assert row.pop("cpu_s") >= 0
+        documents.append(document)
+    assert json.dumps(documents[0]) == json.dumps(documents[1])
+    rows = documents[0]["runs"]
+    assert [*rows[0], "cpu_s"] == FIELDS
+    assert {row["class"] for row in rows} == set(CLASSES)
+    assert {(row["slots"], row["seed"]) for row in rows} == {(1500, 11), (1500, 12)}
+    ratio = documents[0]["ratios"]["eagle-c/eagle short p99_s"]
+    assert ratio["low"] <= ratio["value"] <= ratio["high"]
+    assert ratio["paper"] == 1.7
+    assert documents[0]["calibration"]["seeds"] == list(range(1, 11))
+    assert documents[0]["lost"]
+
+
+def test_machines_and_constraints_are_given_by_files(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.tr"
+    trace.write_text(TRACE)
+    file = tmp_path / "out.json"
+    options = write(tmp_path, machines=MACHINES, constraints=CONSTRAINTS)
+    invoke("--trace", str(trace), *options, "--systems", "eagle-c", "--seeds", "1", "--json", str(file))
+    rows = {row["class"]: row for row in json.loads(file.read_text())["runs"]}
+    assert rows["short"]["slots"] == 4
+    assert rows["short-constrained"]["jobs"] == 2
+    # m2 alone meets the first job; m1 alone the third, whose durations are cut to 5, 6 and 5 s
+    assert rows["short-constrained"]["mean_s"] == pytest.approx((20 + 16) / 2, abs=0.1)
+    assert json.loads(file.read_text())["calibration"] is None
+
+
+def test_lines_are_those_of_the_trace_whatever_the_order_of_arrival(tmp_path: Path) -> None:
+    trace = trace_of("made", [5.0, 0.0], [[1.0], [2.0]])
+    write(tmp_path, machines=MACHINES, constraints="job,hard,soft\n0,isa=arm,\n")
+    asked = places_of(trace, read_constraints(tmp_path / "constraints.csv", 2))
+    assert list(asked) == [1]
+
+
+def test_values_compare_as_the_language_says(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        machines="machine,kernel,zone\na,4.9,X\nb,4.14,y\nc,,x\n",
+        constraints="job,hard,soft\n0,kernel>=4.14,\n1,zone=x|z,\n2,kernel!=4.9.0&zone!=y,kernel>=5\n",
+    )
+    machines = read_machines(tmp_path / "machines.csv")
+    eligible = eligible_of(small(), machines, read_constraints(tmp_path / "constraints.csv", 3))
+    rows = [eligible.workers[eligible.hard[job]].tolist() for job in range(3)]
+    assert rows == [[False, True, False], [True, False, True], [False, False, True]]
+    assert (eligible.full == eligible.hard).all()  # no machine meets the soft one too
+    assert eligible.constrained.all()
+
+
+@pytest.mark.parametrize(
+    ("machines", "constraints", "text"),
+    [
+        ("name,isa\nm0,x86\n", CONSTRAINTS, r"machines.csv, line 1: the header is 'name,isa'; the header is machine,"),
+        ("machine,isa,isa\nm0,x86,x86\n", CONSTRAINTS, "line 1: a column is there twice; give"),
+        ("machine,isa\nm0,x86\nm1\n", CONSTRAINTS, "line 3: 1 columns where the header has 2; the header"),
+        ("machine,isa\nm0,x86\nm0,arm\n", CONSTRAINTS, "line 3: machine 'm0' is there twice; name each once"),
+        ("machine,isa\n", CONSTRAINTS, "machines.csv has no machine; the header"),
+        (MACHINES, "job,hard\n0,isa=x86\n", "constraints.csv, line 1: the header is 'job,hard'; it must be job,hard"),
+        (MACHINES, "job,hard,soft\n0,isa=x86\n", "line 2: 2 columns; a line is job,hard,soft"),
+        (MACHINES, "job,hard,soft\n7,isa=x86,\n", "line 2: job is '7'; it must be a line of the trace, 0 to 2"),
+        (MACHINES, "job,hard,soft\n0,isa=x86,\n0,,isa=x86\n", "line 3: job 0 is there twice; join"),
+        (MACHINES, "job,hard,soft\n0,isa x86,\n", "line 2: hard: 'isa x86', character 5: expected one of"),
+        (MACHINES, "job,hard,soft\n0,,cores>=many\n", "line 2: soft: 'cores>=many', character 6: >= needs one number"),
+        (MACHINES, "job,hard,soft\n0,gpu=1,\n", "line 2: no machine has the attribute 'gpu'; name a column"),
+        (MACHINES, "job,hard,soft\n0,cores>=64,\n", "line 2: hard: no machine meets 'cores>=64'; ask for less"),
+    ],
+)
+def test_what_is_wrong_with_files_is_said_with_line_and_remedy(
+    tmp_path: Path, machines: str, constraints: str, text: str
+) -> None:
+    trace = tmp_path / "jobs.tr"
+    trace.write_text(TRACE)
+    options = write(tmp_path, machines=machines, constraints=constraints)
+    with pytest.raises(UserError, match=text):
+        invoke("--trace", str(trace), *options, "--systems", "eagle-c", "--seeds", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--systems", "owl"], "--systems: 'owl' is none; choose of sparrow"),
+        (["--systems", ","], "--systems: none is named"),
+        (["--machines", "m.csv"], "name both, or neither"),
+        (["--trace", "none.tr"], "none.tr: there is no such file"),
+    ],
+)
+def test_what_is_wrong_with_options_is_said(arguments: list[str], text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        invoke(*arguments)
+
+
+def test_over_half_of_the_tasks_are_constrained_and_every_job_can_run() -> None:
+    tasks = np.arange(1, 401)
+    trace = trace_of("made", np.arange(400.0).tolist(), [np.ones(count) for count in tasks])
+    eligible = synthesised(trace, 500, 0.5, seed=1)
+    share = float(tasks[eligible.constrained].sum() / tasks.sum())
+    assert CONSTRAINED <= share < CONSTRAINED + 0.01
+    assert eligible.workers.any(axis=1).all()
+    assert (eligible.workers[eligible.full] <= eligible.workers[eligible.hard]).all()
+    again = synthesised(trace, 500, 0.5, seed=1)
+    assert (again.full == eligible.full).all()
+    assert (synthesised(trace, 500, 0.5, seed=2).constrained != eligible.constrained).any()
+
+
+def test_plots_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    invoke("--systems", "eagle,eagle-c", "--quick", "--plot", str(tmp_path / "plots"))
+    names = {file.name for file in (tmp_path / "plots").iterdir()}
+    assert names == {f"phoenix-{name}.png" for name in ("figure-2", "figure-3", "figure-4", "headline")}
