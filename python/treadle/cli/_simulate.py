@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from treadle.admin.install import find_policy, ready_made
 from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._engines_table import engines_tables
 from treadle.cli._results import check_results, write_json, writing
@@ -20,59 +22,98 @@ from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulator.engines_simulation import EnginesSimulation
+from treadle.simulator.impossible import check_possible, unfinished_warning
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import FailedRun, Summary, as_json, summarise
 from treadle.simulator.scenario import Scenario, read_scenario
 from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
 from treadle.simulator.simulation import Run, Simulation
+from treadle.workload.job import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What the options without a value say."""
+
+    check: bool
+    profile: bool
+    keep_going: bool
+    allow_impossible: bool
 
 
 def simulate(
-    scenario: Path,
-    policy: list[Path],
-    seeds: int,
-    json_file: Path | None,
-    plot: Path | None,
-    *,
-    check: bool,
-    profile: bool,
-    keep_going: bool,
+    scenario: Path, policy: list[str], seeds: int, json_file: Path | None, plot: Path | None, how: How
 ) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
     read = read_scenario(scenario)
     check_results(json_file, plot)
+    work = _Work(scenario, read, how, console_for_tables())
     policies = _policies(scenario, read, policy)
-    console = console_for_tables()
-    outcomes: list[Summary | FailedRun] = []
-    first_runs: list[tuple[str, Run]] = []
-    broken: dict[str, str] = {}
-    with console.status("compiling, once a version"):
+    with work.console.status("compiling, once a version"):
         for name, settings in policies:
-            with _failing(name, broken, keep_going=keep_going):
+            with _failing(name, work.broken, keep_going=how.keep_going):
                 warm_up_all(settings)
     for seed in range(read.seed, read.seed + seeds):
         with _naming(scenario):
             workload = jobs_of(read, scenario.parent, seed)
         for name, settings in policies:
-            with _naming(scenario):
-                simulation = simulation_of(read, workload, settings, seed, check=check)
-            failures = {name: broken[name]} if name in broken else {}
-            if not failures:
-                with _failing(name, failures, keep_going=keep_going):
-                    run = _with_progress(simulation, f"{name}, seed {seed}", console)
-            if failures:
-                outcomes.append(FailedRun(name, seed, failures[name]))
-                continue
-            outcomes.append(summarise(run, name, seed))
-            if seed == read.seed:
-                first_runs.append((name, run))
-    _show(outcomes, console, profile=profile)
+            work.run(name, settings, workload, seed)
+    _show(work.outcomes, work.console, profile=how.profile)
+    for text in work.notes:
+        say(work.console, text, "red" if work.stuck else "yellow")
     if json_file is not None:
-        write_json(json_file, as_json(outcomes))
-    if plot is not None and first_runs:
-        _plot(first_runs, plot, console)
-    if any(isinstance(each, FailedRun) for each in outcomes):
+        write_json(json_file, as_json(work.outcomes))
+    if plot is not None and work.first_runs:
+        _plot(work.first_runs, plot, work.console)
+    if work.stuck or any(isinstance(each, FailedRun) for each in work.outcomes):
         raise typer.Exit(1)
+
+
+@dataclass
+class _Work:
+    """The runs of a command, and what came of them."""
+
+    file: Path
+    scenario: Scenario
+    how: How
+    console: Console
+    outcomes: list[Summary | FailedRun] = field(default_factory=list)
+    first_runs: list[tuple[str, Run]] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+    """Policies of which a part failed before anything ran, and why."""
+    notes: dict[str, None] = field(default_factory=dict)
+    """What is to be said below the tables, each once."""
+    stuck: bool = False
+    """Did jobs wait for what they would never get?"""
+
+    def run(self, name: str, settings: Settings, workload: Workload, seed: int) -> None:
+        """Run a policy with a seed.
+
+        Raises:
+            UserError: the scenario and the jobs do not go together, or a part failed and the others are not to go on.
+        """
+        with _naming(self.file):
+            simulation = simulation_of(self.scenario, workload, settings, seed, check=self.how.check)
+            if not self.how.allow_impossible:
+                check_possible(simulation.built)
+        failures = {name: self.broken[name]} if name in self.broken else {}
+        if not failures:
+            with _failing(name, failures, keep_going=self.how.keep_going):
+                run = _with_progress(simulation, f"{name}, seed {seed}", self.console)
+        if failures:
+            self.outcomes.append(FailedRun(name, seed, failures[name]))
+            return
+        self.outcomes.append(summarise(run, name, seed))
+        self._note(f"{name}, seed {seed}", run.parts.warning(settings.limits.part_timeout_ms))
+        if not self.how.allow_impossible:
+            self._note(f"{name}, seed {seed}", unfinished_warning(run))
+            self.stuck |= run.stalled
+        if seed == self.scenario.seed:
+            self.first_runs.append((name, run))
+
+    def _note(self, of: str, text: str) -> None:
+        if text:
+            self.notes[f"{of}: {text}"] = None
 
 
 @contextmanager
@@ -119,7 +160,7 @@ def _naming(scenario: Path) -> Iterator[None]:
         raise UserError(text if text.startswith(str(scenario)) else f"{scenario}: {text}") from error
 
 
-def _policies(file: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:
+def _policies(file: Path, scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:
     """Return each policy, and the scenario's engines with it, with a name of its own: its file's, or the whole path."""
     register_parts()
     text = file.read_text("utf-8")
@@ -129,8 +170,8 @@ def _policies(file: Path, scenario: Scenario, given: list[Path]) -> list[tuple[s
     ]
 
 
-def _without_engines(folder: Path, scenario: Scenario, given: list[Path]) -> list[tuple[str, Settings]]:
-    files = given or [folder / name for name in scenario.policies]
+def _without_engines(folder: Path, scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:
+    files = [find_policy(name) for name in given] or [_policy_of(folder, name) for name in scenario.policies]
     if not files:
         return [("default", default_settings())]
     stems = [file.stem for file in files]
@@ -138,6 +179,12 @@ def _without_engines(folder: Path, scenario: Scenario, given: list[Path]) -> lis
     if len(set(names)) < len(names):
         raise UserError("--policy: a file is named twice; name each once")
     return [(name, read_settings(file)) for name, file in zip(names, files, strict=True)]
+
+
+def _policy_of(folder: Path, name: str) -> Path:
+    """Return the file that a scenario names, relative to its folder, or the ready-made policy."""
+    file = folder / name
+    return file if file.is_file() else find_policy(name) if name in ready_made() else file
 
 
 def _with_progress(simulation: Simulation | EnginesSimulation, title: str, console: Console) -> Run:
@@ -200,9 +247,16 @@ def _profile_table(summaries: list[Summary]) -> Table:
     table.add_column("policy")
     for name in (*summaries[0].cpu, "all"):
         table.add_column(name, justify="right")
+    table.add_column("parts from files, by the clock", justify="right")
     for policy, group in _by_policy(summaries):
         parts = [sum(each.cpu[name] for each in group) for name in summaries[0].cpu]
-        table.add_row(policy, *(f"{part:.2f}" for part in (*parts, sum(each.cpu_s for each in group))))
+        table.add_row(
+            policy,
+            *(
+                f"{part:.2f}"
+                for part in (*parts, sum(each.cpu_s for each in group), sum(each.parts_s for each in group))
+            ),
+        )
     return table
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import lzma
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.history.estimators.accuracy import Accuracy, measure
 from treadle.history.estimators.estimators import ESTIMATORS
 from treadle.lab.reproduce.slearn.workload import google_record
+from treadle.words import counted
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Workload, loads
 from treadle.workload.summary import QUANTILES, Summary, summarise
@@ -56,10 +62,9 @@ def show(
     console = Console(stderr=True)
     amounts = _amounts(capacity or [])
     known = format or recognised(file)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(f"reading {file.name}", total=1.0)
-        found = read_workload(file, known, progress=lambda share: bars.update(bar, completed=share), seed=seed)
+    found = _read(console, file, known, seed)
     summary = summarise(found)
+    _check_names(amounts, found)
     load = loads(found, amounts)
     if plot is not None:
         _plot(found, summary, file, plot / f"{file.name.partition('.')[0]}-workload.png")
@@ -71,6 +76,28 @@ def show(
         console.print(table)
     for note in summary.notes:
         console.print(f"Note: {note}.", style="yellow", highlight=False)
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="A file of any format, plain or packed by xz or gzip, or a folder.")],
+    output: Annotated[Path, typer.Argument(help="The file to write; .xz and .gz are packed.")],
+    format: Format = None,  # noqa: A002 (its name is the option's)
+    seed: Annotated[int | None, typer.Option(min=0, help="For formats that say how jobs are drawn.")] = None,
+    jobs_max: Annotated[int | None, typer.Option(min=1, help="The first so many jobs.")] = None,
+) -> None:
+    """Write a workload of any format in Treadle's own: a job a line, to read, to change and to simulate."""
+    from treadle.workload.traces.own import write_own
+
+    console = Console(stderr=True)
+    with writing("OUTPUT", output, "file"), _opened(output) as stream:
+        found = _read(console, file, format, seed)
+        if jobs_max is not None:
+            found = replace(found, jobs=found.jobs[:jobs_max])
+        write_own(found, stream)
+    typer.echo(f"{output}: {counted(len(found.jobs), 'job')}, {counted(found.tasks, 'task')}")
+    for note in found.notes:
+        say(console, f"Note: {note}.", "yellow")
 
 
 @app.command()
@@ -107,6 +134,26 @@ def errors(
     for name, found in figures.items():
         table.add_row(name, *("" if value is None else f"{value:.{digits[key]}f}" for key, value in found.items()))
     console_for_tables().print(table)
+
+
+def _read(console: Console, file: Path, known: str | None, seed: int | None) -> Workload:
+    """Return a file's workload, with a bar on a terminal."""
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task(f"reading {file.name}", total=1.0)
+        return read_workload(file, known, progress=lambda share: bars.update(bar, completed=share), seed=seed)
+
+
+@contextmanager
+def _opened(output: Path) -> Iterator[TextIO]:
+    """Open a file beside the one to write, which it becomes when all went well; packed by what the name ends in."""
+    opens: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open}
+    beside = output.with_name(f".{output.name}.part")
+    try:
+        with opens.get(output.suffix, open)(beside, "wt", encoding="utf-8") as stream:
+            yield stream
+        beside.replace(output)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _figures(runs: list[Accuracy]) -> dict[str, float | None]:
@@ -187,6 +234,17 @@ def _amounts(texts: list[str]) -> dict[str, float]:
         except ValueError:
             raise UserError(f"--capacity: {text!r} is not like vcores=150") from None
     return amounts
+
+
+def _check_names(amounts: dict[str, float], found: Workload) -> None:
+    """Refuse resources that no task asks for: their load is not shown.
+
+    Raises:
+        UserError: there is one.
+    """
+    for name in amounts:
+        if name not in found.resources:
+            raise UserError(f"--capacity: {name!r} is none of the resources, {', '.join(found.resources)}; name one")
 
 
 def _plot(found: Workload, summary: Summary, file: Path, target: Path) -> None:

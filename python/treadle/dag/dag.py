@@ -61,12 +61,18 @@ class Dag:
         known = {stage.id for stage in self.stages}
         for stage in self.stages:
             if stage.id in seen:
-                raise DagError(f"DAG {self.name}: two stages have the id {stage.id}")
+                raise DagError(f"DAG {self.name}: two stages have the id {stage.id}; give each its own")
             for parent in stage.parents:
                 if parent not in known:
-                    raise DagError(f"DAG {self.name}: stage {stage.id} has an unknown parent, {parent}")
+                    raise DagError(
+                        f"DAG {self.name}: stage {stage.id} has an unknown parent, {parent}; "
+                        f"name ids of its stages, which are {_shown(known)}"
+                    )
                 if parent not in seen:
-                    raise DagError(f"DAG {self.name}: stage {stage.id} comes before its parent {parent}; see `ordered`")
+                    raise DagError(
+                        f"DAG {self.name}: stage {stage.id} comes before its parent {parent}; "
+                        "put parents first, or see `ordered`"
+                    )
             self._check(stage, seen)
             seen[stage.id] = stage
 
@@ -124,6 +130,13 @@ class Dag:
 
 
 _START: Final = "start"
+IDS_SHOWN_MAX: Final = 20
+
+
+def _shown(ids: set[int]) -> str:
+    """Return ids of stages as a message names them."""
+    more = ", ..." if len(ids) > IDS_SHOWN_MAX else ""
+    return ", ".join(map(str, sorted(ids)[:IDS_SHOWN_MAX])) + more
 
 
 def _graph(stages: Sequence[Stage]) -> Graph:

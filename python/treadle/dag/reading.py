@@ -165,9 +165,9 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     A file is unpacked if its name ends in ``.xz``.
 
     Raises:
-        DagError: the file cannot be read, or a line is not a JSON object.
+        DagError: the file cannot be read or is empty, or a line is not a JSON object.
     """
-    number = 0
+    number = objects = 0
     try:
         with lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb") as stream:
             while line := stream.readline(LINE_BYTES_MAX + 1):
@@ -175,16 +175,39 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 if len(line) > LINE_BYTES_MAX:
                     raise DagError(f"{path}:{number}: longer than {LINE_BYTES_MAX} bytes; write one DAG a line")
                 if line.strip():
+                    objects += 1
                     yield f"{path}:{number}", _object(path, number, line)
     except OSError as error:
         raise DagError(f"{path}: {error.strerror or error}; give the path of a readable file") from None
     except (lzma.LZMAError, EOFError) as error:
         raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it anew") from None
+    if not objects:
+        raise DagError(f"{path}: empty; write one JSON object a line (docs/plan.md)")
+
+
+class TwiceError(ValueError):
+    """A JSON object has a field twice."""
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; a hook of `json`, which by itself would take the last of equal fields.
+
+    Raises:
+        TwiceError: a field is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TwiceError(f"{twice[:SHOWN_MAX]}: is there twice; keep one")
+    return found
 
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=each_once)
+    except TwiceError as error:
+        raise DagError(f"{path}:{number}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise DagError(f"{path}:{number}: not JSON ({error}); write one JSON object a line") from None
     if not isinstance(value, dict):

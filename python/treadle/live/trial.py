@@ -21,6 +21,8 @@ from typing import Any, Final
 import psutil
 
 from treadle.config.errors import ConfigError, Problem
+from treadle.config.settings import Settings
+from treadle.config.yaml_nodes import YamlDocument
 
 CPU_LIMIT_S: Final = 60.0
 """Reading and trying out may take so much CPU time, the start of a Python with the engine's compiled code included.
@@ -30,6 +32,9 @@ What else a machine does costs none of it.
 
 LIMIT_S: Final = 240.0
 """They may take so long by the clock, for a part that waits instead of working: less than a sidecar's start may."""
+
+TRIALS: Final = 3
+"""So often a slow part is tried out before it is called slow."""
 
 GRACE_S: Final = 10
 """So much later the process ends by itself, whoever had it try something out: that one may have been killed."""
@@ -95,7 +100,38 @@ def _try_here(config: Path) -> dict[str, Any]:
         settings = read_live_settings(config)
     except ConfigError as error:
         return {"file": error.file, "problems": [list(problem) for problem in error.problems]}
+    problems = [_slow(settings, ())]
+    problems += [_slow(own, ("engines", name)) for name, own in settings.entries.items()]
+    if found := [problem for problem in problems if problem]:
+        return {"file": str(config), "problems": found}
     return {"policy": settings.policy.name(), "problems": []}
+
+
+def _slow(settings: Settings, where: tuple[str, ...]) -> list[Any]:
+    """Return a problem if a single call to a part takes longer than a live engine allows a whole decide; else nothing.
+
+    The quickest of a few trials counts: the others may have waited for the machine.
+    """
+    from treadle.engine import Engine
+    from treadle.live.live_settings import has_file_parts
+    from treadle.policy.stopwatch import Stopwatch
+
+    if not has_file_parts(settings):
+        return []
+    limit_s, quickest_s = settings.limits.part_timeout_ms / 1000, math.inf
+    for _ in range(TRIALS):
+        stopwatch = Stopwatch(limit_s)
+        Engine.try_out(settings, stopwatch)
+        quickest_s = min(quickest_s, stopwatch.longest_call_s)
+        if quickest_s <= limit_s:
+            return []
+    text = (
+        f"tried out on a small cluster: a call to a part took {1000 * quickest_s:.0f} ms, and a live engine stops the "
+        f"parts of a decision after {settings.limits.part_timeout_ms} ms (limits.part_timeout_ms); do less"
+    )
+    source = settings.source
+    document = YamlDocument(source.file, source.text) if source else YamlDocument("", "")
+    return list(document.problem((*where, "policy"), text))
 
 
 def main() -> None:

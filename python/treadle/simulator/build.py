@@ -37,6 +37,8 @@ class Built:
     rack_names: tuple[str, ...]
     total: I64
     """What all nodes have together, shape (R,)."""
+    start_ms: int
+    """What clocks show at time 0."""
 
 
 def build(
@@ -59,7 +61,9 @@ def build(
     places = {name: at for at, name in enumerate(names)}
     flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
     state = _state(scenario, flat, tree, totals, racks, len(rack_names))
-    return Built(state, _parameters(scenario, seed), tree, workload, resources, names, rack_names, total)
+    start_ms = round(1000 * scenario.start_s)
+    parameters = _parameters(scenario, seed)
+    return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms)
 
 
 class _Scale:

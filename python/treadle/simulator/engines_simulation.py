@@ -9,12 +9,14 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import IntEnum
 
 from treadle.config.engines import STEADY_MS
 from treadle.config.settings import Settings
 from treadle.engine.roster import Asking, Move, Roster
 from treadle.errors import UserError
+from treadle.policy.stopwatch import PartTimes
 from treadle.simulator.attempts import Phase, Waiting
 from treadle.simulator.build import build
 from treadle.simulator.cluster import state as tables
@@ -81,6 +83,7 @@ class EnginesSimulation:
         self.fates: dict[int, int] = {}
         self.sequence = 0
         self._last_commit_ms = 0
+        self._stalled = False
 
     def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
         """Run to the end, as `Simulation.run` does.
@@ -104,6 +107,7 @@ class EnginesSimulation:
                 break
             at = after
         self.measurements.finish(self.rm)
+        self._stalled = self._finished() < jobs and after <= limit_ms
         return self._result(time.perf_counter() - began, time.thread_time() - began_cpu)
 
     def step(self, at_ms: int) -> None:
@@ -367,7 +371,16 @@ class EnginesSimulation:
             cpu_s=cpu_s,
             warnings=tuple(f"{runner.row.name}: {text}" for runner in several for text in runner.warnings),
             engines=tuple(runner.counts.figures(runner.row.name, self.rm.now_ms) for runner in several),
+            stalled=self._stalled,
+            parts=_slowest([runner.part_times() for runner in several]),
         )
+
+
+def _slowest(times: list[PartTimes]) -> PartTimes:
+    """Return what parts of all engines took together, and of the slowest decide when it was."""
+    slowest = max(times, key=lambda each: each.slowest_s)
+    all_s, decides = sum(each.all_s for each in times), sum(each.decides for each in times)
+    return replace(slowest, all_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
 
 def _refuse(scenario: Scenario, settings: Settings) -> None:

@@ -19,10 +19,6 @@ UNBOUNDED: Final = 1 << 50
 """The headroom that is told: queues' maxima are exact, and there are no limits of users here."""
 
 
-START_MS: Final = 1_000_000_000
-"""What the RM's clock shows at the start of a simulation."""
-
-
 class Told(NamedTuple):
     """What is known of jobs before they run, by stage: the first job's stages, then the second's."""
 
@@ -198,6 +194,7 @@ class Feed:
         told: list[Event] = []
         if len(itself):
             told.append(self._themselves(state, itself))
+            told += self._tags(state, itself)
             if self._known is not None:
                 live = itself[state.apps["state"][itself] != AppState.FINISHED]
                 row = ranges(state.apps["first_row"][live], state.apps["rows"][live])
@@ -238,12 +235,22 @@ class Feed:
             type_name=[self._text(job.framework.value.upper()) for job in jobs],
             user_name=[self._text(job.user or "user") for job in jobs],
             queue=apps["queue"],
-            submit_time_ms=apps["arrival_ms"] + START_MS,
-            start_time_ms=apps["arrival_ms"] + START_MS,
+            priority=[job.priority for job in jobs],
+            submit_time_ms=apps["arrival_ms"] + self._built.start_ms,
+            start_time_ms=apps["arrival_ms"] + self._built.start_ms,
             state=stands,
             awaiting_am=apps["awaiting_am"],
             replaces=np.where(finished, everything, 0),
         )
+
+    def _tags(self, state: State, index: I32) -> list[Event]:
+        """Tell the tags of applications that have not ended; nothing if there are none."""
+        live = index[state.apps["state"][index] != AppState.FINISHED].tolist()
+        found = [(app, self._text(tag)) for app in live for tag in self._built.workload.jobs[app].tags if tag]
+        if not found:
+            return []
+        apps, tags = zip(*found, strict=True)
+        return [filled(events.Tags, len(found), application=apps, tag_name=tags)]
 
     def _requests(self, state: State, row: I32) -> list[Event]:
         if not len(row):
@@ -306,8 +313,7 @@ class Feed:
             tasks=tasks,
         )
 
-    @staticmethod
-    def _lives(state: State, unread: Unread) -> list[Event]:
+    def _lives(self, state: State, unread: Unread) -> list[Event]:
         lives = unread.lives
         count = len(lives)
         if not count:
@@ -322,8 +328,8 @@ class Feed:
                 priority=state.rows["priority"][lives["row"]],
                 node=lives["node"],
                 event=lives["event"],
-                time_ms=lives["time_ms"] + START_MS,
-                created_ms=lives["created_ms"] + START_MS,
+                time_ms=lives["time_ms"] + self._built.start_ms,
+                created_ms=lives["created_ms"] + self._built.start_ms,
                 exit_status=lives["exit_status"],
                 by_treadle=1,
                 am=lives["am"],

@@ -232,6 +232,7 @@ class _Tables:
             tasks["row"] = np.repeat(owner, count)
             tasks["waits"] = np.repeat(waits, count)
         tasks["next"] = tasks["before"] = tasks["container"] = tasks["list"] = -1
+        tasks["begin_ms"] = tasks["end_ms"] = tasks["node"] = -1
         places, task_places, place_tasks = self._places(rows, tasks, rack_count)
         return Flat(
             apps,

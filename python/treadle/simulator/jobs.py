@@ -70,7 +70,10 @@ def _inline(written: tuple[InlineJob, ...]) -> Workload:
         for turn in range(job.count):
             arrival_ms = round(1000 * (job.arrival_s + turn * job.gap_s))
             one = name if job.count == 1 else f"{name}-{turn}"
-            jobs.append(Job(one, arrival_ms, dag, Framework(job.framework), name, job.user, job.queue, job.tags))
+            framework = Framework(job.framework)
+            jobs.append(
+                Job(one, arrival_ms, dag, framework, name, job.user, job.queue, job.tags, priority=job.priority)
+            )
     return arranged(jobs)
 
 
@@ -96,6 +99,8 @@ def _drawn(generator: Generator, scenario: Scenario, seed: int) -> Workload:
         load=generator.load,
         queues=generator.queues or dict.fromkeys(leaves_of(scenario), 1.0),
         users=generator.users,
+        tags=generator.tags,
+        priorities=generator.priorities,
         framework=Framework(generator.framework),
     )
 

@@ -95,6 +95,11 @@ class SimulatedRM:
         return len(self._feeds) - 1
 
     @property
+    def start_ms(self) -> int:
+        """What its clock shows at time 0."""
+        return self._built.start_ms
+
+    @property
     def now_ms(self) -> int:
         """The time."""
         return int(self.state.clock[tables.NOW])

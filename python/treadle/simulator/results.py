@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import F64, I64
+from treadle.compiled.array_types import F64, I64, Records
 from treadle.simulator.cluster.state import AppState
 from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.measure import Window
+from treadle.simulator.records import job_records, path_of, window_shares
 from treadle.simulator.simulation import Run
 
 
@@ -59,6 +60,19 @@ class Summary:
     """What the engine said of the policy on this cluster: what is followed otherwise than it is written."""
     engines: list[EngineFigures] = field(default_factory=list)
     """Of each of several engines."""
+    ended: str = "done"
+    """How the run ended: done; limit: ``duration_limit_s``; stalled: jobs waited for what they would never get."""
+    total: dict[str, int] = field(default_factory=dict)
+    """What all nodes have of each resource."""
+    job_records: dict[str, list[Any]] = field(default_factory=dict)
+    """Every job, those that failed or have not ended too, by column (`treadle.simulator.records`)."""
+    leaf_shares: dict[str, list[float]] = field(default_factory=dict)
+    """Each leaf's dominant share in each of ``windows``."""
+    parts_s: float = 0.0
+    """What parts from files took by the clock."""
+    parts_slowest_s: float = 0.0
+    parts_too_slow: int = 0
+    """Decisions in which a live engine would have stopped them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,16 @@ class FailedRun:
     failure: str
 
 
-TIMING: Final = ("wall_s", "cpu_s", "completions_per_s", "completions_per_cpu_s", "cpu")
+TIMING: Final = (
+    "wall_s",
+    "cpu_s",
+    "completions_per_s",
+    "completions_per_cpu_s",
+    "cpu",
+    "parts_s",
+    "parts_slowest_s",
+    "parts_too_slow",
+)
 """What differs between two runs of the same simulation."""
 
 
@@ -122,7 +145,25 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         windows=[_window(run, window) for window in windows],
         warnings=list(run.warnings),
         engines=list(run.engines),
+        ended="done" if not run.unfinished else "stalled" if run.stalled else "limit",
+        total=dict(zip(run.built.resources, run.built.total.tolist(), strict=True)),
+        job_records=columns(job_records(run)),
+        leaf_shares=_leaf_shares(run),
+        parts_s=run.parts.all_s,
+        parts_slowest_s=run.parts.slowest_s,
+        parts_too_slow=run.parts.too_slow,
     )
+
+
+def columns(table: Records) -> dict[str, list[Any]]:
+    """Return a table of records as JSON takes it, by column."""
+    names = table.dtype.names or ()
+    return {name: [list(each) if isinstance(each, tuple) else each for each in table[name].tolist()] for name in names}
+
+
+def _leaf_shares(run: Run) -> dict[str, list[float]]:
+    shares = window_shares(run)
+    return {path_of(run, leaf): shares[:, leaf].tolist() for leaf in run.built.tree.leaves}
 
 
 def _mean(values: list[float | None]) -> float:

@@ -14,10 +14,10 @@ from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.policy.failed import insist
+from treadle.policy.stopwatch import PartTimes, Stopwatch
 from treadle.proposals import Proposals
 from treadle.simulator.attempts import Queue
 from treadle.simulator.engine_figures import EngineCounts
-from treadle.simulator.feed import START_MS
 from treadle.simulator.partial_feed import Part, Scope
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Decision, EngineDecision
@@ -66,15 +66,21 @@ class Runner:
         self.warnings: dict[str, None] = {}
         self._sequence = 0
         self._open: list[int] = []
+        self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
 
     def join(self, rm: SimulatedRM, applications: int) -> None:
         """Begin with an empty model and a snapshot; also after a death."""
         again = hasattr(self, "engine")
-        self.engine = Engine(self.settings)
+        self.engine = Engine(self.settings, watch=self._stopwatch)
         if not again:
             self.scope = Scope(applications)
         oracle = TASK_ESTIMATES in self.settings.policy.estimate.kind.traits.estimates
         rm.join_in_part(self.scope, oracle=oracle, engine=self.place if again else None)
+
+    def part_times(self) -> PartTimes:
+        """Return what its parts from files took so far."""
+        self._stopwatch.end()
+        return self._stopwatch.times
 
     @property
     def max_ms(self) -> int:
@@ -104,7 +110,8 @@ class Runner:
         self.engine.apply(rm.frame(self.place))
         self._sequence += 1
         limit = self._decision.limit
-        made = self.engine.decide(START_MS + at_ms, limit, sequence=self._sequence)
+        self._stopwatch.begin(at_ms)
+        made = self.engine.decide(rm.start_ms + at_ms, limit, sequence=self._sequence)
         insist(self.engine.failure, f"{self.row.name} at {at_ms / 1000:g} s of simulated time")
         self.warnings.update(dict.fromkeys(self.engine.warnings()))
         costs, attempts = self.costs, {}

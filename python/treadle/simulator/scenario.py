@@ -160,6 +160,7 @@ class InlineJob(Model):
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
     name: str = ""
     tags: tuple[str, ...] = ()
+    priority: int = Field(default=0, ge=0, le=2**31 - 1, description="YARN's, of the application: the highest first.")
     count: int = Field(default=1, ge=1, le=1_000_000)
     gap_s: Seconds = Field(default=0.0, description="Between the arrivals of those that `count` makes.")
 
@@ -187,6 +188,8 @@ class Generator(Model):
     demand: Amounts = {"memory-mb": 1024, "vcores": 1}
     users: int = Field(default=1, ge=1, le=1_000_000)
     queues: dict[str, Amount] = Field(default={}, description="Weights; empty: all leaves alike.")
+    tags: dict[str, Amount] = Field(default={}, description="Weights: each job has one of them; '' is none.")
+    priorities: dict[int, Amount] = Field(default={}, description="Weights of applications' priorities; empty: all 0.")
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
 
 
@@ -256,6 +259,9 @@ class Scenario(Model):
     engines: dict[str, ScenarioEngine] = Field(default={}, description="Several engines (docs/several-engines.md).")
     policies: tuple[str, ...] = ()
     seed: int = Field(default=1, ge=0, le=2**31)
+    start_s: float = Field(
+        default=1_000_000, ge=0, le=1e11, description="What clocks show when it starts: seconds since 1970, UTC."
+    )
     duration_limit_s: float = Field(default=1e7, gt=0, le=1e9)
 
 
@@ -285,8 +291,17 @@ def parse_scenario(file: str, text: str) -> Scenario:
     try:
         return Scenario.model_validate(document.value)
     except ValidationError as error:
-        problems = [document.problem(detail["loc"], _explain(detail)) for detail in error.errors()]
+        details = error.errors()
+        wrong = [detail["loc"] for detail in details]
+        # A list whose items are wrong counts as empty too, of which nothing is to be said.
+        details = [each for each in details if not (each["type"] == "too_short" and _within(each["loc"], wrong))]
+        problems = [document.problem(detail["loc"], _explain(detail)) for detail in details]
         raise ConfigError(file, problems) from error
+
+
+def _within(place: tuple[Any, ...], wrong: list[tuple[Any, ...]]) -> bool:
+    """Say whether something that is wrong lies below a place."""
+    return any(len(each) > len(place) and each[: len(place)] == place for each in wrong)
 
 
 def _explain(detail: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,11 @@ from treadle.errors import UserError
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
 from treadle.policy.failed import insist
+from treadle.policy.stopwatch import PartTimes, Stopwatch
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.engine_figures import EngineFigures
-from treadle.simulator.feed import START_MS, Told
+from treadle.simulator.feed import Told
 from treadle.simulator.invariants import Invariants
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.measure import Measurements
@@ -70,6 +71,10 @@ class Run:
     """What the engine said of the policy on this cluster, each once, in the order in which it came."""
     engines: tuple[EngineFigures, ...] = ()
     """Of each of several engines; empty if there was one."""
+    stalled: bool = False
+    """Did it end with jobs that wait for what nothing would ever give them?"""
+    parts: PartTimes = field(default_factory=PartTimes)
+    """What parts from files took by the clock: the one thing that depends on the machine, beside ``wall_s``."""
 
 
 def warm_up(settings: Settings) -> None:
@@ -129,7 +134,8 @@ class Simulation:
         self._scenario = scenario
         self.plans = plans_of(scenario, workload, settings.plans, believed, source)
         self.built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)
-        self.engine = Engine(settings)
+        self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
+        self.engine = Engine(settings, watch=self._stopwatch)
         oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
         slots = scenario.frameworks.spark_tasks_per_executor
         self.rm = SimulatedRM(
@@ -139,6 +145,7 @@ class Simulation:
         self.measurements = Measurements(self.built, scenario)
         self.profile = Profile()
         self.sequence = 0
+        self._stalled = False
         self.proposals = 0
         self.fates: dict[int, int] = {}
         heard = oracle or told is not None
@@ -173,7 +180,9 @@ class Simulation:
             if after < 0 or after > limit_ms or stalled:
                 break
             at = after
+        self._stopwatch.end()
         self.measurements.finish(self.rm)
+        self._stalled = self._finished() < len(self.built.workload.jobs) and after <= limit_ms
         return self._result(time.perf_counter() - began, time.thread_time() - began_cpu)
 
     def step(self, at_ms: int) -> bool:
@@ -191,7 +200,8 @@ class Simulation:
         self.engine.apply(frame)
         marks.append(time.thread_time())
         self.sequence += 1
-        made = self.engine.decide(START_MS + at_ms, decision.limit, sequence=self.sequence)
+        self._stopwatch.begin(at_ms)
+        made = self.engine.decide(self.built.start_ms + at_ms, decision.limit, sequence=self.sequence)
         marks.append(time.thread_time())
         insist(self.engine.failure, f"at {at_ms / 1000:g} s of simulated time")
         self._warnings.update(dict.fromkeys(self.engine.warnings()))
@@ -250,6 +260,8 @@ class Simulation:
             wall_s=wall_s,
             cpu_s=cpu_s,
             warnings=tuple(self._warnings),
+            stalled=self._stalled,
+            parts=self._stopwatch.times,
         )
 
 

@@ -12,6 +12,7 @@ from treadle.workload.job import Workload
 from treadle.workload.traces.eagle import read_eagle
 from treadle.workload.traces.google import TASKS_FILE, TASKS_HEADER, read_google
 from treadle.workload.traces.omega import START, TABLES, read_omega
+from treadle.workload.traces.own import HEADER, read_dags, read_own
 from treadle.workload.traces.reading import SAMPLE_CHARACTERS, Progress, WorkloadError, find_file, read_text, wrong
 from treadle.workload.traces.rumen import read_rumen
 from treadle.workload.traces.sls import read_sls
@@ -73,6 +74,23 @@ def _json_with(*fields: str) -> Callable[[Content], str]:
     return objection
 
 
+def _own(content: Content) -> str:
+    if content.is_folder:
+        return "a folder"
+    if content.start.lstrip()[:1] != "{":
+        return "no JSON object"
+    is_own = HEADER in content.fields or {"arrival_ms", "stages"} <= content.fields
+    return "" if is_own else "no fields arrival_ms and stages"
+
+
+def _dags(content: Content) -> str:
+    if content.is_folder:
+        return "a folder"
+    if content.start.lstrip()[:1] != "{":
+        return "no JSON object"
+    return "" if {"machines", "capacity", "stages"} <= content.fields else "no fields machines, capacity and stages"
+
+
 def _headed(header: str, file: str) -> Callable[[Content], str]:
     def objection(content: Content) -> str:
         if content.is_folder:
@@ -115,6 +133,8 @@ def _not_omega(content: Content) -> str:
 FORMATS: Final[dict[str, Format]] = {
     known.name: known
     for known in (
+        Format("treadle", "Treadle's own: a job a line, as JSON", _own, read_own),
+        Format("dag", "DAGs to plan, as `treadle dags` writes them", _dags, read_dags),
         Format("sls", "SLS JSON of Hadoop's load simulator", _json_with("job.tasks"), read_sls),
         Format(
             "synth",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import expm1, log, log1p, sqrt
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
 from treadle.workload.traces.reading import WorkloadError
+
+Chosen = TypeVar("Chosen", str, int)
 
 
 class Distribution(Protocol):
@@ -276,6 +278,8 @@ def poisson(
     load: float | None = None,
     queues: Mapping[str, float] | None = None,
     users: int = 1,
+    tags: Mapping[str, float] | None = None,
+    priorities: Mapping[int, float] | None = None,
     framework: Framework = Framework.TEZ,
 ) -> Workload:
     """Draw jobs whose arrivals are a Poisson process.
@@ -292,6 +296,8 @@ def poisson(
             multiplied, so that this load is met by the jobs that were drawn and not only expected.
         queues: names and weights: a job falls to a queue with a chance in proportion; None: no queues.
         users: how many, named user0, user1, ...; each job is anybody's with the same chance.
+        tags: texts and weights: each job has one of them, the empty one is none; None: no tags.
+        priorities: of applications, and weights; None: all 0.
         framework: of all jobs.
 
     Raises:
@@ -304,16 +310,20 @@ def poisson(
     if (load is None) != (capacity is None):
         raise WorkloadError("load and capacity go together: give both or none")
     # A stream each, so that another shape does not change when jobs arrive and whose they are.
-    gaps, bodies, owners = (np.random.default_rng(child) for child in _seeds(seed).spawn(3))
+    gaps, bodies, owners, marks = (np.random.default_rng(child) for child in _seeds(seed).spawn(4))
     arrivals_ms = np.cumsum(Exponential(mean_gap_ms).draw(gaps, jobs))
-    names, chances = _weights(queues)
+    names, chances = _weights("queues", queues, "")
+    texts = _drawn(marks, jobs, *_weights("tags", tags, ""))
+    ranks = _drawn(marks, jobs, *_weights("priorities", priorities, 0))
     draw = shape or bag()
     made = []
     for number, arrival_ms in enumerate(arrivals_ms.tolist()):
         name = f"job{number}"
         queue = names[int(owners.choice(len(names), p=chances))]
         user = f"user{int(owners.integers(users))}"
-        made.append(Job(name, round(arrival_ms), draw(bodies, name), framework, name, user, queue))
+        job = Job(name, round(arrival_ms), draw(bodies, name), framework, name, user, queue)
+        text, rank = texts[number], ranks[number]
+        made.append(replace(job, tags=(text,) if text else (), priority=rank) if text or rank else job)
     workload = arranged(made)
     return workload if load is None or capacity is None else scaled_to_load(workload, capacity, load)
 
@@ -324,10 +334,22 @@ def _seeds(seed: int) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed)
 
 
-def _weights(queues: Mapping[str, float] | None) -> tuple[list[str], npt.NDArray[np.float64]]:
-    if not queues:
-        return [""], np.ones(1)
-    weights = np.array(list(queues.values()), np.float64)
+def _weights(
+    what: str, weighted: Mapping[Chosen, float] | None, silent: Chosen
+) -> tuple[list[Chosen], npt.NDArray[np.float64]]:
+    """Return values and their chances; ``silent`` alone if nothing is said."""
+    if not weighted:
+        return [silent], np.ones(1)
+    weights = np.array(list(weighted.values()), np.float64)
     if not np.all(weights >= 0) or not 0 < weights.sum() < float("inf"):
-        raise WorkloadError("queues: the weights must not be negative, and one must be above 0")
-    return list(queues), weights / weights.sum()
+        raise WorkloadError(f"{what}: the weights must not be negative, and one must be above 0")
+    return list(weighted), weights / weights.sum()
+
+
+def _drawn(
+    generator: np.random.Generator, count: int, values: list[Chosen], chances: npt.NDArray[np.float64]
+) -> list[Chosen]:
+    """Return ``count`` of the values, by their chances."""
+    if len(values) == 1:
+        return values * count
+    return [values[at] for at in generator.choice(len(values), count, p=chances).tolist()]

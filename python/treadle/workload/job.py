@@ -74,6 +74,8 @@ class Job:
     tags: tuple[str, ...] = ()
     hosts: dict[int, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     """For a stage id: for each task the nodes that hold its input; stages missing here have no preference."""
+    priority: int = 0
+    """YARN's: of a leaf's applications the one with the highest comes first, where the order goes by it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from treadle.events import Event, Fate
 from treadle.simulator import cursor
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.usage import renew
-from treadle.simulator.feed import START_MS, Feed
+from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario, read_scenario
 from treadle.simulator.simulation import Simulation
@@ -242,7 +242,7 @@ def test_two_engines_place_on_one_cluster_and_each_hears_its_own_fates() -> None
         assert all(each == sequence for fates in heard for each in fates)
         second.apply(frame)
         sequence = 1_000_000 + made.sequence
-        proposals = second.decide(START_MS + made.rm.now_ms, 5, sequence=sequence)
+        proposals = second.decide(made.rm.start_ms + made.rm.now_ms, 5, sequence=sequence)
         fates = made.rm.commit(proposals, sequence, engine=1)
         committed[1] += int(np.count_nonzero(fates.fate == Fate.COMMITTED))
 

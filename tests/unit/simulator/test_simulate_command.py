@@ -87,6 +87,13 @@ def test_what_does_not_go_together_is_told(
     assert told in capsys.readouterr().err
 
 
+def test_a_wrong_item_does_not_make_its_list_too_short() -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_scenario("scenario.yaml", SMALL.replace("count: 2", "count: -4"))
+    assert "cluster.nodes.0.count: -4" in str(error.value)
+    assert "has 0" not in str(error.value)
+
+
 def test_the_file_of_a_scenario_must_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", str(tmp_path / "none.yaml")]) == 2
     assert "cannot be read" in capsys.readouterr().err

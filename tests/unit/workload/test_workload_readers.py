@@ -19,6 +19,8 @@ from treadle.workload.traces.synth import Sample
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 FILES = {
+    "treadle": "treadle.jsonl",
+    "dag": "dag.jsonl",
     "sls": "sls.json",
     "synth": "synth.json",
     "rumen": "rumen.json",
@@ -216,5 +218,5 @@ def test_omega() -> None:
 def test_a_format_can_be_named() -> None:
     with pytest.raises(WorkloadError, match=r"job\.tasks"):
         read_workload(DATA / "rumen.json", "sls")
-    with pytest.raises(WorkloadError, match="no format 'slss'; there are sls, synth"):
+    with pytest.raises(WorkloadError, match="no format 'slss'; there are treadle, dag, sls, synth"):
         read_workload(DATA / "sls.json", "slss")

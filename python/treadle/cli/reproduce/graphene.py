@@ -158,7 +158,11 @@ def _run(
 def _print(report: Report, console: Console) -> None:
     seeds = ", ".join(str(seed) for seed in report.seeds)
     console.print(f"seeds {seeds}; 95 % intervals over seeds; {report.wall_s:.0f} s of simulation", highlight=False)
-    console.print(f"Paper: figures LOST of {'; '.join(paper.LOST)}. Those below are ours.", highlight=False)
+    console.print(
+        f"Paper: its figures of {'; '.join(paper.LOST)} are not known: the text at hand has lost their digits. "
+        "All figures below are ours.",
+        highlight=False,
+    )
     for workload in report.median_s:
         for base in report.median_shorter:
             console.print(_online(report, workload, base))

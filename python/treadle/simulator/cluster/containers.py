@@ -83,6 +83,7 @@ def allocate(state: State, row: int, node: int) -> int:
     clock[CONTAINERS] += 1
     clock[CONTAINERS_EVER] += 1
     app = state.rows[row].app
+    state.apps[app].containers_ever += 1
     made = containers[at]
     made.number = clock[CONTAINERS_EVER]
     made.created_ms = clock[NOW]

@@ -134,6 +134,7 @@ APPLICATION: Final = np.dtype(
         ("new_head", "i4"),
         ("new_tail", "i4"),
         ("master", "i4"),  # the container of its application master, or -1
+        ("containers_ever", "i4"),  # of it that there have been
         ("executors", "i4"),
         ("target", "i4"),  # Spark: executors wanted
         ("step", "i4"),  # Spark: by how many the target grows next
@@ -185,12 +186,14 @@ TASK: Final = np.dtype(
     [
         ("duration_ms", "i8"),
         ("begin_ms", "i8"),  # of its latest attempt
+        ("end_ms", "i8"),  # when it was done, or -1
         ("left_ms", "f8"),  # with contention: what is left of it, had it all that it wants
         ("rate", "f8"),  # with contention: how fast that gets less
         ("row", "i4"),  # of its stage
         ("next", "i4"),
         ("before", "i4"),
         ("container", "i4"),
+        ("node", "i4"),  # of its latest attempt, or -1
         ("list", "i4"),  # the row in whose list it waits
         ("waits", "i4"),  # for so many tasks of one-to-one stages before its own
         ("first_place", "i4"),  # in `task_places`

@@ -140,6 +140,7 @@ def run_task(state: State, parameters: SimulationParameters, task: int) -> None:
     if state.rows[row].began_ms < 0:
         state.rows[row].began_ms = begin_ms
     state.tasks[task].begin_ms = begin_ms
+    state.tasks[task].node = state.containers[container].node
     if is_contended(state):
         state.tasks[task].left_ms = float(int(duration))
         changed(state, state.containers[container].node)
@@ -210,6 +211,7 @@ def task_done(state: State, parameters: SimulationParameters, task: int) -> bool
     """Count a task as done; return whether tasks of other stages may run now that could not before."""
     row = state.tasks[task].row
     state.tasks[task].state = TaskState.DONE
+    state.tasks[task].end_ms = state.clock[NOW]
     state.tasks[task].container = -1
     state.rows[row].held -= 1
     state.rows[row].done += 1

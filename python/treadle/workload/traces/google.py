@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -115,7 +115,7 @@ def read_google(path: Path, progress: Progress | None = None, machine: Mapping[s
         wanted += row.tasks
         asked = {"memory-mb": row.memory, "vcores": row.cpu}
         demand = {name: float(max(1, ceil(share * machine[name]))) for name, share in asked.items()}
-        jobs.append(google_job(row, demand, row.submit_ms))
+        jobs.append(replace(google_job(row, demand, row.submit_ms), priority=row.priority))
     workload = arranged(jobs)
     missing = wanted - workload.tasks
     if not missing:

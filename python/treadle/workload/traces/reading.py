@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
+from treadle.dag.reading import TwiceError, each_once
 from treadle.errors import UserError
 
 
@@ -185,7 +186,7 @@ def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[
         WorkloadError: what `treadle.workload.traces.reading` raises, or text that is no JSON, with its line.
     """
     text = read_text(path)
-    decode = json.JSONDecoder().raw_decode
+    decode = json.JSONDecoder(object_pairs_hook=each_once).raw_decode
     at = _skip(text, 0)
     line = 1 + text.count("\n", 0, at)
     while at < len(text):
@@ -195,6 +196,8 @@ def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[
             raise wrong(path, f"line {error.lineno}", f"this is no JSON: {error.msg}") from None
         except RecursionError:
             raise wrong(path, f"line {line}", "the JSON is nested too deep") from None
+        except TwiceError as error:
+            raise wrong(path, f"line {line}", str(error)) from None
         if isinstance(value, list):
             for element in value:
                 yield line, element
@@ -226,6 +229,8 @@ def _line(path: Path, where: str, problem: Any) -> str:
     given = problem.get("input")
     shown = "" if isinstance(given, dict | list) or problem["type"] == "missing" else f" ({given!r:.60})"
     message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] in ("model_type", "model_attributes_type"):  # whose message names a class of ours
+        message = f"there is {json.dumps(given, default=str)[:60]} where an object {{...}} must be"
     return str(wrong(path, where, f"{field}: {message}{shown}" if field else message))
 
 

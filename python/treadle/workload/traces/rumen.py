@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,6 +20,10 @@ Ms = Annotated[int, Field(ge=-1, le=MS_MAX)]
 
 _MEMORY: Final = {"map": "mapreduce.map.memory.mb", "reduce": "mapreduce.reduce.memory.mb"}
 _VCORES: Final = {"map": "mapreduce.map.cpu.vcores", "reduce": "mapreduce.reduce.cpu.vcores"}
+
+
+PRIORITIES: Final = {"VERY_HIGH": 5, "HIGH": 4, "NORMAL": 3, "LOW": 2, "VERY_LOW": 1}
+"""Of applications, as MapReduce gives them to YARN (org.apache.hadoop.mapreduce.TypeConverter); others are 0."""
 
 
 class RumenLocation(BaseModel):
@@ -69,7 +74,13 @@ class RumenJob(BaseModel):
     reduces: list[RumenTask] = Field([], alias="reduceTasks")
     map_mb: int | None = Field(None, alias="jobMapMB")
     reduce_mb: int | None = Field(None, alias="jobReduceMB")
+    priority: str | None = None
     properties: dict[str, str | None] | None = Field(None, alias="jobProperties")
+
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags that its configuration gave its application."""
+        said = (self.properties or {}).get("mapreduce.job.tags") or ""
+        return tuple(tag.strip() for tag in said.split(",") if tag.strip())
 
     def demand(self, kind: str) -> dict[str, float]:
         """Return what a map or a reduce asked for, where the trace says it; else SLS's default container."""
@@ -104,19 +115,7 @@ def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
     if not found:
         raise wrong(path, "", "there is no job in it with a task that has run")
     first_ms = min(record.submit_ms for record, _ in found)
-    jobs = [
-        Job(
-            job.id,
-            record.submit_ms - first_ms,
-            job.dag,
-            Framework.MAPREDUCE,
-            job.name,
-            job.user,
-            job.queue,
-            hosts=job.hosts,
-        )
-        for record, job in found
-    ]
+    jobs = [replace(job, arrival_ms=record.submit_ms - first_ms) for record, job in found]
     notes = []
     if lost_tasks:
         notes.append(f"{counted(lost_tasks, 'task')} never ran as far as the trace says: left out")
@@ -154,6 +153,6 @@ def _job(record: RumenJob) -> tuple[Job | None, int]:
     if not stages:
         return None, lost
     dag = Dag(record.id, tuple(stages))
-    return Job(
-        record.id, 0, dag, name=record.name or "", user=record.user or "", queue=record.queue or "", hosts=hosts
-    ), lost
+    names = (record.name or "", record.user or "", record.queue or "")
+    priority = PRIORITIES.get((record.priority or "").upper(), 0)
+    return Job(record.id, 0, dag, Framework.MAPREDUCE, *names, record.tags(), hosts, priority), lost
