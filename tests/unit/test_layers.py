@@ -61,6 +61,7 @@ ALLOWED = {
         "workload",
         "yarn",
     },
+    "simulate": BASE | {"admin", "compiled", "config", "policy", "simulator", "workload"},
     "lab": BASE
     | {
         "admin",
@@ -76,6 +77,7 @@ ALLOWED = {
         "model",
         "planner",
         "policy",
+        "simulate",
         "simulator",
         "wire",
         "workload",

@@ -5,67 +5,84 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from treadle.admin.install import find_policy, ready_made
+from treadle.cli._comparison_tables import comparison_tables
 from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._engines_table import engines_tables
 from treadle.cli._results import check_results, write_json, writing
-from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
-from treadle.simulator.engines_simulation import EnginesSimulation
-from treadle.simulator.impossible import check_possible, unfinished_warning
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.results import FailedRun, Summary, as_json, summarise
-from treadle.simulator.scenario import Scenario, read_scenario
-from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
-from treadle.simulator.simulation import Run, Simulation
-from treadle.workload.job import Workload
+from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of
+from treadle.simulate.comparison import as_rows, pairs_of, slowdowns_of
+from treadle.simulate.run import Run
+from treadle.simulate.scenario import Scenario
+from treadle.simulate.statistics import FEW
+from treadle.simulate.tables import write_tables
+from treadle.simulator.results import FailedRun, Summary, as_json
+from treadle.simulator.scenario_engines import warm_up_all, with_engines
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What the options without a value say."""
+    """What the options say of the runs."""
 
+    seed: int | None
+    seeds: int
+    jobs: int
     check: bool
     profile: bool
+    details: bool
     keep_going: bool
     allow_impossible: bool
 
 
-def simulate(
-    scenario: Path, policy: list[str], seeds: int, json_file: Path | None, plot: Path | None, how: How
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where results go; None: nowhere."""
+
+    json_file: Path | None
+    csv: Path | None
+    plot: Path | None
+    formats: tuple[str, ...]
+
+
+def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
-    read = read_scenario(scenario)
-    check_results(json_file, plot)
-    work = _Work(scenario, read, how, console_for_tables())
-    policies = _policies(scenario, read, policy)
+    read = Scenario.read(scenario)
+    check_results(places.json_file, places.plot)
+    work = _Work(read, how, console_for_tables())
+    policies = _policies(read, policy)
     with work.console.status("compiling, once a version"):
         for name, settings in policies:
             with _failing(name, work.broken, keep_going=how.keep_going):
                 warm_up_all(settings)
-    for seed in range(read.seed, read.seed + seeds):
-        with _naming(scenario):
-            workload = jobs_of(read, scenario.parent, seed)
-        for name, settings in policies:
-            work.run(name, settings, workload, seed)
-    _show(work.outcomes, work.console, profile=how.profile)
+    work.run(policies)
+    outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
+    _show(outcomes, work.console, how)
     for text in work.notes:
         say(work.console, text, "red" if work.stuck else "yellow")
-    if json_file is not None:
-        write_json(json_file, as_json(work.outcomes))
-    if plot is not None and work.first_runs:
-        _plot(work.first_runs, plot, work.console)
-    if work.stuck or any(isinstance(each, FailedRun) for each in work.outcomes):
+    whole = [each for each in work.results if isinstance(each, Run)]
+    if places.json_file is not None:
+        write_json(places.json_file, as_json(outcomes) | _over_seeds(outcomes))
+    if places.csv is not None:
+        with writing("--csv", places.csv, "folder"):
+            for file in write_tables(whole, places.csv):
+                work.console.print(f"wrote {file}", highlight=False)
+    if places.plot is not None and whole:
+        _plot(outcomes, places.plot, places.formats, work.console)
+    if work.stuck or any(isinstance(each, FailedRun) for each in outcomes):
         raise typer.Exit(1)
 
 
@@ -73,12 +90,10 @@ def simulate(
 class _Work:
     """The runs of a command, and what came of them."""
 
-    file: Path
     scenario: Scenario
     how: How
     console: Console
-    outcomes: list[Summary | FailedRun] = field(default_factory=list)
-    first_runs: list[tuple[str, Run]] = field(default_factory=list)
+    results: list[Run | FailedRun] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
     """Policies of which a part failed before anything ran, and why."""
     notes: dict[str, None] = field(default_factory=dict)
@@ -86,34 +101,53 @@ class _Work:
     stuck: bool = False
     """Did jobs wait for what they would never get?"""
 
-    def run(self, name: str, settings: Settings, workload: Workload, seed: int) -> None:
-        """Run a policy with a seed.
+    def run(self, policies: Sequence[tuple[str, Settings]]) -> None:
+        """Run all policies with all seeds, seed by seed.
 
         Raises:
             UserError: the scenario and the jobs do not go together, or a part failed and the others are not to go on.
         """
-        with _naming(self.file):
-            simulation = simulation_of(self.scenario, workload, settings, seed, check=self.how.check)
-            if not self.how.allow_impossible:
-                check_possible(simulation.built)
-        failures = {name: self.broken[name]} if name in self.broken else {}
-        if not failures:
-            with _failing(name, failures, keep_going=self.how.keep_going):
-                run = _with_progress(simulation, f"{name}, seed {seed}", self.console)
-        if failures:
-            self.outcomes.append(FailedRun(name, seed, failures[name]))
-            return
-        self.outcomes.append(summarise(run, name, seed))
-        self._note(f"{name}, seed {seed}", run.parts.warning(settings.limits.part_timeout_ms))
-        if not self.how.allow_impossible:
-            self._note(f"{name}, seed {seed}", unfinished_warning(run))
-            self.stuck |= run.stalled
-        if seed == self.scenario.seed:
-            self.first_runs.append((name, run))
+        first = self.scenario.model.seed if self.how.seed is None else self.how.seed
+        check, allowed = self.how.check, self.how.allow_impossible
+        wanted = [
+            Line(self.scenario, name, settings, seed, check, allowed, tasks=False)
+            for seed in range(first, first + self.how.seeds)
+            for name, settings in policies
+        ]
+        outcomes = iter(self._outcomes([line for line in wanted if line.policy not in self.broken]))
+        for line in wanted:
+            if line.policy in self.broken:
+                self.results.append(FailedRun(line.policy, line.seed, self.broken[line.policy]))
+                continue
+            outcome = next(outcomes)
+            if isinstance(outcome.result, FailedRun) and not self.how.keep_going:
+                raise UserError(_going_on(line.policy, outcome.result.failure))
+            self.results.append(outcome.result)
+            self.notes |= dict.fromkeys(outcome.notes)
+            self.stuck |= outcome.stuck
+        next(outcomes, None)  # let what runs several processes end
 
-    def _note(self, of: str, text: str) -> None:
-        if text:
-            self.notes[f"{of}: {text}"] = None
+    def _outcomes(self, lines: Sequence[Line]) -> Iterator[Outcome]:
+        """Yield outcomes, with a bar for the jobs of each run, or one for all runs if several run at a time."""
+        if self.how.jobs > 1:
+            with counted_progress(self.console, "runs") as bar:
+                task = bar.add_task("simulating", total=len(lines))
+                for done, outcome in enumerate(run_lines(lines, self.how.jobs), 1):
+                    bar.update(task, completed=done)
+                    yield outcome
+            return
+        for line in lines:
+            with counted_progress(self.console, "jobs") as bar:
+                task = bar.add_task(f"{line.policy}, seed {line.seed}", total=None)
+                yield run_line(line, partial(_update, bar, task))
+
+
+def _update(bar: Progress, task: TaskID, finished: int, jobs: int, _now_ms: int) -> None:
+    bar.update(task, completed=finished, total=jobs)
+
+
+def _going_on(policy: str, failure: object) -> str:
+    return f"{policy}: {failure}; --keep-going goes on with the other policies"
 
 
 @contextmanager
@@ -127,11 +161,11 @@ def _failing(policy: str, broken: dict[str, str], *, keep_going: bool) -> Iterat
         yield
     except PolicyFailedError as error:
         if not keep_going:
-            raise UserError(f"{policy}: {error}; --keep-going goes on with the other policies") from error
+            raise UserError(_going_on(policy, error)) from error
         broken[policy] = str(error)
 
 
-def _show(outcomes: Sequence[Summary | FailedRun], console: Console, *, profile: bool) -> None:
+def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -> None:
     """Show tables, then what went wrong and what the engine warned of, each once."""
     console.print(_table(outcomes))
     summaries = [each for each in outcomes if isinstance(each, Summary)]
@@ -142,7 +176,12 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, *, profile:
     if any(each.engines for each in summaries):
         for table in engines_tables(summaries):
             console.print(table)
-    if profile and summaries:
+    if how.details or how.seeds > 1:
+        for table in comparison_tables(summaries, details=how.details):
+            console.print(table)
+        if 1 < how.seeds < FEW:
+            say(console, f"Intervals over {how.seeds} seeds are too narrow; with {FEW} or more they are to be trusted.")
+    if how.profile and summaries:
         console.print(_profile_table(summaries))
     for policy, failure in failed.items():
         say(console, f"{policy} failed: {failure}", "red")
@@ -150,47 +189,25 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, *, profile:
         say(console, f"{policy}: warning: {warning}", "yellow")
 
 
-@contextmanager
-def _naming(scenario: Path) -> Iterator[None]:
-    """Let what is found wrong after a scenario was read name its file too."""
-    try:
-        yield
-    except UserError as error:
-        text = str(error)
-        raise UserError(text if text.startswith(str(scenario)) else f"{scenario}: {text}") from error
-
-
-def _policies(file: Path, scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:
+def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:
     """Return each policy, and the scenario's engines with it, with a name of its own: its file's, or the whole path."""
     register_parts()
-    text = file.read_text("utf-8")
-    return [
-        (name, with_engines(scenario, settings, str(file), text))
-        for name, settings in _without_engines(file.parent, scenario, given)
-    ]
-
-
-def _without_engines(folder: Path, scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:
-    files = [find_policy(name) for name in given] or [_policy_of(folder, name) for name in scenario.policies]
+    files = [find_policy(name) for name in given]
+    files = files or [_policy_of(scenario.folder, name) for name in scenario.model.policies]
     if not files:
-        return [("default", default_settings())]
+        found = default_settings()
+        return [("default", with_engines(scenario.model, found, scenario.file, scenario.text))]
     stems = [file.stem for file in files]
     names = [file.stem if stems.count(file.stem) == 1 else str(file) for file in files]
     if len(set(names)) < len(names):
         raise UserError("--policy: a file is named twice; name each once")
-    return [(name, read_settings(file)) for name, file in zip(names, files, strict=True)]
+    return [(name, settings_of(file, scenario)[1]) for name, file in zip(names, files, strict=True)]
 
 
 def _policy_of(folder: Path, name: str) -> Path:
     """Return the file that a scenario names, relative to its folder, or the ready-made policy."""
     file = folder / name
     return file if file.is_file() else find_policy(name) if name in ready_made() else file
-
-
-def _with_progress(simulation: Simulation | EnginesSimulation, title: str, console: Console) -> Run:
-    with counted_progress(console, "jobs") as bar:
-        task = bar.add_task(title, total=len(simulation.built.workload.jobs))
-        return simulation.run(lambda finished, jobs, _now: bar.update(task, completed=finished, total=jobs))
 
 
 def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:
@@ -270,9 +287,16 @@ def _mean(values: list[float]) -> str:
     return f"{np.mean(known):.4g}" if known else "-"
 
 
-def _plot(runs: list[tuple[str, Run]], folder: Path, console: Console) -> None:
-    from treadle.simulator.plot import plot_runs
+def _over_seeds(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
+    """Return what is over all seeds, as JSON takes it."""
+    summaries = [each for each in outcomes if isinstance(each, Summary)]
+    return {"slowdowns": as_rows(slowdowns_of(summaries)), "pairs": as_rows(pairs_of(summaries))}
 
+
+def _plot(outcomes: Sequence[Summary | FailedRun], folder: Path, formats: tuple[str, ...], console: Console) -> None:
+    from treadle.simulate.plots import plot_results
+
+    runs = [run for run in as_json(outcomes)["runs"] if run["failure"] is None]
     with writing("--plot", folder, "folder"):
-        for file in plot_runs(runs, folder):
+        for file in plot_results(runs, folder, formats):
             console.print(f"wrote {file}", highlight=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from treadle.cli._results import KeepGoingOption
+from treadle.cli._results import KeepGoingOption, check_plotting
 
 app = typer.Typer()
 
@@ -22,10 +23,21 @@ def simulate(
             help="A treadle.yaml or a ready-made policy; may be given several times. Else those of the scenario.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from the scenario's on; each is a run.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31, help="The first seed, instead of the scenario's.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from the first on; each is a run.")] = 1,
+    jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes that run at a time; 0: one a core.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots of the first seed.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="A folder for the results as comma-separated tables.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    plot_format: Annotated[
+        list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
+    ] = None,
     check: Annotated[bool, typer.Option(help="Check the invariants at every step; --no-check is faster.")] = True,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show slowdowns by size of job and by queue, and policies pair by pair.")
+    ] = False,
     profile: Annotated[
         bool, typer.Option(help="Show where the CPU time went, and what parts from files took by the clock.")
     ] = False,
@@ -37,5 +49,21 @@ def simulate(
     """Run a workload on a simulated cluster, under one or several policies."""
     from treadle.cli import _simulate  # only here: it imports numba
 
-    how = _simulate.How(check=check, profile=profile, keep_going=keep_going, allow_impossible=allow_impossible)
-    _simulate.simulate(scenario, policy or [], seeds, json_file, plot, how)
+    formats: tuple[str, ...] = ("png",)
+    if plot is not None:
+        check_plotting()
+        from treadle.cli.plot import checked_formats
+
+        formats = checked_formats(plot_format, "--plot-format")
+    places = _simulate.Places(json_file, csv, plot, formats)
+    how = _simulate.How(
+        seed=seed,
+        seeds=seeds,
+        jobs=jobs or os.cpu_count() or 1,
+        check=check,
+        profile=profile,
+        details=details,
+        keep_going=keep_going,
+        allow_impossible=allow_impossible,
+    )
+    _simulate.simulate(scenario, policy or [], places, how)

@@ -46,7 +46,12 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.
     again = scenario.parent / "again.json"
     assert run(["simulate", str(scenario), *options, "--seeds=2", f"--json={again}"]) == 0
     assert json.dumps(json.loads(again.read_text(encoding="utf-8"))["runs"]) == json.dumps(runs)
-    assert sorted(file.name for file in plots.iterdir()) == ["completion-times.png", "shares.png", "use.png"]
+    assert sorted(file.name for file in plots.iterdir()) == [
+        "completion-times.png",
+        "shares.png",
+        "slowdowns.png",
+        "use.png",
+    ]
 
 
 @pytest.mark.parametrize(

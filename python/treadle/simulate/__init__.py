@@ -1,0 +1,49 @@
+"""Simulations from Python: a scenario, a policy, a seed; and of what came of it tables of numpy.
+
+docs/simulate-from-python.md is the page. What this package exports stays; what is in its modules beside may change.
+
+>>> from treadle.simulate import Scenario, simulate
+>>> run = simulate(Scenario.read("scenario.yaml"), "hdrf")  # doctest: +SKIP
+"""
+
+from treadle.simulate.batch import simulate as simulate
+from treadle.simulate.batch import simulate_all as simulate_all
+from treadle.simulate.comparison import Pair as Pair
+from treadle.simulate.comparison import Slowdown as Slowdown
+from treadle.simulate.comparison import pairs_of as pairs_of
+from treadle.simulate.comparison import slowdowns_of as slowdowns_of
+from treadle.simulate.run import Run as Run
+from treadle.simulate.scenario import Scenario as Scenario
+from treadle.simulate.statistics import Interval as Interval
+from treadle.simulate.statistics import bootstrap as bootstrap
+from treadle.simulate.statistics import bootstrap_difference as bootstrap_difference
+from treadle.simulate.statistics import bootstrap_ratio as bootstrap_ratio
+from treadle.simulate.tables import write_tables as write_tables
+from treadle.simulator.results import FailedRun as FailedRun
+from treadle.workload.formats import read_workload as read_workload
+from treadle.workload.job import Framework as Framework
+from treadle.workload.job import Job as Job
+from treadle.workload.job import Workload as Workload
+from treadle.workload.job import arranged as arranged
+
+__all__ = [
+    "FailedRun",
+    "Framework",
+    "Interval",
+    "Job",
+    "Pair",
+    "Run",
+    "Scenario",
+    "Slowdown",
+    "Workload",
+    "arranged",
+    "bootstrap",
+    "bootstrap_difference",
+    "bootstrap_ratio",
+    "pairs_of",
+    "read_workload",
+    "simulate",
+    "simulate_all",
+    "slowdowns_of",
+    "write_tables",
+]

@@ -1,0 +1,219 @@
+"""Runs simulations: one, or all of several policies and seeds, on as many cores as are wanted.
+
+A run is a function of its line alone (`Line`): wherever it runs it gives the same bytes, but for what measures time.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from treadle.admin.install import find_policy
+from treadle.config.reader import read_settings
+from treadle.config.settings import Settings, default_settings
+from treadle.errors import UserError
+from treadle.policy.catalogue import register_parts
+from treadle.policy.failed import PolicyFailedError
+from treadle.simulate.run import Run, run_of
+from treadle.simulate.scenario import Scenario
+from treadle.simulator.impossible import check_possible, unfinished_warning
+from treadle.simulator.results import FailedRun
+from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
+from treadle.simulator.simulation import Progress
+from treadle.workload.job import Workload
+
+Policy = str | Path | Settings
+"""A treadle.yaml, the name of a ready-made policy, or settings that were read."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """All that a run depends on."""
+
+    scenario: Scenario
+    policy: str
+    """Its name in the results."""
+    settings: Settings
+    seed: int
+    check: bool = True
+    allow_impossible: bool = False
+    tasks: bool = True
+    """Keep the table of tasks: of large workloads it is large."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a line: a run, or why its policy failed; and what the user must know."""
+
+    result: Run | FailedRun
+    notes: tuple[str, ...] = ()
+    stuck: bool = False
+    """Did jobs wait for what they would never get, and was that not allowed?"""
+
+
+def run_line(line: Line, progress: Progress | None = None) -> Outcome:
+    """Run a line.
+
+    Raises:
+        UserError: the scenario and the jobs do not go together, or a job can never run.
+    """
+    try:
+        workload = _jobs(line.scenario, line.seed)
+        simulation = simulation_of(line.scenario.model, workload, line.settings, line.seed, check=line.check)
+        if not line.allow_impossible:
+            check_possible(simulation.built)
+        run = simulation.run(progress)
+    except PolicyFailedError as error:
+        return Outcome(FailedRun(line.policy, line.seed, str(error)))
+    except UserError as error:
+        text, file = str(error), line.scenario.file
+        raise UserError(text if text.startswith(file) else f"{file}: {text}") from error
+    slow = run.parts.warning(line.settings.limits.part_timeout_ms)
+    unfinished = "" if line.allow_impossible else unfinished_warning(run)
+    notes = tuple(f"{line.policy}, seed {line.seed}: {text}" for text in (slow, unfinished) if text)
+    found = run_of(run, line.policy, line.seed, tasks=line.tasks)
+    return Outcome(found, notes, run.stalled and not line.allow_impossible)
+
+
+_latest: list[tuple[Scenario, int, Workload]] = []
+"""The jobs that were made last: the lines of a seed come one after another, and a large file is read once."""
+
+
+def _jobs(scenario: Scenario, seed: int) -> Workload:
+    if not _latest or _latest[0][:2] != (scenario, seed):
+        _latest[:] = [(scenario, seed, scenario.jobs(seed))]
+    return _latest[0][2]
+
+
+def run_lines(lines: Sequence[Line], jobs: int = 1) -> Iterator[Outcome]:
+    """Yield the outcomes of lines in their order; with ``jobs`` above 1 in so many processes.
+
+    Raises:
+        UserError: as `run_line`; the lines that have not begun do not run any more.
+    """
+    if jobs <= 1 or len(lines) <= 1:
+        for line in lines:
+            yield run_line(line)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
+    with ProcessPoolExecutor(min(jobs, len(lines)), context, _begin_worker) as pool:
+        waiting = [pool.submit(_in_worker, line) for line in lines]
+        try:
+            for each in waiting:
+                found = each.result()
+                if isinstance(found, str):
+                    raise UserError(found)
+                yield found
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    register_parts()
+
+
+def _in_worker(line: Line) -> Outcome | str:
+    """Run a line; return the text of a mistake, since an exception may not travel between processes."""
+    try:
+        return run_line(line)
+    except UserError as error:
+        return str(error)
+
+
+def settings_of(policy: Policy, scenario: Scenario) -> tuple[str, Settings]:
+    """Return the name and the settings of a policy, with the scenario's engines.
+
+    Raises:
+        ConfigError: its file is wrong.
+        UserError: there is no such file or name.
+    """
+    register_parts()
+    if isinstance(policy, Settings):
+        name, settings = policy.policy.name(), policy
+    else:
+        file = find_policy(str(policy))
+        name, settings = file.stem, read_settings(file)
+    return name, with_engines(scenario.model, settings, scenario.file, scenario.text)
+
+
+def simulate(
+    scenario: Scenario,
+    policy: Policy | None = None,
+    seed: int | None = None,
+    *,
+    check: bool = True,
+    allow_impossible: bool = False,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> Run:
+    """Run a scenario under one policy.
+
+    Args:
+        scenario: what runs where.
+        policy: a treadle.yaml, the name of a ready-made policy, or settings; None: the defaults.
+        seed: of all chance; None: the scenario's.
+        check: check the simulator's invariants at every step; off it is faster.
+        allow_impossible: go on with jobs that can never run.
+        progress: is called with (jobs that ended, all jobs, time in ms) now and then.
+
+    Raises:
+        UserError: the scenario, its jobs and the policy do not go together; a part of the policy failed; or jobs
+            waited for what they would never get.
+    """
+    name, settings = settings_of(default_settings() if policy is None else policy, scenario)
+    at = scenario.model.seed if seed is None else seed
+    outcome = run_line(Line(scenario, name, settings, at, check, allow_impossible), progress)
+    return _insist(outcome)
+
+
+def simulate_all(
+    scenario: Scenario,
+    policies: Iterable[Policy],
+    seeds: int | Iterable[int] = 1,
+    *,
+    jobs: int | None = 1,
+    check: bool = True,
+    allow_impossible: bool = False,
+) -> list[Run]:
+    """Run a scenario under several policies with several seeds: seed by seed, policy by policy.
+
+    Args:
+        scenario: what runs where.
+        policies: as of `simulate`; each has a name of its own.
+        seeds: which; a number is so many from the scenario's on.
+        jobs: processes; None: as many as there are cores. A script that wants several must guard its own work by
+            ``if __name__ == "__main__":``, as `multiprocessing` demands.
+        check: as of `simulate`.
+        allow_impossible: as of `simulate`.
+
+    Raises:
+        UserError: as `simulate`.
+    """
+    chosen = [settings_of(policy, scenario) for policy in policies]
+    names = [name for name, _ in chosen]
+    if len(set(names)) < len(names):
+        raise UserError(f"policies: two are called {next(name for name in names if names.count(name) > 1)!r}")
+    first = scenario.model.seed
+    wanted = range(first, first + seeds) if isinstance(seeds, int) else list(seeds)
+    lines = [Line(scenario, name, own, seed, check, allow_impossible) for seed in wanted for name, own in chosen]
+    cores = (os.cpu_count() or 1) if jobs is None else jobs
+    if cores > 1:
+        for _, settings in chosen:  # so that not every process compiles the same
+            warm_up_all(settings)
+    return [_insist(outcome) for outcome in run_lines(lines, cores)]
+
+
+def _insist(outcome: Outcome) -> Run:
+    """Return a run that may be called one.
+
+    Raises:
+        UserError: a part failed, or jobs waited for what they would never get.
+    """
+    if isinstance(outcome.result, FailedRun):
+        raise UserError(f"{outcome.result.policy}: {outcome.result.failure}")
+    if outcome.stuck:
+        raise UserError("\n".join(outcome.notes))
+    return outcome.result

@@ -1,0 +1,72 @@
+"""A scenario with where its paths begin, and perhaps with jobs of the caller's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import Scenario as Model
+from treadle.simulator.scenario import parse_scenario, read_scenario
+from treadle.workload.job import Workload
+
+NOBODY: Final[dict[str, Any]] = {"jobs": [{"stages": []}]}
+"""Stands for the workload of a scenario whose jobs the caller has."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster, its queues, what goes wrong, and the jobs (docs/simulator.md)."""
+
+    model: Model
+    """Every field of the file, as `treadle.simulator.scenario` has them."""
+    folder: Path = Path()
+    """Where paths in it begin."""
+    file: str = "scenario"
+    """What errors call it."""
+    text: str | None = None
+    """What is in the file; None: it was made in Python."""
+    source: Workload | Callable[[int], Workload] | None = None
+    """The caller's jobs, or what makes them from a seed; None: the scenario's own."""
+
+    @classmethod
+    def read(cls, file: str | Path) -> Scenario:
+        """Read a file.
+
+        Raises:
+            ConfigError: it cannot be read, or something in it is wrong: line, field and remedy are told.
+        """
+        path = Path(file)
+        return cls(read_scenario(path), path.parent, str(path), path.read_text("utf-8"))
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], folder: str | Path = ".") -> Scenario:
+        """Return the scenario that a mapping is, as if it stood in a YAML file in ``folder``.
+
+        ``workload`` may be left out where `with_jobs` follows.
+
+        Raises:
+            ConfigError: something in it is wrong.
+        """
+        text = json.dumps({"workload": NOBODY} | dict(document), indent=1, default=float)
+        return cls(parse_scenario("scenario", text), Path(folder), text=text)
+
+    def with_jobs(self, source: Workload | Callable[[int], Workload]) -> Scenario:
+        """Return the same scenario with other jobs: a workload, or a function that makes one from a seed.
+
+        A function must give equal jobs for equal seeds. To run on several cores it must be importable from a module.
+        """
+        return replace(self, source=source)
+
+    def jobs(self, seed: int) -> Workload:
+        """Return the jobs of a seed.
+
+        Raises:
+            UserError: a file cannot be read, or a generator refuses its parameters.
+        """
+        if self.source is None:
+            return jobs_of(self.model, self.folder, seed)
+        return self.source if isinstance(self.source, Workload) else self.source(seed)

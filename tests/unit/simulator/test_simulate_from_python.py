@@ -1,0 +1,146 @@
+"""docs/simulate-from-python.md: what stands in its boxes runs; and what holds for batches of runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.documents import files_of
+
+from treadle.cli.main import run as command
+from treadle.errors import UserError
+from treadle.simulate import Scenario, simulate, simulate_all, slowdowns_of, write_tables
+from treadle.simulate.comparison import pairs_of
+from treadle.simulate.plots import styles
+
+PAGE = Path(__file__).parents[3] / "docs" / "simulate-from-python.md"
+SLOT = {"memory-mb": 1024, "vcores": 1}
+SMALL = {
+    "cluster": {"nodes": [{"count": 2, "resources": {"memory-mb": 4096, "vcores": 4}}]},
+    "queues": {"a": {}, "b": {}},
+    "workload": {
+        "jobs": [
+            {"queue": "a", "count": 3, "gap_s": 2, "stages": [{"tasks": 12, "duration_s": 5, "demand": SLOT}]},
+            {"queue": "b", "arrival_s": 1, "stages": [{"tasks": 6, "duration_s": 5, "demand": SLOT}]},
+        ]
+    },
+    "stragglers": {"probability": 0.3},
+}
+
+
+def test_the_boxes_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = files_of(PAGE)
+    assert list(files) == ["one_run.py", "seeds.py", "own_jobs.py"]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in files:
+        exec(compile(files[name], name, "exec"), {"__name__": "__main__"})
+    sys.modules.pop("one_run", None)
+    said = capsys.readouterr().out
+    assert "40 jobs, " in said
+    assert "capacity over srpt: " in said
+    assert sorted(file.name for file in (tmp_path / "tables").iterdir()) == [
+        "jobs.csv",
+        "nodes.csv",
+        "pairs.csv",
+        "queues.csv",
+        "runs.csv",
+        "slowdowns.csv",
+    ]
+
+
+def test_processes_give_the_same_as_one(tmp_path: Path) -> None:
+    scenario = Scenario.of(SMALL)
+    alone = simulate_all(scenario, ["fifo"], seeds=2)
+    together = simulate_all(scenario, ["fifo"], seeds=2, jobs=2)
+    for one, two in zip(alone, together, strict=True):
+        assert (one.policy, one.seed) == (two.policy, two.seed)
+        for table in ("jobs", "tasks", "nodes", "queues"):
+            assert getattr(one, table).tolist() == getattr(two, table).tolist()
+    assert alone[0].tasks["end_ms"].tolist() != alone[1].tasks["end_ms"].tolist()
+
+
+def test_policies_are_compared_job_by_job(tmp_path: Path) -> None:
+    runs = simulate_all(Scenario.of(SMALL), ["capacity", "srpt"], seeds=[4, 5])
+    assert [(run.policy, run.seed) for run in runs] == [("capacity", 4), ("srpt", 4), ("capacity", 5), ("srpt", 5)]
+    (pair,) = pairs_of(runs)
+    by = {name: [run.completion_s.mean() for run in runs if run.policy == name] for name in ("capacity", "srpt")}
+    assert pair.jobs == 8
+    assert pair.ratio.mean == pytest.approx(np.mean(by["capacity"]) / np.mean(by["srpt"]))
+    assert pair.ratio.low <= pair.ratio.mean <= pair.ratio.high
+    groups = {(each.policy, each.by, each.group): each for each in slowdowns_of(runs)}
+    assert groups[("srpt", "size", "11 to 100")].jobs == 6
+    assert groups[("srpt", "queue", "b")].jobs == 2
+    assert groups[("srpt", "all", "all")].completion_mean_s.mean == pytest.approx(np.mean(by["srpt"]))
+    assert ("srpt", "size", "over 1,000") not in groups
+    files = write_tables(runs, tmp_path, tasks=True)
+    rows = list(csv.DictReader(files[1].read_text().splitlines()))
+    assert len(rows) == 16
+    assert {row["queue"] for row in rows} == {"a", "b"}
+    assert len((tmp_path / "tasks.csv").read_text().splitlines()) == 1 + 4 * 42
+
+
+def test_what_goes_wrong_is_an_exception(tmp_path: Path) -> None:
+    scenario = Scenario.of(SMALL)
+    with pytest.raises(UserError, match="did you mean hdrf"):
+        simulate(scenario, "hdfr")
+    with pytest.raises(UserError, match="two are called 'hdrf'"):
+        simulate_all(scenario, ["hdrf", "hdrf"])
+    big = {"jobs": [{"queue": "a", "stages": [{"tasks": 1, "duration_s": 1, "demand": {"vcores": 5}}]}]}
+    with pytest.raises(UserError, match="1 job of 1 can never run"):
+        simulate(Scenario.of(SMALL | {"workload": big}))
+    assert simulate(Scenario.of(SMALL | {"workload": big}), allow_impossible=True).jobs["state"].tolist() == ["waiting"]
+    (tmp_path / "bad.py").write_text("class Bad:\n    def keys(self, view):\n        return 1 / 0\n")
+    (tmp_path / "bad.yaml").write_text("policy: {order: {kind: file, path: bad.py, class: Bad}}\n")
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        simulate(scenario, tmp_path / "bad.yaml")
+
+
+def test_results_are_drawn_again_without_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps(SMALL))
+    out, plots = tmp_path / "out.json", tmp_path / "plots"
+    arguments = ["simulate", str(tmp_path / "s.yaml"), "--policy=fifo", "--policy=fair", "--seed=4", "--seeds=2"]
+    assert command([*arguments, "--details", f"--json={out}", f"--csv={tmp_path / 'csv'}"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "queue b" in said
+    assert "fifo │ fair" in said
+    document = json.loads(out.read_text())
+    assert [row["group"] for row in document["slowdowns"] if row["policy"] == "fair"] == [
+        "all",
+        "1 to 10 tasks",
+        "11 to 100",
+        "a",
+        "b",
+    ]
+    assert [run["seed"] for run in document["runs"]] == [4, 4, 5, 5]
+    assert command(["plot", str(out), str(plots), "--format=svg", "--format=pdf"]) == 0
+    drawn = {file.name: file.read_bytes() for file in plots.iterdir()}
+    assert len(drawn) == 8
+    assert b">fair<" in drawn["completion-times.svg"]
+    assert command(["plot", str(out), str(plots), "--format=svg", "--policy=fifo"]) == 0
+    assert b">fair<" not in (plots / "completion-times.svg").read_bytes()
+    assert drawn["use.svg"] != (plots / "use.svg").read_bytes()
+    capsys.readouterr()
+    for wrong, told in (
+        ([str(out), str(plots), "--format=gif"], "'gif' is none of png, pdf, svg"),
+        ([str(out), str(plots), "--policy=hdrf"], "'hdrf' is none of the file's, fifo, fair"),
+        ([str(tmp_path / "s.yaml"), str(plots)], "these are no results of"),
+        ([str(tmp_path / "none.json"), str(plots)], "No such file"),
+    ):
+        assert command(["plot", *wrong]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_lines_differ_by_dashes_as_well_as_colour() -> None:
+    first = [style for style, _ in zip(styles(), range(32), strict=False)]
+    assert len({(style["color"], style["linestyle"]) for style in first}) == 32
+    assert all(one["linestyle"] != two["linestyle"] for one, two in pairwise(first))
