@@ -59,17 +59,19 @@ java-test: build/.jar ## the Java modules' tests
 
 # Everything that needs no cluster: Maven's tests keep one core busy, and pytest has what is left of two.
 .PHONY: python-test
-python-test: lint
+python-test: lint build/.kernels build/.jar
 	@$(BIN)/pytest -n 2 $(PYTEST_OPTIONS) -m 'not cluster and not slow'
 
+# No `build` before it: the Java tests begin while the kernels are compiled.
 .PHONY: fast-test
-fast-test: build
+fast-test:
 	@$(MAKE) --no-print-directory -j2 java-test python-test
 
 .PHONY: test
 test: ## every check that a change must pass
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--durations=15'
-	@$(BIN)/pytest -n 2 --dist loadgroup --durations=15 -m 'cluster and not slow'
+	@# by file: tests of one file share its cluster, and each of the two processes has a shared one
+	@$(BIN)/pytest -n 2 --dist loadfile --durations=15 -m 'cluster and not slow'
 
 .PHONY: test-all
 test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class

@@ -7,10 +7,9 @@ an example in the test. The same examples again prove little more than some of t
 from __future__ import annotations
 
 from hypothesis import settings
+from tests.support.examples import SAME_EXAMPLES
 
 pytest_plugins = ["tests.support.clock_tests"]
-
-SAME_EXAMPLES = 40
 
 # A machine under load says nothing of a test, so no example has a deadline.
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=SAME_EXAMPLES)

@@ -98,7 +98,7 @@ def test_ten_levels() -> None:
     assert cluster.tasks() == expected
 
 
-@pytest.mark.parametrize("kind", ["hdrf", "deficit"])
+@pytest.mark.parametrize("kind", ["hdrf", pytest.param("deficit", marks=pytest.mark.slow)])
 def test_ten_thousand_leaves(kind: str) -> None:
     settings = replace(sharing(kind, weights="equal"), limits=Limits(proposals_max=20_000))
     cluster = Sleepers(flat(10_000), nodes=20, cpu=1000, gpu=1, settings=settings)

@@ -15,14 +15,6 @@ from tests.support.clusters import FaultyCluster, faulty_cluster
 from treadle.lab.minicluster import processes
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares a cluster, so that two processes may run the tests, each on a cluster of its own."""
-    for item in items:
-        if item.get_closest_marker("cluster") and isinstance(item, pytest.Function):
-            shares = "shared_cluster" in item.fixturenames
-            item.add_marker(pytest.mark.xdist_group("shared" if shares else item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
     """One cluster for all tests that leave it as they found it."""

@@ -20,7 +20,7 @@ from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
 from treadle.live.handshake import CODE_BYTES, NONCE_BYTES, OPENING, opening
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @contextmanager

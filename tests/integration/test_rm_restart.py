@@ -38,6 +38,7 @@ def test_a_killed_rm_takes_its_sidecar_along_and_recovers_its_jobs(restarted: Fa
     wait_settled(restarted)
 
 
+@pytest.mark.slow
 def test_jobs_run_through_the_change_to_the_stock_scheduler_and_back(restarted: FaultyCluster) -> None:
     job = shell_job(restarted, "swapped", containers=24, container_ms=10_000)
     job.wait_containers(3)

@@ -6,6 +6,8 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
+
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Leaf, Tree
 
@@ -28,6 +30,7 @@ def test_theorem_1_static_and_dynamic_filling_differ_rarely() -> None:
     assert len(differing) == STATIC_DIFFERS
 
 
+@pytest.mark.slow
 def test_theorem_1_freed_slivers_go_elsewhere_on_many_trees() -> None:
     unstable = 0
     for seed in range(TREES):
@@ -37,6 +40,7 @@ def test_theorem_1_freed_slivers_go_elsewhere_on_many_trees() -> None:
     assert unstable == UNSTABLE
 
 
+@pytest.mark.slow
 def test_theorem_3_a_random_lie_rarely_gains() -> None:
     gains = 0
     for seed in range(TREES):

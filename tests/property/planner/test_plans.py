@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.property.planner.schedules import check, check_ranks, instances, projects
+from tests.support.examples import few
 
 from treadle.dag.dag import Instance
 from treadle.planner.baselines import NAMES, baseline
@@ -21,7 +22,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-@settings(deadline=None)
+@settings(max_examples=few(20), deadline=None)
 @given(instances(), st.sampled_from(Objective), st.integers(1, 300))
 def test_graphene_keeps_to_edges_and_capacities(name: str, made: Instance, objective: Objective, budget: int) -> None:
     found = plan(

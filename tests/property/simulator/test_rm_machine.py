@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.engine.parts import any_parts, settings_with
+from tests.support.examples import few
 
 from treadle.config.settings import default_settings
 from treadle.events import Fate
@@ -120,6 +121,10 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=few(15),
+    stateful_step_count=12,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
 )
 TestMachine = Machine.TestCase

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.property.simulator.test_rm_machine import a_scenario
+from tests.support.examples import few
 
 from treadle.config.settings import default_settings
 from treadle.simulator.cluster.state import AppState
@@ -50,7 +51,7 @@ def a_roster(draw: Any) -> dict[str, Any]:
 
 
 @given(a_scenario(), a_roster(), st.sampled_from([1, 100]), st.lists(st.booleans(), min_size=5, max_size=5))
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(12), deadline=None, suppress_health_check=list(HealthCheck))
 def test_invariants_hold_and_every_active_application_has_one_living_owner(
     drawn: Scenario, engines: dict[str, Any], tick_ms: int, gangs: list[bool]
 ) -> None:
