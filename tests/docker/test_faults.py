@@ -50,8 +50,9 @@ def test_a_network_is_cut_and_heals(cluster: DockerCluster) -> None:
     job.wait()
 
 
-def test_the_resource_manager_starts_anew_and_goes_on_with_its_job(cluster: DockerCluster) -> None:
-    job = started(cluster, "rm-restarted")
+def kill_rm_under_a_job(cluster: DockerCluster) -> None:
+    """Kill the ResourceManager's container while a job runs, and start it again: the same job ends."""
+    job = started(cluster, "rm-killed")
     before = str(job.application()["id"])
     cluster.container("rm").kill()
     cluster.container("rm").start()
@@ -59,3 +60,7 @@ def test_the_resource_manager_starts_anew_and_goes_on_with_its_job(cluster: Dock
     wait_adds_up(cluster)
     job.wait()
     assert str(job.application()["id"]) == before
+
+
+def test_the_resource_manager_starts_anew_and_goes_on_with_its_job(cluster: DockerCluster) -> None:
+    kill_rm_under_a_job(cluster)

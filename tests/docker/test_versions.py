@@ -6,8 +6,7 @@ import os
 
 import pytest
 from tests.docker.cluster import SLEEP, DockerCluster
-from tests.docker.test_faults import started as started_job
-from tests.support.accounts import wait_adds_up
+from tests.docker.test_faults import kill_rm_under_a_job
 
 TERA = "org.apache.hadoop.examples.terasort."
 
@@ -54,12 +53,5 @@ def test_the_mode_changes_and_the_stock_scheduler_takes_over(cluster: DockerClus
 
 
 def test_a_killed_resource_manager_goes_on_with_its_job(cluster: DockerCluster) -> None:
-    job = started_job(cluster, "rm-killed")
-    before = str(job.application()["id"])
-    cluster.container("rm").kill()
-    cluster.container("rm").start()
-    cluster.wait_ready()
-    wait_adds_up(cluster)
-    job.wait()
-    assert str(job.application()["id"]) == before
+    kill_rm_under_a_job(cluster)
     cluster.wait_for("Treadle without an error", lambda: cluster.rm.treadle()["tag.LastError"] == "", 120)

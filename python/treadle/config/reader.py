@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar, get_args
@@ -15,7 +15,7 @@ from treadle.config.engines import Entry, RosterEngine, engines_of, idle, proble
 from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
-from treadle.config.renamed import kind_now, old_names, parameters_now
+from treadle.config.renamed import kind_now, old_names, parameters_now, policies
 from treadle.config.settings import (
     KEYS,
     OWN_KEYS,
@@ -129,19 +129,14 @@ def peek_source(file: FilePath) -> Source | None:
     try:
         text = file.read_bytes()[: BYTES_MAX + 1].decode("utf-8")
         files = {}
-        for part in _chosen_parts(yaml.safe_load(text) or {}):
-            if isinstance(part, dict) and part.get("kind") == "file":
-                path = file.parent.absolute() / str(part.get("path"))
-                files[str(path)] = path.read_bytes()
+        for _, policy in policies(yaml.safe_load(text)):
+            for part in (policy or {}).values():
+                if isinstance(part, dict) and part.get("kind") == "file":
+                    path = file.parent.absolute() / str(part.get("path"))
+                    files[str(path)] = path.read_bytes()
     except (OSError, ValueError, AttributeError, RecursionError, yaml.YAMLError):
         return None
     return Source(str(file), text, files)
-
-
-def _chosen_parts(root: dict[str, Any]) -> Iterator[Any]:
-    """Yield what each part of each policy in a treadle.yaml is chosen by."""
-    for place in (root, *(root.get("engines") or {}).values()):
-        yield from ((place or {}).get("policy") or {}).values()
 
 
 class _Reader:

@@ -35,12 +35,12 @@ def parameters_now(part: str, kind: str, given: Mapping[str, Any]) -> dict[str, 
 
 def old_names(document: YamlDocument) -> Iterator[Problem]:
     """Return where a treadle.yaml uses an old name, and what to write."""
-    for place, policy in _policies(document.value):
+    for place, policy in policies(document.value):
         yield from _old_in(document, place, policy)
 
 
-def _policies(root: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield each policy in a treadle.yaml with the path to where it stands."""
+def policies(root: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield what each `policy:` in a treadle.yaml says, checked by nobody, with the path to where it stands."""
     if not isinstance(root, dict):
         return
     yield (), root.get("policy")
