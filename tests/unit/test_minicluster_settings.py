@@ -241,7 +241,7 @@ def test_everything_that_carries_the_mark_is_ended(tmp_path: Path) -> None:
         layout.processes = [processes.record("stubborn", child)]
         assert len(processes.members(layout)) == 2
         assert processes.end(layout, grace_s=0.1) >= 1
-        child.wait(timeout=10)
+        child.wait(timeout=300)
         assert processes.members(layout) == []
 
 

@@ -143,7 +143,7 @@ def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(l
     link._closed.set()
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), child_of(link).stdin.fileno())  # closes the pipe, whoever writes to it now
-    child.wait(30)
+    child.wait(300)
 
 
 def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, m
     os.kill(child.pid, signal.SIGSTOP)
     for number in range(100_000):
         link.meet(Attempt(0, number % 3_000, 1), "ann" * 30, "root.default", "TEZ")
-    child.wait(30)
+    child.wait(300)
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK), "another one knows who runs"
 
 

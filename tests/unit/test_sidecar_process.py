@@ -56,7 +56,7 @@ class Sidecar:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(60)
+        self.process.wait(300)
         self.stdin.close()
         self.stdout.close()
 
@@ -102,7 +102,7 @@ def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: A
     answer = decode_answer(decide(port, SECRET, GOLDEN.read_bytes()), 4096)
     assert answer.sequence == 42
     sidecar.stdin.close()
-    assert sidecar.process.wait(60) == 0
+    assert sidecar.process.wait(300) == 0
     assert sidecar.stdout.read() == b""
     assert SECRET not in sidecar.log.read_text()
 
@@ -111,7 +111,7 @@ def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(starte
     sidecar = started("--managed")
     sidecar.stdin.write(GREETING)
     sidecar.stdin.close()
-    assert sidecar.process.wait(60) == 0
+    assert sidecar.process.wait(300) == 0
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_wrong_greeting_is_told_in_one_line(started: Any, greeting: bytes, err
     (line,) = sidecar.greet(greeting)
     assert list(line) == ["error"]
     assert line["error"].startswith(error)
-    assert sidecar.process.wait(60) == 2
+    assert sidecar.process.wait(300) == 2
     assert "Traceback" not in sidecar.log.read_text()
 
 
@@ -150,16 +150,14 @@ def test_wrong_settings_are_told_in_one_line(started: Any, tmp_path: Path) -> No
     line = sidecar.greet()[-1]
     assert line["error"].startswith(f"{config}:1: seed: -1 is not")
     assert f"; {config}:2: holt: 'holt' is not one of" in line["error"]
-    assert sidecar.process.wait(60) == 2
+    assert sidecar.process.wait(300) == 2
     assert "Traceback" not in sidecar.log.read_text()
 
 
 def test_an_external_sidecar_is_found_by_its_file_and_removes_it(started: Any, tmp_path: Path) -> None:
     file = tmp_path / "connection.json"
     sidecar = started("--external", "--connection-file", str(file))
-    deadline = time.monotonic() + 120
-    while not file.exists() and sidecar.process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    found(file, sidecar)
     status = file.stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o600, os.getuid())
     connection = json.loads(file.read_bytes())
@@ -168,14 +166,14 @@ def test_an_external_sidecar_is_found_by_its_file_and_removes_it(started: Any, t
     assert answer.sequence == 42
     assert list(tmp_path.glob(".connection.json*")) == []
     sidecar.process.send_signal(signal.SIGTERM)
-    assert sidecar.process.wait(60) == 0
+    assert sidecar.process.wait(300) == 0
     assert not file.exists()
     assert connection["secret"] not in sidecar.log.read_text()
 
 
 def found(file: Path, sidecar: Sidecar) -> Any:
     """Wait for a connection file of this sidecar; return what it says."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and sidecar.process.poll() is None:
         if file.exists() and (said := json.loads(file.read_bytes()))["pid"] == sidecar.process.pid:
             return said
@@ -196,19 +194,25 @@ def test_the_file_of_a_killed_sidecar_is_gone_before_the_next_one_compiles(start
     first = started("--external", "--connection-file", str(file))
     found(file, first)
     first.process.kill()
-    first.process.wait(60)
+    first.process.wait(300)
     assert file.exists()
-    second = started("--external", "--connection-file", str(file))
-    while "loading the engine" not in second.log.read_text() and second.process.poll() is None:
-        time.sleep(0.001)
-    second.process.send_signal(signal.SIGSTOP)
-    assert "ready" not in second.log.read_text()
+    for _ in range(20):
+        second = started("--external", "--connection-file", str(file))
+        while "loading the engine" not in second.log.read_text() and second.process.poll() is None:
+            time.sleep(0.001)
+        second.process.send_signal(signal.SIGSTOP)
+        if "ready" not in second.log.read_text():
+            break
+        second.process.kill()  # stopped too late, and its file is there: that is left behind in its turn
+        second.process.wait(300)
+    else:
+        pytest.fail("no sidecar was stopped before it was ready")
     assert not file.exists()
 
 
 def test_a_connection_file_that_cannot_be_written_is_a_mistake(started: Any, tmp_path: Path) -> None:
     sidecar = started("--external", "--connection-file", str(tmp_path / "absent" / "file"))
-    assert sidecar.process.wait(120) == 2
+    assert sidecar.process.wait(300) == 2
     last = sidecar.log.read_text().splitlines()[-1]
     assert last.endswith("No such file or directory; name a file in a folder that you may write to")
 
