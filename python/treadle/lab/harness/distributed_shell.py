@@ -15,7 +15,7 @@ from typing import Any
 from treadle.lab.minicluster import ClusterError, MiniCluster
 from treadle.lab.minicluster.site import FRUGAL
 
-__all__ = ["Sleeper", "node_environment", "queue_of", "start", "submit"]
+__all__ = ["More", "Sleeper", "node_environment", "queue_of", "start", "submit"]
 
 CLIENT = "org.apache.hadoop.yarn.applications.distributedshell.Client"
 # More than any test has room for until its end.
@@ -76,6 +76,15 @@ class Sleeper:
         )
 
 
+@dataclass(frozen=True)
+class More:
+    """What an application has beside what most have: tags, arguments of the client, and a smaller master."""
+
+    tags: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    master_mb: int = 256
+
+
 def start(cluster: MiniCluster, leaf: str, number: int, demand: Mapping[str, int], task_s: float) -> Sleeper:
     """Submit the job of a leaf that never ends by itself; returns at once.
 
@@ -100,6 +109,7 @@ def submit(
     tasks: int,
     command: str,
     memory_mb: int = 128,
+    more: More | None = None,
 ) -> Sleeper:
     """Submit an application to the queue of a leaf; returns at once.
 
@@ -111,21 +121,33 @@ def submit(
         tasks: how many containers it asks for.
         command: what the shell of each container runs.
         memory_mb: memory of a task.
+        more: whatever else it has.
     """
+    more = more or More()
     shell_jar = next(iter(sorted(cluster.lib.glob("hadoop-yarn-applications-distributedshell-*.jar"))), None)
     if shell_jar is None:
         raise ClusterError(f"{cluster.lib} has no distributed shell; delete the folder, it is gathered again")
     needs = [f"{name}={amount}" for name, amount in demand.items() if amount]
     java, *rest = cluster.java(
         CLIENT,
-        *("-jar", str(shell_jar), "-appname", tag, "-application_tags", tag, "-queue", queue_of(leaf)),
+        *(
+            "-jar",
+            str(shell_jar),
+            "-appname",
+            tag,
+            "-application_tags",
+            ",".join((tag, *more.tags)),
+            "-queue",
+            queue_of(leaf),
+        ),
         *("-shell_command", command, "-num_containers", str(tasks), "-timeout", str(CLIENT_TIMEOUT_MS)),
         *(
             "-container_resources",
             ",".join((f"memory-mb={memory_mb},vcores=1", *needs)),
             "-master_resources",
-            "memory-mb=256,vcores=1",
+            f"memory-mb={more.master_mb},vcores=1",
         ),
+        *more.arguments,
     )
     # it leaves its files in the user's home otherwise
     home = f"-Duser.home={cluster.folder}/home"
