@@ -85,12 +85,23 @@ def sleep_job(
     reduce_ms: int = 200,
     queue: str = "default",
     settings: dict[str, str] | None = None,
+    more_tags: str = "",
 ) -> Job:
-    """Start a SleepJob and wait until the RM knows it; the name is in lower case."""
+    """Start a SleepJob and wait until the RM knows it; the name is in lower case.
+
+    ``more_tags`` begins with a comma, and is in lower case as well.
+    """
     tag = f"{name}-{next(_numbers)}"
     log = cluster.layout.logs / f"client-{tag}.log"
     command = sleep_command(
-        cluster, tag, maps=maps, reduces=reduces, map_ms=map_ms, reduce_ms=reduce_ms, queue=queue, settings=settings
+        cluster,
+        f"{tag}{more_tags}",
+        maps=maps,
+        reduces=reduces,
+        map_ms=map_ms,
+        reduce_ms=reduce_ms,
+        queue=queue,
+        settings=settings,
     )
     return _known(cluster, name, tag, cluster.submit(command, log), log)
 

@@ -25,6 +25,7 @@ from treadle.policy.estimates import HintsEstimate, HintsParameters, NoEstimate,
 from treadle.policy.fits.packing import Packing, PackingParameters, Tetris, TetrisParameters
 from treadle.policy.fits.plain import FirstFit, RandomFit
 from treadle.policy.gates import AllGate
+from treadle.policy.mapreduce_gate import WorkersGate, WorkersParameters
 from treadle.policy.orders.fair import FairOrder, FairParameters
 from treadle.policy.orders.levels import MlfqOrder, MlfqParameters
 from treadle.policy.orders.plain import FifoOrder, LasOrder, QueueOrder, SrptOrder
@@ -86,6 +87,7 @@ OWN: Final = (
         PilotsParameters,
         Traits(keeper=PilotKeeper, uses_keeper=True, keeps=(*SAMPLES, RATIO, STARTS)),
     ),
+    Own("gate", "workers", WorkersGate, WorkersParameters, Traits(keeps=(ENDED, HINTS))),
     Own("share", "capacity", CapacityShare, traits=Traits(overrides=False, steps="capacity", walks_queues=True)),
     Own("share", "deficit", DeficitShare, DeficitParameters, Traits(steps="deficit", keeps=(DEFICITS,))),
     Own("share", "drf", DrfShare, TreeParameters, Traits(steps="hdrf", compares_shares=True)),
