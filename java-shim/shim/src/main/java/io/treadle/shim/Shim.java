@@ -10,6 +10,7 @@ import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarKind;
 import io.treadle.shim.config.SidecarSettings;
+import io.treadle.shim.constraints.Unjudgeable;
 import io.treadle.shim.constraints.Unkept;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
@@ -29,6 +30,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
@@ -61,6 +63,7 @@ public class Shim {
   private final Taps taps;
   private final Upkeep upkeep;
   private final Unkept unkept = new Unkept();
+  private final Unjudgeable unjudgeable = new Unjudgeable();
   private final Engines engines;
   private final ShimMetrics metrics;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
@@ -279,6 +282,11 @@ public class Shim {
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
       upkeep.updateAsked(attempt);
     }
+  }
+
+  /** Of what an AM asks for what the scheduler can judge; the scheduler has not seen it yet. */
+  public List<SchedulingRequest> judgeable(ApplicationAttemptId attempt, List<SchedulingRequest> asked) {
+    return unjudgeable.without(port.rmContext(), attempt, asked);
   }
 
   /** An AM has asked, or only sent a heartbeat. */

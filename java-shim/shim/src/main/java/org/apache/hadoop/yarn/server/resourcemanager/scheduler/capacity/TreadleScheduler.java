@@ -163,8 +163,8 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> ask,
       List<SchedulingRequest> schedulingRequests, List<ContainerId> release, List<String> blacklistAdditions,
       List<String> blacklistRemovals, ContainerUpdates updateRequests) {
-    Allocation allocation = super.allocate(attempt, ask, schedulingRequests, release, blacklistAdditions,
-        blacklistRemovals, updateRequests);
+    Allocation allocation = super.allocate(attempt, ask, judgeable(attempt, schedulingRequests), release,
+        blacklistAdditions, blacklistRemovals, updateRequests);
     try {
       Shim current = shim;
       if (current != null) {
@@ -178,6 +178,16 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
       escapes.caught("allocate", t);
     }
     return allocation;
+  }
+
+  private List<SchedulingRequest> judgeable(ApplicationAttemptId attempt, List<SchedulingRequest> asked) {
+    try {
+      Shim current = shim;
+      return current == null ? asked : current.judgeable(attempt, asked);
+    } catch (Throwable t) {
+      escapes.caught("judgeable", t);
+      return asked;
+    }
   }
 
   @Override

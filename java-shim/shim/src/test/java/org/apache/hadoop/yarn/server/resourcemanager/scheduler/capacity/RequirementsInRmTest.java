@@ -10,6 +10,16 @@ import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
+import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceSizing;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraints.PlacementTargets;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraints;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -22,6 +32,8 @@ import org.junit.jupiter.api.Timeout;
 /** What a real ResourceManager shows of requirements that the stock scheduler does not keep to. */
 @Timeout(300)
 class RequirementsInRmTest {
+  private static long requests;
+
   private MockRM rm;
   private MockNM node;
 
@@ -103,5 +115,36 @@ class RequirementsInRmTest {
   private static void say(String diagnostics) {
     ScriptedEngine.script(frame -> ScriptedEngine.answer(
         frame.epoch(), frame.sequence(), 0, "{\"policy\": \"p\", \"diagnostics\": " + diagnostics + "}"));
+  }
+
+  /** Stock code throws on its own thread where an attribute is compared with nothing, with no engine about. */
+  @Test
+  void aConstraintThatComparesWithNothingIsKeptFromTheScheduler() throws Exception {
+    YarnConfiguration conf = TestRms.configuration("off");
+    conf.set(YarnConfiguration.RM_PLACEMENT_CONSTRAINTS_HANDLER,
+        YarnConfiguration.SCHEDULER_RM_PLACEMENT_CONSTRAINTS_HANDLER);
+    start(conf);
+    MockAM am = launch("zone!=a");
+    RMApp app = rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
+    ask(am, PlacementConstraints.and(
+        PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")),
+        PlacementConstraints.targetNodeAttribute(PlacementConstraints.NODE, NodeAttributeOpCode.EQ,
+            PlacementTargets.nodeAttribute("gpu"))));
+    String said = app.getDiagnostics().toString();
+    assertTrue(said.contains("compares a node attribute with nothing"), said);
+    assertTrue(TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getSchedulerKeys().isEmpty());
+    node.nodeHeartbeat(true);
+    rm.drainEvents();
+    ask(am, PlacementConstraints.delayedOr(PlacementConstraints.timedClockConstraint(
+        PlacementConstraints.targetIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")), 10, TimeUnit.SECONDS)));
+    assertTrue(app.getDiagnostics().toString().contains("delayed-or"), app.getDiagnostics().toString());
+    ask(am, PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")));
+    TestRms.heartbeatUntil(node, "what can be judged is placed", () -> TestRms.containers(rm, node) == 2);
+  }
+
+  private static void ask(MockAM am, PlacementConstraint.AbstractConstraint constraint) throws Exception {
+    am.allocate(new ArrayList<>(), Collections.singletonList(SchedulingRequest.newInstance(++requests,
+        Priority.newInstance(6), ExecutionTypeRequest.newInstance(), Collections.emptySet(),
+        ResourceSizing.newInstance(1, Resource.newInstance(1024, 1)), constraint.build())), new ArrayList<>());
   }
 }

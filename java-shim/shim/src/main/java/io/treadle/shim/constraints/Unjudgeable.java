@@ -1,0 +1,103 @@
+package io.treadle.shim.constraints;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.AbstractConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.CompositeConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.DelayedOr;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.SingleConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetExpression;
+import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManager;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Placement constraints that the RM takes and cannot judge. One that compares an attribute with nothing makes stock code
+ * throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler. A {@code DelayedOr} is
+ * never satisfied. The application's diagnostics say either.
+ */
+public final class Unjudgeable {
+  private static final Logger LOG = LoggerFactory.getLogger(Unjudgeable.class);
+  private static final int LINES = 64;
+
+  private int logged;
+
+  /**
+   * Returns the requests that the scheduler can judge, the same list if all are. The thread of the application master,
+   * before the scheduler has seen them.
+   */
+  public List<SchedulingRequest> without(RMContext context, ApplicationAttemptId id, List<SchedulingRequest> asked) {
+    if (asked == null || asked.isEmpty()) {
+      return asked;
+    }
+    RMApp app = context.getRMApps().get(id.getApplicationId());
+    List<SchedulingRequest> kept = new ArrayList<>(asked.size());
+    for (SchedulingRequest request : asked) {
+      Flaw flaw = flaw(context.getPlacementConstraintManager(), id, request);
+      if (flaw != Flaw.NOTHING_COMPARED) {
+        kept.add(request);
+      }
+      if (flaw != null) {
+        Requirements.tell(app, id, flaw.text);
+        log(id, flaw);
+      }
+    }
+    return kept.size() == asked.size() ? asked : kept;
+  }
+
+  private synchronized void log(ApplicationAttemptId id, Flaw flaw) {
+    if (logged < LINES) {
+      logged++;
+      LOG.warn("{}: {}", id, flaw.text);
+    }
+  }
+
+  private static Flaw flaw(PlacementConstraintManager manager, ApplicationAttemptId id, SchedulingRequest request) {
+    PlacementConstraint own = request.getPlacementConstraint();
+    PlacementConstraint all = manager == null ? own
+        : manager.getMultilevelConstraint(id.getApplicationId(), request.getAllocationTags(), own);
+    return all == null ? null : flaw(all.getConstraintExpr());
+  }
+
+  private static Flaw flaw(AbstractConstraint constraint) {
+    if (constraint instanceof CompositeConstraint) {
+      Flaw found = constraint instanceof DelayedOr ? Flaw.DELAYED_OR : null;
+      for (Object child : ((CompositeConstraint<?>) constraint).getChildren()) {
+        Flaw one = child instanceof AbstractConstraint ? flaw((AbstractConstraint) child) : null;
+        found = one == Flaw.NOTHING_COMPARED || found == null ? one : found;
+      }
+      return found;
+    }
+    Iterable<TargetExpression> targets = constraint instanceof SingleConstraint
+        ? ((SingleConstraint) constraint).getTargetExpressions()
+        : constraint instanceof TargetConstraint ? ((TargetConstraint) constraint).getTargetExpressions() : null;
+    if (targets != null) {
+      for (TargetExpression target : targets) {
+        if (target.getTargetType() == TargetExpression.TargetType.NODE_ATTRIBUTE
+            && (target.getTargetValues() == null || target.getTargetValues().isEmpty())) {
+          return Flaw.NOTHING_COMPARED;
+        }
+      }
+    }
+    return null;
+  }
+
+  /** What is wrong and how to put it right. */
+  private enum Flaw {
+    NOTHING_COMPARED("a placement constraint compares a node attribute with nothing, which the ResourceManager cannot"
+        + " judge: the request is left out; name a value"),
+    DELAYED_OR("a placement constraint has a delayed-or, which the ResourceManager takes and never satisfies: use or");
+
+    private final String text;
+
+    Flaw(String text) {
+      this.text = text;
+    }
+  }
+}
