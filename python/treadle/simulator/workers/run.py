@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.simulator import inner, kernel
 from treadle.simulator.workers.draws import below
 from treadle.simulator.workers.event_queue import remove_first, schedule
-from treadle.simulator.workers.least_waiting import ROUND_TRIP_S, see_queues
+from treadle.simulator.workers.least_waiting import MESSAGE_S, ROUND_TRIP_S, see_queues
+from treadle.simulator.workers.one_queue import idle_worker, job_for, wait_for_workers
 from treadle.simulator.workers.order import next_probe, pass_those_before
-from treadle.simulator.workers.phoenix import count_start, look
+from treadle.simulator.workers.phoenix import count_arrival, count_start, look
 from treadle.simulator.workers.probing import hand_map, is_placed, new_map, send
 from treadle.simulator.workers.queues import append, remove
 from treadle.simulator.workers.state import EventKind, Mode, Order, Real, Total
@@ -30,7 +31,10 @@ def run_workers(run: Workers) -> None:
     while arrived < jobs or run.totals[Total.EVENTS] > 0:
         if arrived < jobs and (run.totals[Total.EVENTS] == 0 or run.arrival_s[arrived] <= run.event_s[0]):
             run.reals[Real.NOW] = run.arrival_s[arrived]
-            send(run, arrived)
+            if run.mode[Mode.ORDER] == Order.NONE:
+                _bind(run, arrived)
+            else:
+                send(run, arrived)
             arrived += 1
             continue
         run.reals[Real.NOW] = run.event_s[0]
@@ -41,7 +45,7 @@ def run_workers(run: Workers) -> None:
         elif kind == EventKind.DELIVER:
             _deliver(run, subject)
         else:
-            if run.mode[Mode.ORDER] == Order.PHOENIX:
+            if run.mode[Mode.ORDER] >= Order.PHOENIX:
                 look(run)
             else:
                 see_queues(run)
@@ -83,7 +87,35 @@ def _take(run: Workers, worker: int) -> None:
         remove(run, worker, probe)
         schedule(run, now_s + ROUND_TRIP_S, EventKind.FREE, worker)
         return
+    if placed:
+        run.running_s[worker] = run.estimate_s[job]
+    _start(run, worker, job)
+    order = run.mode[Mode.ORDER]
+    if (order == Order.EAGLE or order == Order.PHOENIX) and run.is_long[job] == 0:
+        pass_those_before(run, worker, probe)  # and it stays: sticky
+    else:
+        remove(run, worker, probe)
+
+
+@inner
+def _bind(run: Workers, job: int) -> None:
+    """Start what a job in the one queue can start at idle workers, those first that others need least."""
+    run.reals[Real.NOW] += MESSAGE_S  # until the scheduler knows of the job
+    count_arrival(run, job)
+    place = idle_worker(run, job, 0)
+    while place >= 0 and run.started[job] < run.tasks[job]:
+        _start(run, run.by_need[place], job)
+        place = idle_worker(run, job, place + 1)
+    if run.started[job] < run.tasks[job]:
+        wait_for_workers(run, job)
+
+
+@inner
+def _start(run: Workers, worker: int, job: int) -> None:
+    """Start a job's next task."""
+    now_s = run.reals[Real.NOW]
     task = run.first_task[job] + run.started[job]
+    run.is_busy[worker] = 1
     run.started[job] += 1
     run.totals[Total.UNFINISHED] -= 1
     run.start_s[task] = now_s + ROUND_TRIP_S
@@ -91,17 +123,11 @@ def _take(run: Workers, worker: int) -> None:
     if run.may_run[run.group[job], worker] == 0:
         took_s *= run.reals[Real.RELAXED_SLOWDOWN]
         run.relaxed[job] += 1
-    if run.mode[Mode.ORDER] == Order.PHOENIX:
+    if run.mode[Mode.ORDER] >= Order.PHOENIX:
         count_start(run, worker, job, took_s)
     ends_s = run.start_s[task] + took_s
     run.ended_s[job] = max(run.ended_s[job], ends_s)
-    if placed:
-        run.running_s[worker] = run.estimate_s[job]
     schedule(run, ends_s, EventKind.FREE, worker)
-    if run.mode[Mode.ORDER] >= Order.EAGLE and run.mode[Mode.ORDER] != Order.SRPT and run.is_long[job] == 0:
-        pass_those_before(run, worker, probe)  # and it stays: sticky
-    else:
-        remove(run, worker, probe)
 
 
 @inner
@@ -112,7 +138,11 @@ def _free(run: Workers, worker: int) -> None:
     run.is_busy[worker] = 0
     run.runs_long[worker] = 0
     run.long_since_s[worker] = -1.0
-    if run.head[worker] >= 0:
+    if run.mode[Mode.ORDER] == Order.NONE:
+        job = job_for(run, worker)
+        if job >= 0:
+            _start(run, worker, job)
+    elif run.head[worker] >= 0:
         _take(run, worker)
     elif run.mode[Mode.STEAL] != 0:
         first = run.mode[Mode.FIRST_LONG]

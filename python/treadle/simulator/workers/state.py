@@ -33,6 +33,8 @@ class Placement(IntEnum):
     """One scheduler that knows all queues."""
     LEAST_WAITING_SEEN = 2
     """A scheduler with a view of the queues that is up to a beat old."""
+    ONE_QUEUE = 3
+    """One scheduler that binds a task when a worker is free."""
 
 
 class Order(IntEnum):
@@ -45,6 +47,8 @@ class Order(IntEnum):
     """Least remaining work."""
     PHOENIX = 3
     """As Eagle, and by demand over supply where the wait is long."""
+    NONE = 4
+    """Workers have no queues."""
 
 
 class Mode(IntEnum):
@@ -88,6 +92,8 @@ class Total(IntEnum):
     """How many maps of long work are not used."""
     UNFINISHED = 7
     BEATS = 8
+    OPEN = 9
+    """Jobs that wait in the one queue."""
 
 
 class Real(IntEnum):
@@ -180,6 +186,8 @@ class Workers(NamedTuple):
     event_order: I64
     event_kind: I32
     event_subject: I32
+
+    open_jobs: I32  # (J): those that wait in the one queue
 
     best_s: F64  # (W): a heap of waits and workers
     best: I32

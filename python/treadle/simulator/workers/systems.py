@@ -44,8 +44,8 @@ class System:
 
     @property
     def is_phoenix(self) -> bool:
-        """Whether it counts what Phoenix counts."""
-        return self.order == Order.PHOENIX
+        """Whether it counts what Phoenix counts: the one queue spares workers too."""
+        return self.order >= Order.PHOENIX
 
 
 EAGLE_PROBES_MIN: Final = 20
@@ -72,6 +72,16 @@ _PHOENIX: Final = System(
     negotiates=True,
 )
 
+_ONE_QUEUE: Final = System(
+    "one-queue-srpt-c",
+    Placement.ONE_QUEUE,
+    Placement.ONE_QUEUE,
+    Order.NONE,
+    partitioned=False,
+    constrained=True,
+    spares=True,
+)
+
 SYSTEMS: Final[dict[str, System]] = {
     one.name: one
     for one in (
@@ -79,6 +89,7 @@ SYSTEMS: Final[dict[str, System]] = {
         *(replace(one, name=f"{one.name}-c", constrained=True) for one in _PLAIN),
         replace(_PLAIN[-1], name="yacc-d-c", constrained=True),
         _PHOENIX,
+        _ONE_QUEUE,
         replace(_PHOENIX, name="phoenix-without-order", by_crv=False),
         replace(_PHOENIX, name="phoenix-without-gate", gated=False),
         replace(_PHOENIX, name="phoenix-without-scarcity", spares=False),

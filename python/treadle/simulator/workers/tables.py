@@ -71,6 +71,7 @@ def new_workers(
         event_order=np.zeros(events, np.int64),
         event_kind=np.zeros(events, np.int32),
         event_subject=np.zeros(events, np.int32),
+        open_jobs=np.zeros(jobs, np.int32),
         best_s=np.zeros(workers),
         best=np.zeros(workers, np.int32),
         by_need=np.arange(workers, dtype=np.int32),

@@ -45,6 +45,16 @@ CLAIMS: Final = (
     Claim("eagle-c", "phoenix", "long", "p90_s", 1.0),
     Claim("hawk-c", "phoenix", "short", "p90_s", 4.5),
     Claim("hawk-c", "phoenix", "short", "p99_s", 5.0),
+    *(
+        Claim("eagle-c", "one-queue-srpt-c", kind, figure)
+        for kind, figure in (
+            ("short", "p99_s"),
+            ("short-constrained", "p99_s"),
+            ("short-unconstrained", "p99_s"),
+            ("long", "mean_s"),
+            ("long", "p90_s"),
+        )
+    ),
     Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
     Claim("eagle-c", "eagle", "short", "queueing_p99_s", (2.0, 2.5)),
     Claim("yacc-d-c", "dlwl", "short", "queueing_p99_s", (2.0, 2.5)),
