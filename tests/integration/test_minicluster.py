@@ -46,6 +46,16 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
         assert (again.returncode, "stop it first" in again.stderr) == (2, True)
         shown = json.loads(treadle("status", *place, "--json").stdout)
         assert (shown["ready"], sorted(shown["pids"])) == (True, ["nm1", "rm"])
+        nodes = treadle("exec", *place, "--", "yarn", "node", "-list")
+        assert (nodes.returncode, "RUNNING" in nodes.stdout) == (0, True), nodes.stdout + nodes.stderr
+        restarted = treadle("restart-rm", *place)
+        assert restarted.returncode == 0, restarted.stderr
+        after = json.loads(treadle("status", *place, "--json").stdout)
+        assert after["ready"]
+        assert after["pids"]["rm"] != shown["pids"]["rm"]
+        assert after["pids"]["nm1"] == shown["pids"]["nm1"]
+        job = treadle("job", *place, "--maps", "1", "--task-ms", "10")
+        assert job.returncode == 0, job.stdout + job.stderr
     finally:
         stopped = treadle("stop", *place)
     assert stopped.returncode == 0

@@ -39,6 +39,10 @@ def test_the_wheel_carries_the_shim(tmp_path: Path) -> None:
         ready_made = {f"treadle/policies/{file.name}" for file in (ROOT / "conf" / "policies").glob("*.yaml")}
         assert "treadle/policies/hdrf.yaml" in ready_made
         assert ready_made <= set(names)
+        templates = [file.relative_to(ROOT) for file in (ROOT / "conf").rglob("*") if file.is_file()]
+        others = {f"treadle/{file}" for file in templates if file.parent.name != "policies"}
+        assert "treadle/conf/yarn-site-treadle.xml" in others
+        assert others <= set(names)
         assert [name for name in names if "google-2011" in name or "swim-facebook" in name] == []
         jar = zipfile.ZipFile(io.BytesIO(files.read(f"treadle/java/treadle-shim-{__version__}.jar")))
     classes = [name for name in jar.namelist() if name.endswith(".class")]

@@ -250,6 +250,55 @@ def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) ->
     assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **OBSERVATION}
 
 
+def test_an_observation_has_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    assert run(["observe", "--rm", rm]) == 0
+    shown = capsys.readouterr().out
+    row = next(line for line in shown.splitlines() if "root.a" in line)
+    # of 6 placements by the stock scheduler 3 agreed, 1 went to another node, 2 were not proposed
+    for text in ("3 (50 %)", "1 (17 %)", "2 (33 %)"):
+        assert text in row
+    assert "4 (67 %)" in next(line for line in shown.splitlines() if "would have been committed" in line)
+    assert "2 (33 %)" in next(line for line in shown.splitlines() if "node full" in line)
+
+
+def test_nothing_has_no_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    none = dict.fromkeys(AGREEMENT, 0)
+    rows = {"total": none, "by_queue": {"root.a": none}, "by_framework": {}}
+    empty = OBSERVATION | {"proposals": 0, "would_commit": 0, "would_reject": {}} | rows
+    Page.beans["TreadleObservation"]["Observation"] = json.dumps(empty)
+    assert run(["observe", "--rm", rm]) == 0
+    assert "%" not in capsys.readouterr().out
+
+
+def test_an_uptime_is_not_shown_as_a_date(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | {"since_ms": 3_700_000})
+    assert run(["observe", "--rm", rm]) == 0
+    shown = capsys.readouterr().out
+    assert "1970" not in shown
+    assert "not known: the jar is of an older version" in shown
+
+
+def test_status_names_the_ready_made_policy(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    kinds = "gate=all share=hdrf order=srpt fit=packing estimate=observed"
+    Page.beans["Treadle"]["tag.Policy"] = kinds
+    assert run(["status", "--rm", rm]) == 0
+    assert f"as hdrf-srpt: {kinds}" in capsys.readouterr().out
+    Page.beans["Treadle"]["tag.Policy"] = "gate=pilots share=capacity order=mlfq fit=packing estimate=pilots"
+    assert run(["status", "--rm", rm]) == 0
+    assert "as slearn or slearn-history: gate=pilots" in capsys.readouterr().out, "they differ in parameters alone"
+    Page.beans["Treadle"]["tag.Policy"] = "gate=all share=none order=mine.py:Mine fit=packing estimate=none"
+    assert run(["status", "--rm", rm]) == 0
+    shown = capsys.readouterr().out
+    assert "gate=all share=none" in shown
+    assert "as " not in shown
+
+
+def test_status_shows_what_the_engine_warns_of(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["Treadle"]["tag.Warnings"] = "jobs are not remembered: /store: no space"
+    assert run(["status", "--rm", rm]) == 0
+    assert "jobs are not remembered: /store: no space" in " ".join(capsys.readouterr().out.split())
+
+
 def test_in_another_mode_observe_says_so(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     Page.beans["Treadle"]["tag.Mode"] = "enforce"
     Page.beans["TreadleObservation"]["Observation"] = "{}"

@@ -12,6 +12,7 @@ import yaml
 
 import treadle
 from treadle.config.errors import unknown
+from treadle.config.parts import DEFAULTS, QUESTIONS
 from treadle.errors import UserError
 from treadle.files import write_whole
 
@@ -23,6 +24,32 @@ def ready_made() -> dict[str, Path]:
     installed = _PACKAGE / "policies"
     folder = installed if installed.is_dir() else _PACKAGE.parents[1] / "conf" / "policies"
     return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
+
+
+def templates() -> Path:
+    """Return the folder with yarn-site.xml's lines, treadle.yaml and systemd's units: the package's, or the sources'.
+
+    Raises:
+        UserError: the package carries none.
+    """
+    for folder in (_PACKAGE / "conf", _PACKAGE.parents[1] / "conf"):
+        if (folder / "yarn-site-treadle.xml").is_file():
+            return folder
+    raise UserError(f"{_PACKAGE} carries no templates of configuration; install the package again")
+
+
+def ready_made_with(kinds: str) -> list[str]:
+    """Return the names of the ready-made policies of these kinds of parts, as a status tells them.
+
+    What a status tells has no parameters: policies that differ in these alone are all returned.
+    """
+    return [name for name, file in ready_made().items() if _kinds(file) == kinds]
+
+
+def _kinds(file: Path) -> str:
+    """Return the kinds of the parts of a ready-made policy, without a look at what the parts are."""
+    chosen = yaml.safe_load(file.read_text("utf-8"))["policy"]
+    return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in QUESTIONS)
 
 
 def summary(file: Path) -> str:

@@ -24,6 +24,7 @@ from treadle.lab.minicluster import (
     processes,
     readiness,
 )
+from treadle.lab.minicluster.clients import client_environment, sleep_job
 from treadle.lab.minicluster.layout import Layout
 from treadle.lab.minicluster.progress import saying
 from treadle.lab.minicluster.runtime import build_folder
@@ -161,10 +162,51 @@ def run(
     with readiness.terminable():
         cluster = _start(settings, folder)
         try:
-            code = _run(cluster, command)
+            code = _run(command, client_environment(cluster))
         finally:
             cluster.stop()
     sys.exit(code)
+
+
+@app.command("exec", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def execute(
+    command: Annotated[list[str], typer.Argument(help="A command, after --, with its arguments.", metavar="CMD...")],
+    folder: Folder = None,
+) -> None:
+    """Run CMD with the environment of a cluster that runs, a `yarn` among it, and exit as CMD did.
+
+    So `treadle minicluster exec -- yarn rmadmin -refreshQueues`, or `exec -- treadle policy use FILE`.
+    """
+    cluster = _attached(folder)
+    sys.exit(_run(command, client_environment(cluster)))
+
+
+@app.command()
+def job(
+    folder: Folder = None,
+    maps: Annotated[int, typer.Option(min=1, help="Map tasks.")] = 4,
+    reduces: Annotated[int, typer.Option(min=0, help="Reduce tasks.")] = 0,
+    task_ms: Annotated[int, typer.Option(min=1, help="How long each task sleeps, ms.")] = 1000,
+    queue: Annotated[str, typer.Option(help="The queue it goes to.")] = "default",
+) -> None:
+    """Run a MapReduce job whose tasks sleep on a cluster that runs, wait for its end and exit as it did."""
+    cluster = _attached(folder)
+    sys.exit(_run(sleep_job(cluster, queue, maps, reduces, task_ms), cluster.environment()))
+
+
+@app.command()
+def restart_rm(
+    folder: Folder = None,
+    kill: Annotated[bool, typer.Option("--kill", help="By SIGKILL instead of SIGTERM.")] = False,
+) -> None:
+    """Restart the ResourceManager of a cluster that runs, and wait until it is ready.
+
+    What ran goes on only in a cluster that was started with --recovery.
+    """
+    cluster = _attached(folder)
+    with saying(Console(stderr=True)) as say, readiness.uninterrupted():
+        say("restarting the ResourceManager")
+        cluster.restart_rm(kill)
 
 
 def _settings(
@@ -224,10 +266,10 @@ def _attached(folder: Path | None) -> MiniCluster:
     return cluster
 
 
-def _run(cluster: MiniCluster, command: list[str]) -> int:
+def _run(command: list[str], environment: dict[str, str]) -> int:
     """Run a user's command in the foreground; an interrupt reaches it too, and it has a moment to end."""
     try:
-        child = subprocess.Popen(command, env=cluster.environment())
+        child = subprocess.Popen(command, env=environment)
     except OSError as error:
         raise ClusterError(f"{command[0]}: {error.strerror}") from error
     try:

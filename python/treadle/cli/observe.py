@@ -29,6 +29,11 @@ _WORDS: Final = {
     "stock_only": "by the stock scheduler only",
     "treadle_only": "by Treadle only",
 }
+_PLACED: Final = ("agreed", "other_node", "stock_only")
+"""Together these are the placements by the stock scheduler."""
+_JUDGED: Final = ("would_commit",)
+_FIRST_MS: Final = 1_000_000_000_000
+"""September 2001: what is before it is no time of a ResourceManager's."""
 _BY_NAME: Final = {"by_queue", "by_framework"}
 """Parts whose rows are names that others gave."""
 
@@ -55,11 +60,15 @@ def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption 
     single = {key: value for key, value in observation.items() if not isinstance(value, dict)}
     for title, part in {"observed": single, **observation}.items():
         if isinstance(part, dict) and part:
-            console.print(_table(title, part), markup=False)
+            console.print(_table(title, part, int(observation.get("proposals", 0))), markup=False)
 
 
-def _table(title: str, value: dict[str, Any]) -> Any:
-    """Return a table of one part of the observation: a row a key, and a column a field where rows are mappings."""
+def _table(title: str, value: dict[str, Any], proposals: int) -> Any:
+    """Return a table of one part of the observation: a row a key, and a column a field where rows are mappings.
+
+    Placements have their part of all that the stock scheduler made (`stock_only` among them, `treadle_only` not), fates
+    their part of all proposals.
+    """
     from rich.table import Table
 
     table = Table(title=_words(title), title_justify="left")
@@ -69,14 +78,27 @@ def _table(title: str, value: dict[str, Any]) -> Any:
     for column in columns or [""]:
         table.add_column(_words(column), justify="right")
     for key, row in value.items():
-        cells = [row.get(column, "") for column in columns] if isinstance(row, dict) else [row]
-        shown = _time(cells[0]) if key == "since_ms" else map(str, cells)
+        if isinstance(row, dict):
+            made = sum(int(row.get(column, 0)) for column in _PLACED)
+            shown = [_of(row.get(column, ""), made if column in _PLACED else 0) for column in columns]
+        elif key == "since_ms":
+            shown = [_time(row)]
+        else:
+            whole = sum(int(value.get(column, 0)) for column in _PLACED) if key in _PLACED else 0
+            shown = [_of(row, proposals if key in _JUDGED or title == "would_reject" else whole)]
         table.add_row(key if title in _BY_NAME else _words(key), *shown)
     return table
 
 
-def _time(since_ms: Any) -> list[str]:
-    return [datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")]
+def _of(number: Any, whole: int) -> str:
+    """Return a number, with its part of a whole if there is one."""
+    return f"{number} ({number / whole:.0%})".replace("%", " %") if whole else str(number)
+
+
+def _time(since_ms: Any) -> str:
+    if since_ms < _FIRST_MS:
+        return "not known: the jar is of an older version"  # which tells an uptime
+    return datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _words(name: str) -> str:

@@ -21,6 +21,7 @@ _TAGS: Final = {
     "tag.Refusal": "refused",
     "tag.LastError": "last error",
     "tag.LastErrorTime": "time of the last error",
+    "tag.Warnings": "warnings",
     "tag.IgnoredSettings": "settings without effect",
     "tag.RequirementsUnkept": "requirements not kept",
 }
@@ -64,10 +65,19 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("schedules now", f"no: {reason}" if reason else "yes")]
     # What already stands there as the reason is not said again.
     said = [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
+    said = [(text, _policy(value) if text == "policy" else value) for text, value in said]
     rows += [(text, value) for text, value in said if text not in _REASONS or value not in reason]
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
     reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
     return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]
+
+
+def _policy(kinds: str) -> str:
+    """Return a policy's parts, with the names of the ready-made ones that have the same."""
+    from treadle.admin.install import ready_made_with
+
+    names = ready_made_with(kinds)
+    return f"as {' or '.join(names)}: {kinds}" if names else kinds
 
 
 def _words(camel: str) -> str:

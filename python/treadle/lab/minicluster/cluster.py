@@ -55,13 +55,14 @@ class MiniCluster:
     def attach(cls, folder: Path) -> MiniCluster | None:
         """Return the running cluster in `folder`, or None.
 
-        Its `settings` are the defaults: no more is known of it than what its processes tell.
+        Its `settings` are the defaults but for the scheduler: no more is known of it than what its processes tell.
         """
         layout = Layout.load(folder.resolve())
         if layout is None or not any(processes.find(entry) for entry in layout.processes):
             return None
         cluster = cls(folder=folder)
         cluster._layout = layout
+        cluster.settings = readiness.with_scheduler(cluster.settings, Scheduler(layout.scheduler))
         cluster._lib = gather()
         return cluster
 

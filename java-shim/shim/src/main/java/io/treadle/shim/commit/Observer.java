@@ -18,6 +18,7 @@ import org.apache.hadoop.metrics2.MetricsCollector;
 import org.apache.hadoop.metrics2.MetricsRecordBuilder;
 import org.apache.hadoop.metrics2.MetricsSource;
 import org.apache.hadoop.metrics2.lib.Interns;
+import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
@@ -42,6 +43,7 @@ public final class Observer implements MetricsSource {
 
   private final SchedulerPort port;
   private final long windowMs;
+  /** When counting began, by the wall clock: administrators read it. */
   private final long sinceMs;
   private final Map<Ask, WouldBe> open = new LinkedHashMap<>();
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
@@ -66,7 +68,7 @@ public final class Observer implements MetricsSource {
   public Observer(SchedulerPort port, long windowMs, long nowMs) {
     this.port = port;
     this.windowMs = windowMs;
-    this.sinceMs = nowMs;
+    this.sinceMs = Time.now();
     this.expiredMs = nowMs;
   }
 

@@ -374,6 +374,7 @@ public final class Link implements Runnable {
       if (!status.error.isEmpty() && isNews(status.error)) {
         LOG.error("{}: {}", states.engine(), status.error);
       }
+      metrics.warnings(status.warnings);
       status.warnings.stream().filter(this::isNews)
           .forEach(warning -> LOG.warn("{}: {}", states.engine(), warning));
     }

@@ -105,7 +105,7 @@ public final class MetricsExport implements MetricsSource {
     return sums;
   }
 
-  /** The first engine's, and of errors the first that there is. */
+  /** The first engine's, and of errors and warnings the first that there is. */
   private Map<String, String> texts() {
     Map<String, String> texts = metrics.texts();
     engines.forEach((name, engine) -> {
@@ -113,6 +113,9 @@ public final class MetricsExport implements MetricsSource {
       if (texts.get("LastError").isEmpty() && !own.get("LastError").isEmpty()) {
         texts.put("LastError", "engine " + name + ": " + own.get("LastError"));
         texts.put("LastErrorTime", own.get("LastErrorTime"));
+      }
+      if (texts.get("Warnings").isEmpty() && !own.get("Warnings").isEmpty()) {
+        texts.put("Warnings", "engine " + name + ": " + own.get("Warnings"));
       }
     });
     return texts;

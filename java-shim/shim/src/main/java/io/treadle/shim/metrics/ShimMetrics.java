@@ -50,6 +50,7 @@ public final class ShimMetrics {
   private volatile String policy = "";
   private volatile String learned = "";
   private volatile String waitsFor = "";
+  private volatile String warnings = "";
   private volatile String ignored = "";
   private volatile String refusal = "";
   private volatile Supplier<String> unkept = () -> "";
@@ -138,6 +139,7 @@ public final class ShimMetrics {
     values.put("Policy", policy);
     values.put("Learned", learned);
     values.put("WaitsFor", waitsFor);
+    values.put("Warnings", warnings);
     values.put("Refusal", refusal);
     values.put("IgnoredSettings", ignored);
     values.put("RequirementsUnkept", bounded(unkept.get()));
@@ -225,6 +227,11 @@ public final class ShimMetrics {
   /** What the engine waits for on purpose, as it tells it. */
   public void waitsFor(String text) {
     waitsFor = bounded(text);
+  }
+
+  /** What an administrator should know, as the engine tells it. */
+  public void warnings(List<String> texts) {
+    warnings = bounded(String.join("; ", texts));
   }
 
   /** What is set in yarn-site.xml and does nothing. */

@@ -14,6 +14,8 @@ import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.Collections;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -50,6 +52,14 @@ class ObserverTest {
   @AfterEach
   void stop() {
     cluster.close();
+  }
+
+  @Test
+  void saysByTheWallClockSinceWhenItCounts() throws Exception {
+    long since = new ObjectMapper()
+        .readTree(new Observer(cluster.scheduler(), 1000, Time.monotonicNow()).json()).get("since_ms").asLong();
+    long now = System.currentTimeMillis();
+    assertTrue(Math.abs(now - since) < TimeUnit.DAYS.toMillis(1), "since " + since + ", and it is " + now);
   }
 
   private JsonNode seen() throws Exception {

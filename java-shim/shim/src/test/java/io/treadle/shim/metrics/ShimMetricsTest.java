@@ -19,7 +19,7 @@ class ShimMetricsTest {
       "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
       "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
       "LinkCpuNanos", "FrameNanos", "Snapshots", "SidecarStarts", "LinkFailures", "Escapes");
-  private static final List<String> TEXTS = Arrays.asList("Mode", "LastError", "Policy", "Learned", "Refusal");
+  private static final List<String> TEXTS = Arrays.asList("Mode", "LastError", "Policy", "Learned", "Warnings", "Refusal");
 
   private final ShimMetrics metrics = new ShimMetrics(() -> true, () -> 3, () -> 2, () -> 1);
 

@@ -368,10 +368,14 @@ class LinkInRmTest {
   @Test
   void theStatusOfTheEngineIsShown() throws Exception {
     start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0,
-        "{\"policy\": \"capacity\", \"configuration\": 0, \"error\": \"line 3: no\", \"warnings\": [\"w\"]}"));
+        "{\"policy\": \"capacity\", \"configuration\": 0, \"error\": \"line 3: no\", "
+            + "\"warnings\": [\"w\", \"and more\"]}"));
     awaitLease(1);
     assertEquals("capacity", TestRms.text(rm, "Policy"));
     assertEquals("line 3: no", TestRms.text(rm, "LastError"));
+    Await.until("what the engine warns of is shown", () -> "w; and more".equals(TestRms.text(rm, "Warnings")));
+    ScriptedEngine.script(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0, "{\"policy\": \"p\"}"));
+    Await.until("a warning goes with its cause", () -> "".equals(TestRms.text(rm, "Warnings")));
   }
 
   @Test

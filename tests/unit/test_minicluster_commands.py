@@ -1,0 +1,98 @@
+"""Commands for a mini cluster that runs already: a user's own, a job, another ResourceManager."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.lab.minicluster import MiniCluster
+from treadle.lab.minicluster.layout import Layout
+
+
+@dataclass
+class Running:
+    """Stands for a cluster that runs: its Java programs are `echo`, and what is done to it is written down."""
+
+    folder: Path
+    done: list[str] = field(default_factory=list)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.folder, [1, 2, 3, 4, 5], [])
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "HADOOP_CONF_DIR": f"{self.folder}/conf"}
+
+    def java(self, main: str, *arguments: str, heap_mb: int = 256) -> list[str]:
+        return ["echo", f"java {main}", *arguments]
+
+    def restart_rm(self, kill: bool = False) -> None:
+        self.done.append("killed" if kill else "stopped")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Running:
+    running = Running(tmp_path)
+    monkeypatch.setattr(MiniCluster, "attach", classmethod(lambda _, folder: running if folder == tmp_path else None))
+    return running
+
+
+def test_exec_runs_a_command_with_the_clusters_yarn(cluster: Running, capfd: pytest.CaptureFixture[str]) -> None:
+    script = 'yarn rmadmin -refreshQueues && yarn application -list && echo "$TREADLE_RM $HADOOP_CONF_DIR" && exit 7'
+    assert run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "sh", "-c", script]) == 7
+    lines = capfd.readouterr().out.splitlines()
+    client = "java org.apache.hadoop.yarn.client.cli"
+    assert lines == [
+        f"{client}.RMAdminCLI -refreshQueues",
+        f"{client}.ApplicationCLI application -list",
+        f"{cluster.layout.rm_url} {cluster.folder}/conf",
+    ]
+
+
+def test_a_yarn_command_that_there_is_not_names_those_that_there_are(
+    cluster: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "yarn", "nodemanager"]) == 2
+    said = capfd.readouterr().err
+    assert "yarn nodemanager" in said
+    assert "rmadmin" in said
+
+
+def test_exec_of_a_command_that_is_not_there_is_a_mistake(cluster: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "no-such-command"]) == 2
+    assert "no-such-command: No such file" in capsys.readouterr().err
+
+
+def test_a_job_is_run_and_its_exit_code_is_the_commands(cluster: Running, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["minicluster", "job", "--folder", str(cluster.folder), "--maps", "3", "--task-ms", "20", "--queue", "b"]
+    assert run(words) == 0
+    said = capfd.readouterr().out
+    assert "java org.apache.hadoop.mapreduce.SleepJob -Dmapreduce.job.queuename=b -m 3 -r 0 -mt 20 -rt 20" in said
+
+
+@pytest.mark.parametrize(("more", "how"), [([], "stopped"), (["--kill"], "killed")])
+def test_the_resource_manager_is_restarted(cluster: Running, more: list[str], how: str) -> None:
+    assert run(["minicluster", "restart-rm", "--folder", str(cluster.folder), *more]) == 0
+    assert cluster.done == [how]
+
+
+@pytest.mark.parametrize("command", [["exec", "--", "true"], ["job"], ["restart-rm"]])
+def test_without_a_cluster_each_says_how_to_start_one(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *rest = command
+    assert run(["minicluster", name, "--folder", str(tmp_path), *rest]) == 2
+    assert "treadle minicluster start" in capsys.readouterr().err
+
+
+def test_the_yarn_of_exec_is_the_clusters_own(cluster: Running) -> None:
+    run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "true"])
+    script = cluster.folder / "bin" / "yarn"
+    assert script.stat().st_mode & 0o777 == 0o755
+    done = subprocess.run([script], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "rmadmin" in done.stderr
