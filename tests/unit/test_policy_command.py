@@ -29,16 +29,25 @@ class Page(BaseHTTPRequestHandler):
 
     bean: ClassVar[dict[str, Any]] = {}
     config: ClassVar[str] = ""
+    sidecar: ClassVar[str] = "managed"
+    refuses: ClassVar[dict[str, int]] = {}
     asked: ClassVar[int] = 0
 
     def do_GET(self) -> None:
-        path = urlsplit(self.path).path
+        path, query = urlsplit(self.path).path, urlsplit(self.path).query
+        if path in self.refuses:
+            self.send_error(self.refuses[path])
+            return
         if path == "/conf" and self.headers["Accept"] != "application/json":
             self.send_error(406)  # a ResourceManager writes XML then
             return
         bean = self.bean if Page.asked else {"tag.LastError": "settings 6 refused, x"}
         Page.asked += path == "/jmx"
-        body = json.dumps({"beans": [bean]} if path == "/jmx" else {"property": {"value": self.config}}).encode()
+        value = self.config if query.endswith("config.file") else self.sidecar
+        if path == "/conf" and not value:
+            self.send_error(404)  # as for a property that is not set
+            return
+        body = json.dumps({"beans": [bean]} if path == "/jmx" else {"property": {"value": value}}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -52,6 +61,8 @@ class Page(BaseHTTPRequestHandler):
 def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.LastError": "", **SCHEDULES})
     monkeypatch.setattr(Page, "asked", 0)
+    monkeypatch.setattr(Page, "refuses", {})
+    monkeypatch.setattr(Page, "sidecar", "managed")
     monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
     monkeypatch.setattr(_take_over, "WAIT_S", 0.4)
     monkeypatch.setattr(_take_over, "SAME_S", 0.0)
@@ -68,9 +79,10 @@ def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def yarn(folder: Path, code: int = 0) -> str:
+def yarn(folder: Path, code: int = 0, said: str = "no such queue") -> str:
     command = folder / "yarn"
-    command.write_text(f'#!/bin/sh\necho "$@" > "{folder}/called"\necho "no such queue" >&2\nexit {code}\n')
+    (folder / "said").write_text(f"{said}\n")
+    command.write_text(f'#!/bin/sh\necho "$@" > "{folder}/called"\ncat "{folder}/said" >&2\nexit {code}\n')
     command.chmod(0o755)
     return str(command)
 
@@ -125,6 +137,49 @@ def test_a_policy_file_whose_store_is_not_named_is_not_right(
     file.write_text(f"{text}profiles: {{store: {tmp_path}/profiles.db}}\n")
     assert run(["policy", "check", str(file)]) == 0
     assert ": right: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("estimate", ["", "  estimate: {kind: none}\n"])
+def test_pilots_whose_durations_nobody_goes_by_are_not_right(
+    estimate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(f"policy:\n  gate: {{kind: pilots}}\n  order: {{kind: srpt}}\n{estimate}")
+    assert run(["policy", "check", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert "policy.gate (pilots) samples how long tasks take, and policy.estimate (none) knows no durations" in error
+    assert "set policy.estimate" in error
+    file.write_text("policy: {gate: {kind: pilots}, order: {kind: srpt}, estimate: {kind: observed}}\n")
+    assert run(["policy", "check", str(file)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("order: {kind: srpt}", "policy.order (srpt) goes by durations, and policy.estimate (none) knows none"),
+        ("fit: {kind: tetris}", "policy.fit (tetris) goes by durations"),
+        ("estimate: {kind: observed}", "policy.estimate (observed) has no effect: no other part goes by durations"),
+        (
+            "order: {kind: srpt}, estimate: {kind: pilots}",
+            "policy.estimate (pilots) goes by pilots, and policy.gate (all) runs none",
+        ),
+    ],
+)
+def test_parts_that_do_little_together_are_warned_of(
+    policy: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(f"policy: {{{policy}}}\n")
+    assert run(["policy", "check", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert f"warning: {file}: {said}" in shown.err
+    assert "right" in shown.out
+
+
+def test_ready_made_policies_are_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ready_made():
+        run(["policy", "check", name])
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_a_name_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,6 +256,88 @@ def test_use_puts_the_old_file_back_if_it_is_refused(
     assert "is as it was before" in error
     assert ("the engine may not have read it again" in " ".join(error.split())) == (code != 0)
     assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
+
+
+def test_a_refused_refresh_is_told_by_its_reason_not_by_what_was_printed_last(
+    rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = (
+        "26/01/31 12:00:00 INFO client.DefaultNoHARMFailoverProxyProvider: Connecting to ResourceManager\n"
+        "refreshQueues: java.io.IOException: Failed to re-init queues : yarn.scheduler.treadle.mode: fast is no mode\n"
+        "\tat org.apache.hadoop.yarn.server.resourcemanager.AdminService.refreshQueues(AdminService.java:411)\n"
+        "Caused by: java.lang.IllegalArgumentException\n"
+        "\t... 11 more"
+    )
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path, 255, said)]) == 2
+    error = capsys.readouterr().err
+    assert "refreshQueues failed: java.io.IOException: Failed to re-init queues" in error
+    assert "fast is no mode" in error
+    assert "more" not in error.partition("\n")[0]
+
+
+def test_use_in_mode_off_changes_nothing_and_says_why(
+    rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Page, "bean", {"tag.Policy": "", "tag.Mode": "off", "Schedules": 0})
+    monkeypatch.setattr(Page, "asked", 1)
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "the mode is off, so that no engine runs" in error
+    assert "--no-refresh" in error
+    assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
+    assert not (tmp_path / "called").exists()
+    assert not History(tmp_path / "conf" / "treadle.yaml").versions()
+
+
+def test_use_refuses_a_file_that_the_engine_does_not_read(
+    rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("seed: 2\n")
+    words = ["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path), "--config", str(other)]
+    assert run(words) == 2
+    error = capsys.readouterr().err
+    assert f"reads {tmp_path}/conf/treadle.yaml, not {other}" in error
+    assert other.read_text() == "seed: 2\n"
+    assert not (tmp_path / "called").exists()
+
+    monkeypatch.setattr(Page, "config", "")
+    assert run(words) == 2
+    assert "reads no treadle.yaml" in capsys.readouterr().err
+    assert other.read_text() == "seed: 2\n"
+
+    monkeypatch.setattr(Page, "sidecar", "external")  # its unit names the file, the ResourceManager may not
+    assert run(words) == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "status", "said"),
+    [("/conf", 401, "/conf: HTTP 401"), ("/conf", 403, "/conf: HTTP 403"), ("/jmx", 401, "/jmx: HTTP 401")],
+)
+def test_use_names_the_page_that_refuses_it_and_changes_nothing(
+    rm: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    page: str,
+    status: int,
+    said: str,
+) -> None:
+    monkeypatch.setattr(Page, "refuses", {page: status})
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "is it the address" not in error, "it is: that page wants somebody else"
+    assert "set that key" not in error
+    assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
+    assert not (tmp_path / "called").exists()
+
+
+def test_use_without_a_resource_manager_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policy", "use", "hdrf", "--rm", "127.0.0.1:1", "--yarn", yarn(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "http://127.0.0.1:1/conf: no answer" in error
+    assert "set that key" not in error
 
 
 def test_use_in_observe_only_says_that_nothing_is_scheduled_by_it(

@@ -76,8 +76,13 @@ def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any
         beans = json.loads(content)["beans"]
         found = [dict(bean) for bean in beans]
     except requests.RequestException as error:
-        tls = isinstance(error, requests.exceptions.SSLError)
-        question = "" if tls else "; is it the address of a ResourceManager's web pages? (--rm)"
+        status = None if error.response is None else error.response.status_code
+        # a server that cannot be trusted, or that wants somebody else, is there
+        there = isinstance(error, requests.exceptions.SSLError) or status in (
+            requests.codes.unauthorized,
+            requests.codes.forbidden,
+        )
+        question = "" if there else "; is it the address of a ResourceManager's web pages? (--rm)"
         raise UserError(f"{url}/jmx: {why_failed(error)}{question}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{url}/jmx is no ResourceManager's page; check --rm") from error

@@ -15,7 +15,7 @@ import yaml
 from treadle.admin.install import ready_made, replace_file, with_absolute_paths
 from treadle.config.errors import lines_of, unknown
 from treadle.config.history import History, Version
-from treadle.config.needs import missing
+from treadle.config.needs import idle_parts, missing
 from treadle.config.reader import parse_settings, peek_source
 from treadle.config.renamed import old_names
 from treadle.config.sections import section_values, with_sections, without_section
@@ -93,10 +93,24 @@ def warn_of_old_names(file: Path) -> None:
         typer.echo(f"warning: {line}", err=True)
 
 
-def target_of(config: Path | None, rm: str, ca: Path | None = None) -> Path:
+def warn_of_parts(file: Path) -> None:
+    """Say on standard error which parts of a policy that is right do less together than they seem to."""
+    text = _read(file)
+    for each in dict.fromkeys((text, *_texts_of_entries(text))):
+        for line in idle_parts(_without_code(each).policy, _with_code(each)):
+            typer.echo(f"warning: {file}: {line}", err=True)
+
+
+def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bool = False) -> Path:
     """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
 
     Whoever answers in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
+
+    Args:
+        config: the one named
+        rm: the ResourceManager's address
+        ca: certificates to trust over https
+        reads: whether its engine must read the one named
 
     Raises:
         UserError: the ResourceManager does not say, or the file is not one to write to.
@@ -106,6 +120,8 @@ def target_of(config: Path | None, rm: str, ca: Path | None = None) -> Path:
     if config is not None:
         if config.exists():
             _refuse_distrusted(config, trusted_owners() | {config.stat().st_uid})
+        if reads:
+            _take_over.refuse_another_file(rm, config, ca)
         return config
     target = _take_over.configured_file(rm, ca)
     remedy = f"the ResourceManager at {rm} names it; if that is right, name it yourself with --config {target}"
@@ -235,6 +251,12 @@ def _without_code(text: str) -> Settings:
     policy = section_values(text).get("policy") or {}
     parts = {part: value for part, value in policy.items() if (value or {}).get("kind") != "file"}
     return parse_settings("", yaml.safe_dump({"policy": parts}))
+
+
+def _with_code(text: str) -> set[str]:
+    """Return which parts of a text's policy are from a user's file."""
+    policy = section_values(text).get("policy") or {}
+    return {part for part, value in policy.items() if (value or {}).get("kind") == "file"}
 
 
 def _differing(found: Path, text: str, target: Path, after: str) -> Iterator[str]:

@@ -35,13 +35,14 @@ def policy() -> None:
 def check(file: Wanted) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
-    from treadle.cli._policy_use import checked, refuse_missing, warn_of_old_names
+    from treadle.cli._policy_use import checked, refuse_missing, warn_of_old_names, warn_of_parts
     from treadle.config.reader import read_roster
 
     found = find_policy(file)
     name = checked(found)
     refuse_missing(found)
     warn_of_old_names(found)
+    warn_of_parts(found)
     typer.echo(f"{found}: right: {name}")
     engines = read_roster(found)
     if engines:
@@ -111,7 +112,7 @@ def use(
     found = find_policy(file)
     wanted = _policy_use.checked(found)
     _policy_use.warn_of_old_names(found)
-    target = _policy_use.target_of(config, rm, ca)
+    target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
     _take_over_change(_policy_use.change_of(found, target, also or []), wanted, rm, ca, yarn, no_refresh=no_refresh)
 
 
@@ -145,7 +146,7 @@ def rollback(
     """
     from treadle.cli import _policy_use
 
-    target = _policy_use.target_of(config, rm, ca)
+    target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = _policy_use.change_back(target, number)
     _take_over_change(change, _policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)
 
@@ -157,15 +158,16 @@ def _take_over_change(
     from treadle.cli import _take_over
     from treadle.errors import UserError
 
+    command = None if no_refresh else _take_over.refresh_command(yarn)
+    earlier = {} if command is None else read_bean(rm, "Treadle", ca)  # what refuses that is told before anything changes
+    _take_over.refuse_off(earlier)
     kept = change.apply()
     was = f"; what it was is version {kept.number} of `treadle policy history`" if kept else ""
     typer.echo(f"{change.target}: {wanted}{was}")
-    command = None if no_refresh else _take_over.refresh_command(yarn)
     if command is None:
         typer.echo("run `yarn rmadmin -refreshQueues` to have it taken over")
         return
     try:
-        earlier = read_bean(rm, "Treadle", ca)
         _take_over.refresh(command)
         _take_over.wait_until_runs(rm, wanted, earlier, ca=ca)
         outcome = confirm(rm, wanted, ca=ca)

@@ -18,11 +18,22 @@ _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
 
 class KernelCache:
-    """A folder of this process's own for compiled kernels, if numba would find none that it may write to."""
+    """The folder for compiled kernels: the one chosen, or one of this process's own if numba would find none."""
 
-    def __init__(self, package: Path = _PACKAGE, environment: MutableMapping[str, str] = os.environ) -> None:
-        """Make the folder if there must be one; numba must not have been imported yet."""
+    def __init__(
+        self, package: Path = _PACKAGE, environment: MutableMapping[str, str] = os.environ, chosen: str = ""
+    ) -> None:
+        """Make the folder if there must be one; numba must not have been imported yet.
+
+        Args:
+            package: where numba keeps kernels if it may write there
+            environment: the process's
+            chosen: a folder that lasts, where kernels are kept whatever else could be written; empty: none
+        """
         self._folder: str | None = None
+        if chosen:
+            environment[_VARIABLE] = chosen
+            return
         home = environment.get("XDG_CACHE_HOME") or environment.get("HOME") or ""
         if _VARIABLE in environment or _writable(package) or _writable(Path(home)):
             return
@@ -32,7 +43,7 @@ class KernelCache:
 
     @property
     def folder(self) -> str | None:
-        """The folder, None where numba finds one by itself."""
+        """The folder that is gone with this process, None where one lasts."""
         return self._folder
 
     def remove(self) -> None:

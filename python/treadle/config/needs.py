@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from treadle.config.parts import QUESTIONS
-from treadle.config.settings import Settings
+from treadle.config.parts import DURATIONS, QUESTIONS
+from treadle.config.settings import Policy, Settings
 
 
 def missing(settings: Settings) -> list[str]:
     """Return what is to be set before a policy can do what it promises, a line for each part; empty if all is there."""
-    return [
+    lines = [
         f"{says}: set {' or '.join(needs)}"
         for says, needs in _going_by_history(settings)
         if not any(_setting(settings, name) for name in needs)
     ]
+    gate, estimate = settings.policy.gate, settings.policy.estimate
+    if gate.kind.traits.keeper is not None and not estimate.kind.traits.knows_durations:
+        lines.append(
+            f"policy.gate ({gate.label}) samples how long tasks take, and policy.estimate ({estimate.label}) knows no "
+            "durations: set policy.estimate"
+        )
+    return lines
+
+
+def idle_parts(policy: Policy, from_files: Collection[str] = ()) -> list[str]:
+    """Return which parts of a policy do less together than they seem to, a line for each.
+
+    Args:
+        policy: the policy
+        from_files: its parts that are from a user's file, of which nobody knows what they go by
+    """
+    gate, estimate = policy.gate, policy.estimate
+    goers = [part for part in ("order", "fit") if DURATIONS in getattr(policy, part).kind.traits.estimates]
+    lines = []
+    if "estimate" not in from_files and not estimate.kind.traits.knows_durations:
+        lines += [
+            f"policy.{part} ({getattr(policy, part).label}) goes by durations, and policy.estimate ({estimate.label}) "
+            "knows none: each task counts alike; set policy.estimate"
+            for part in goers
+        ]
+    elif not (goers or from_files or gate.kind.traits.keeper):
+        lines.append(f"policy.estimate ({estimate.label}) has no effect: no other part goes by durations")
+    if estimate.kind.traits.uses_keeper and gate.kind.traits.keeper is None and "gate" not in from_files:
+        lines.append(
+            f"policy.estimate ({estimate.label}) goes by pilots, and policy.gate ({gate.label}) runs none: "
+            "set policy.gate"
+        )
+    return lines
 
 
 def unheard(settings: Settings) -> list[str]:

@@ -91,6 +91,8 @@ class Traits:
     """Of a gate or an estimate: it goes by the table that the policy's gate keeps."""
     estimates: tuple[str, ...] = ()
     """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
+    knows_durations: bool = True
+    """Of an estimate: it may know how long a task runs."""
     keeps: tuple[Kept, ...] = ()
 
 

@@ -21,6 +21,7 @@ from treadle.config.settings import (
     OWN_KEYS,
     SECTIONS,
     SEED_MAX,
+    Kernels,
     Policy,
     Profiles,
     Settings,
@@ -53,6 +54,15 @@ def read_profiles(file: FilePath) -> Profiles:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
     return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).profiles()
+
+
+def read_kernels(file: FilePath) -> Kernels:
+    """Read the section ``kernels`` of a treadle.yaml; the other sections are not looked at, and no code is run.
+
+    Raises:
+        ConfigError: the file cannot be read, or something in the section is wrong.
+    """
+    return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).kernels()
 
 
 def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
@@ -178,6 +188,12 @@ class _Reader:
 
     def profiles(self) -> Profiles:
         found = self._section("profiles", Profiles, self._mapping(self._document.value, ()))
+        if self._problems:
+            raise ConfigError(self._document.file, self._problems)
+        return found
+
+    def kernels(self) -> Kernels:
+        found = self._section("kernels", Kernels, self._mapping(self._document.value, ()))
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
         return found

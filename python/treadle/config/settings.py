@@ -168,6 +168,23 @@ class Listener(Parameters):
         return value
 
 
+class Kernels(Parameters):
+    """Where the engine's compiled code is kept; read when a sidecar starts."""
+
+    folder: str = Field(
+        default="",
+        description="A folder of the sidecar's user that nobody else may write to: without a place that lasts each "
+        "start compiles. Empty: beside the package or in the user's cache, if these may be written.",
+    )
+
+    @field_validator("folder")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        if value and not value.startswith("/"):
+            raise ValueError("it must be an absolute path, or empty")
+        return value
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The five parts of the policy (`treadle.config.parts.QUESTIONS`)."""
@@ -232,6 +249,7 @@ class Settings:
     profiles: Profiles = field(default_factory=Profiles)
     plans: Plans = field(default_factory=Plans)
     listener: Listener = field(default_factory=Listener)
+    kernels: Kernels = field(default_factory=Kernels)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What in their file should be written otherwise though it is understood: settings under old names."""
     engines: tuple[RosterEngine, ...] = ()
@@ -267,13 +285,14 @@ SECTIONS: dict[str, type[Parameters]] = {
     "profiles": Profiles,
     "plans": Plans,
     "listener": Listener,
+    "kernels": Kernels,
 }
 """The keys of treadle.yaml besides ``policy``, ``seed`` and ``engines``, which are of their own kind."""
 
-OWN_KEYS: tuple[str, ...] = ("policy", "seed", *SECTIONS)
-"""The keys that may also stand in an entry of ``engines``."""
+OWN_KEYS: tuple[str, ...] = ("policy", "seed", *(name for name in SECTIONS if name != "kernels"))
+"""The keys that may also stand in an entry of ``engines``; compiled code is the same for all engines."""
 
-KEYS: tuple[str, ...] = (*OWN_KEYS, "engines")
+KEYS: tuple[str, ...] = ("policy", "seed", *SECTIONS, "engines")
 """All keys of treadle.yaml."""
 
 SEED_MAX = 2**63 - 1

@@ -8,6 +8,7 @@ ResourceManager alone; whatever any library prints goes to standard error, where
 from __future__ import annotations
 
 import gc
+import getpass
 import logging
 import os
 import signal
@@ -21,7 +22,10 @@ from typing import IO, Final
 
 from treadle import __version__
 from treadle.compiled.cache_folder import KernelCache
-from treadle.config.errors import ConfigError
+from treadle.config.errors import ConfigError, Problem
+from treadle.config.reader import read_kernels
+from treadle.config.trust import reason_against
+from treadle.errors import UserError
 from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
 from treadle.live.log_lines import log_to_stderr
 
@@ -35,6 +39,11 @@ EXIT_FAILED: Final = 1
 LOADING_THRESHOLDS: Final = (100_000, 50, 1_000)
 """When Python looks for garbage while the engine is loaded: rarely, since nearly all of that stays."""
 
+_NO_PLACE: Final = (
+    "neither the package nor the home may be written by this user; name a folder of its own in treadle.yaml "
+    "(kernels.folder)"
+)
+
 Progress = Callable[[str], None]
 
 
@@ -45,8 +54,9 @@ def run_managed(config: Path | None, engine: str = "") -> int:
     """
     _log_to_stderr()
     stdin, out = sys.stdin.buffer, _take_stdout()
-    cache = KernelCache()
+    cache: KernelCache | None = None
     try:
+        cache = kernel_cache(config)
         greeting = read_greeting(stdin)
         # From here on: the end of standard input is the end of the process, however busy it is.
         Thread(target=_end_with, args=(stdin.fileno(), cache), name="stdin", daemon=True).start()
@@ -64,7 +74,8 @@ def run_managed(config: Path | None, engine: str = "") -> int:
     else:
         return server.wait()
     finally:
-        cache.remove()
+        if cache is not None:
+            cache.remove()
 
 
 def run_external(connection_file: Path, config: Path | None, group: str | None = None, engine: str = "") -> int:
@@ -81,7 +92,7 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
     secret = new_secret()
     if engine:
         connection_file = connection_file.with_name(f"{connection_file.stem}-{engine}{connection_file.suffix}")
-    file, cache = ConnectionFile(connection_file, group), KernelCache()
+    file, cache = ConnectionFile(connection_file, group), kernel_cache(config)
     file.remove_stale()
     try:
         server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text), engine)
@@ -101,14 +112,57 @@ def run_warm_up(config: Path | None) -> int:
     Raises:
         ConfigError: the settings are wrong.
     """
+    _log_to_stderr()
+    cache = kernel_cache(config)
+    from treadle.compiled.functions import cache_folder
     from treadle.live.live_settings import read_live_settings
     from treadle.live.policies import without_file_parts
     from treadle.live.warm_up import warm_up
+    from treadle.planner.graphene import warm_up as warm_up_plans
 
-    _log_to_stderr()
+    if cache.folder is not None:
+        cache.remove()
+        raise UserError(f"what is compiled cannot be kept: {_NO_PLACE}")
+    settings = without_file_parts(read_live_settings(config))
     with loading():
-        warm_up(without_file_parts(read_live_settings(config)), lambda text: _log.info("%s", text))
+        warm_up(settings, lambda text: _log.info("%s", text))
+        if settings.plans.schedules:
+            warm_up_plans()
+    _log.info("compiled code is kept in %s, for %s", cache_folder(), getpass.getuser())
     return 0
+
+
+def kernel_cache(config: Path | None) -> KernelCache:
+    """Return where this process's compiled kernels are; numba must not have been imported yet.
+
+    Raises:
+        ConfigError: the folder that the settings choose is not one to use.
+    """
+    chosen = ""
+    try:
+        chosen = "" if config is None else read_kernels(config).folder
+    except ConfigError as error:  # told by whoever reads all of it
+        _log.debug("%s", error)
+    if chosen:
+        reason = _reason_against_kernels(Path(chosen))
+        if reason:
+            raise ConfigError(str(config), [Problem(0, "kernels.folder", reason)])
+    cache = KernelCache(chosen=chosen)
+    if cache.folder is not None:
+        _log.warning("this start compiles, and so does each: %s", _NO_PLACE)
+    return cache
+
+
+def _reason_against_kernels(folder: Path) -> str:
+    """Return why compiled code cannot be kept in a folder, or could be another's; empty if it can."""
+    try:
+        reason = reason_against(folder)
+    except OSError as error:
+        made = f"make it as the sidecar's user: mkdir -p -m 700 {folder}"
+        return f"{folder}: {error.strerror}; {made}"
+    if not reason and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        return f"{folder} is no folder that {getpass.getuser()} may write to; choose one of its own"
+    return reason
 
 
 class Serving:

@@ -108,7 +108,7 @@ OWN: Final = (
     Own("fit", "tetris", Tetris, TetrisParameters, Traits(steps="packing", estimates=(DURATIONS,), keeps=SCORES)),
     Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
     Own("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
-    Own("estimate", "none", NoEstimate),
+    Own("estimate", "none", NoEstimate, traits=Traits(knows_durations=False)),
     Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
     Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
     Own("estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))),

@@ -13,6 +13,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -425,6 +426,7 @@ public final class Link implements Runnable {
       mirror.hungUp();
       // the next engine holds back only if it says so itself
       waitsFor("");
+      metrics.warnings(Collections.emptyList());
       over.close();
     }
   }
