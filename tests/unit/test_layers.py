@@ -44,9 +44,23 @@ ALLOWED = {
     "history": BASE | {"dag", "workload", "yarn"},
     "policy": BASE | {"compiled", "config", "constraints", "model", "yarn"},
     "engine": BASE | {"compiled", "config", "constraints", "model", "policy", "yarn"},
+    "explain": BASE | {"compiled", "config", "engine", "model", "policy"},
     "am": BASE | {"config", "dag", "history", "planner", "yarn"},
     "live": BASE
-    | {"am", "compiled", "config", "constraints", "engine", "history", "model", "planner", "policy", "wire", "yarn"},
+    | {
+        "am",
+        "compiled",
+        "config",
+        "constraints",
+        "engine",
+        "explain",
+        "history",
+        "model",
+        "planner",
+        "policy",
+        "wire",
+        "yarn",
+    },
     "simulator": BASE
     | {
         "compiled",

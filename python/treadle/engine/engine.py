@@ -27,6 +27,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.policy import Policy
+from treadle.policy.state import Scratch
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.proposals import Proposals
 
@@ -168,6 +169,10 @@ class Engine:
         cluster.decide += 1
         table = made.proposals
         return Proposals(*(np.ascontiguousarray(table[name]) for name in ("application", "key", "node")))
+
+    def inside(self) -> tuple[Cluster, Scratch | None] | None:
+        """Return the model, and what the latest decide has kept, to be read until the next event; None without one."""
+        return None if self._cluster is None else (self._cluster, self._policy.latest)
 
     def warm_up(self) -> int:
         """Compile every kernel, or read it from numba's cache, by scheduling a small invented cluster.

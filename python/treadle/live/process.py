@@ -209,7 +209,9 @@ def _start(greeting: Greeting, config: Path | None, progress: Progress, engine: 
     progress("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
     from treadle.live.busy_session import BusySession
+    from treadle.live.explain_door import copied_situation, open_door
     from treadle.live.policies import LivePolicies, without_file_parts
+    from treadle.live.policy_memory import state_folder
     from treadle.live.server import LoopbackServer
     from treadle.live.warm_up import warm_up
 
@@ -218,6 +220,7 @@ def _start(greeting: Greeting, config: Path | None, progress: Progress, engine: 
     warm_up(without_file_parts(settings), progress)
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
     answering = BusySession(session, one_of_several=bool(engine))
+    open_door(None if config is None else state_folder(config, engine=engine), lambda: session.look(copied_situation))
     serving: list[Serving] = []
     server = LoopbackServer(
         bytes.fromhex(greeting.secret), answering.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)

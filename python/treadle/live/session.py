@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Final, Protocol
+from threading import Lock
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_hea
 from treadle.wire.schema import TooManyError, VersionError, WireError
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FAILURES_MAX: Final = 8
 """An engine that failed so often with no decision in between will not get better: the process ends."""
@@ -191,6 +194,7 @@ class Session:
         Raises:
             ConfigError: there are no settings to start with.
         """
+        self._turn = Lock()
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
@@ -240,6 +244,15 @@ class Session:
         Raises:
             EngineFailedError: this session has no future.
         """
+        with self._turn:
+            return self._decide(frame, reply_max_bytes, wanted)
+
+    def look(self, action: Callable[[DecisionEngine], T]) -> T:
+        """Let somebody look at the engine between two frames: the next frame waits for that."""
+        with self._turn:
+            return action(self._engine)
+
+    def _decide(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bytes:
         began_ns = self._clock_ns()
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes

@@ -298,6 +298,11 @@ class Policy:
         return ", ".join([*self._parts.waits_for(), *(["a held node"] if len(self.holds) else [])])
 
     @property
+    def latest(self) -> Scratch | None:
+        """What the latest decide has kept, None before the first; to be read only."""
+        return self._scratch
+
+    @property
     def observes(self) -> bool:
         """Whether it keeps anything beside the model, so that it must see events."""
         return self._keeper is not None

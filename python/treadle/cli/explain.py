@@ -1,0 +1,154 @@
+"""`treadle explain`: why an application waits, by the engine that would place it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from treadle.cli._console import console_for_tables
+from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption
+from treadle.errors import UserError
+
+app = typer.Typer()
+
+EXIT_NEVER: Final = 1
+"""The exit code where something has to be changed before an ask can be served."""
+
+_TIMEOUT_S: Final = 10.0
+_ANSWER_BYTES_MAX: Final = 16 << 20
+_NODES: Final = {
+    "too_small": "too small",
+    "unusable": "not usable now",
+    "not_named": "not named by the ask",
+    "blacklisted": "blacklisted",
+    "not_chosen": "not what it requires",
+    "rejected": "turned down of late",
+    "reserved": "kept for others",
+    "full": "full",
+    "would_do": "would do",
+}
+
+
+@app.command()
+def explain(
+    application: Annotated[str, typer.Argument(metavar="APP", help="YARN's id of an application, or the end of it.")],
+    ask: Annotated[int | None, typer.Option(help="Explain this request key alone.")] = None,
+    node: Annotated[str, typer.Option(help="Say why not on the node of this name.")] = "",
+    config: Annotated[
+        Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="One of several engines, not the first.")] = "",
+    socket_: Annotated[
+        Path | None, typer.Option("--socket", help="Where the sidecar is asked; its log names the place.")
+    ] = None,
+    rm: RmOption = DEFAULT_RM,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why an application waits: every reason for each of its asks, and what will become of it.
+
+    Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask will never be
+    served unless somebody changes something.
+    """
+    places = [socket_] if socket_ is not None else _places(config, rm, engine)
+    found = _ask(places, {"application": application, "ask": ask, "node": node})
+    if "error" in found:
+        raise UserError(str(found["error"]))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _show(found)
+    if any(each["verdict"] != "waiting" for each in found["asks"]):
+        raise typer.Exit(EXIT_NEVER)
+
+
+def _places(config: Path | None, rm: str, engine: str) -> list[Path]:
+    """Return where a sidecar may have its socket, the likeliest first (`treadle.live.policy_memory.state_folder`)."""
+    from treadle.cli._take_over import configured_file
+
+    file = (configured_file(rm) if config is None else config).absolute()
+    return state_places(file, engine)
+
+
+def state_places(config: Path, engine: str) -> list[Path]:
+    """Return the sockets that a sidecar of a treadle.yaml may have."""
+    import hashlib
+    import pwd
+
+    if engine:
+        config = config.with_name(f"{config.name}.{engine}")
+    name = f"{config.name}-{hashlib.sha256(str(config).encode()).hexdigest()[:12]}"
+    homes = sorted({entry.pw_dir for entry in pwd.getpwall() if Path(entry.pw_dir).is_absolute()})
+    bases = [Path("/var/lib/treadle"), *(Path(home) / ".local" / "state" for home in homes)]
+    folders = [config.parent / f".{config.name}.state", *(base / "treadle" / name for base in bases)]
+    return [folder / "explain.sock" for folder in folders]
+
+
+def _ask(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
+    """Ask the first sidecar that answers.
+
+    Raises:
+        UserError: none does.
+    """
+    problem = f"{places[0]}: No such file or directory"
+    for place in places:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+                connected.settimeout(_TIMEOUT_S)
+                connected.connect(str(place))
+                connected.sendall(json.dumps(question).encode() + b"\n")
+                with connected.makefile("rb") as stream:
+                    line = stream.readline(_ANSWER_BYTES_MAX)
+            if not line:
+                raise ConnectionResetError
+            return dict(json.loads(line))
+        except FileNotFoundError:
+            continue
+        except (ConnectionResetError, BrokenPipeError) as error:
+            raise UserError(f"{place}: the sidecar does not answer you; run this as its user or as root") from error
+        except (OSError, ValueError) as error:
+            problem = f"{place}: {error}"
+    raise UserError(
+        f"no sidecar can be asked: {problem}; run this on the ResourceManager's host as the sidecar's user or as root. "
+        "The sidecar's log says where it is asked (--socket)"
+    )
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print an explanation as text and tables."""
+    from rich.table import Table
+
+    from treadle.cli._console import say
+
+    console, facts = console_for_tables(), found["facts"]
+    say(console, f"{found['application']} ({found['name']}) of {found['user']} in {found['queue']}: {found['state']}")
+    say(
+        console,
+        f"{facts['containers']} containers, {facts['asked_for']} asked for, {facts['proposed']} proposed; "
+        f"{facts['ahead_in_queue']} of {facts['asking_in_queue']} applications of its queue are before it "
+        f"(order {facts['order']})",
+    )
+    if "used_share" in facts:
+        text = (
+            f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
+        )
+        say(console, f"{text} (share {facts['share']})")
+    if not found["asks"]:
+        say(console, "it asks for nothing now")
+    for ask in found["asks"]:
+        wanted = ", ".join(f"{value} {name}" for name, value in ask["capability"].items())
+        label = f", label {ask['partition']}" if ask["partition"] else ""
+        table = Table("verdict", "why", title_justify="left")
+        table.title = f"ask {ask['key']}: {ask['count']} x {wanted}, priority {ask['priority']}{label}"
+        for cause in ask["causes"]:
+            table.add_row(cause["verdict"], cause["text"])
+        console.print(table, markup=False)
+        nodes = ", ".join(f"{count} {_NODES.get(reason, reason)}" for reason, count in ask["nodes"].items())
+        say(console, f"nodes: {nodes or 'none'}")
+        if ask["node"]:
+            say(console, ask["node"])
+    if found["left_out"]:
+        say(console, f"{found['left_out']} more asks are left out; name one with --ask")

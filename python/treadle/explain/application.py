@@ -1,0 +1,208 @@
+"""Why an application waits: every cause that holds for each of its asks, the one that decides first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.events import ApplicationState
+from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
+from treadle.explain.limits import queue_causes, share_of, user_causes
+from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
+from treadle.explain.situation import Situation
+from treadle.policy.state import KEYED
+
+ASKS_MAX: Final = 32
+"""So many asks of an application are explained unless one is named."""
+
+_BY_REASON: Final = (
+    ("unusable", Why.NODES_UNUSABLE),
+    ("not_named", Why.NODES_NOT_NAMED),
+    ("blacklisted", Why.NODES_BLACKLISTED),
+    ("not_chosen", Why.NODES_NOT_CHOSEN),
+    ("rejected", Why.NODES_REJECTED),
+    ("reserved", Why.NODES_RESERVED),
+    ("full", Why.NODES_FULL),
+)
+_STATES: Final = {
+    ApplicationState.ACTIVE: "active",
+    ApplicationState.WAITING: "not active yet",
+    ApplicationState.MOVED: "served by another engine",
+}
+
+
+def explain_application(situation: Situation, application: int, ask: int | None = None, node: str = "") -> Explanation:
+    """Return why an application waits.
+
+    Args:
+        situation: the model, which is only read
+        application: its index
+        ask: explain this request key alone
+        node: say of each ask why it is not on the node of this name
+    """
+    view, texts = situation.view, situation.cluster.names.texts
+    row = view.apps[application]
+    asked = [at for at in _rows(situation, application) if ask is None or int(view.rows["key"][at]) == ask]
+    state = ApplicationState(int(row["state"]))
+    return Explanation(
+        application=situation.application_id(application),
+        name=texts[int(row["name"])],
+        user=texts[int(row["user"])],
+        queue=situation.queue_path(int(row["queue"])) if row["queue"] >= 0 else "",
+        state=_STATES.get(state, "gone"),
+        policy=situation.settings.policy.name(),
+        facts=_facts(situation, application),
+        asks=tuple(_explain_ask(situation, at, node) for at in asked[:ASKS_MAX]),
+        left_out=max(len(asked) - ASKS_MAX, 0),
+    )
+
+
+def _rows(situation: Situation, application: int) -> Iterator[int]:
+    """Yield the request rows of an application that ask for something, in its own order."""
+    row = int(situation.view.apps["first_row"][application])
+    while row >= 0:
+        if situation.view.rows["count"][row] > 0:
+            yield row
+        row = int(situation.view.rows["next"][row])
+
+
+def _explain_ask(situation: Situation, row: int, node: str) -> AskExplained:
+    view, at = situation.view, situation.view.rows[row]
+    nodes = NodesOfAsk(situation, row)
+    found = [
+        *queue_causes(situation, row),
+        *_own_causes(situation, row),
+        *user_causes(situation, row),
+        *_node_causes(situation, row, nodes),
+    ]
+    causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
+    return AskExplained(
+        key=int(at["key"]),
+        priority=int(at["priority"]),
+        count=int(at["count"] - at["assumed"]),
+        partition=situation.partition_name(int(at["partition"])),
+        capability=situation.amounts(view.capability[row]),
+        causes=tuple(causes),
+        nodes=nodes.counts(),
+        near=nodes.near(),
+        node=nodes.why_not(node) if node else "",
+    )
+
+
+def _own_causes(situation: Situation, row: int) -> Iterator[Cause]:
+    """Yield what stands in the way of an ask though nodes and queues do not: its application, fates, the gate."""
+    view, at = situation.view, situation.view.rows[row]
+    app = view.apps[at["application"]]
+    queue = situation.queue_path(int(app["queue"])) if app["queue"] >= 0 else "none"
+    if app["state"] != ApplicationState.ACTIVE:
+        text = f"the ResourceManager has not activated it: queue {queue} has as many application masters as it may have"
+        yield Cause(Why.NOT_ACTIVE, text)
+        return
+    if at["assumed"] >= at["count"] or (app["awaiting_am"] and app["assumed_count"] > 0):
+        yield Cause(Why.PROPOSED, "all of it is proposed; the ResourceManager has not answered yet")
+        return
+    until = max(int(at["backoff_until"]), int(app["backoff_until"])) - situation.cluster.decide
+    if until > 0:
+        text = f"the ResourceManager turned it down {int(at['backoff_level'])} times in a row"
+        yield Cause(Why.REJECTED, f"{text}; it is proposed again after {until} decisions")
+    yield from _gate_causes(situation, row)
+
+
+def _gate_causes(situation: Situation, row: int) -> Iterator[Cause]:
+    scratch = situation.scratch
+    if scratch is None or not situation.knows_row(row):
+        return
+    seen, gate = scratch.rows[row], situation.settings.policy.gate.label
+    says = f": it waits for {situation.waits_for}" if situation.waits_for else ""
+    if not seen["may"]:
+        yield Cause(Why.GATE, f"the gate {gate} holds it back{says}")
+    elif seen["quota"] <= 0:
+        yield Cause(Why.GATE, f"the gate {gate} lets no more of it run now{says}")
+
+
+def _node_causes(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Cause]:
+    """Yield why no node would do, if none would."""
+    at, here = situation.view.rows[row], int(np.count_nonzero(nodes.here))
+    counts = nodes.counts()
+    where = f"label {situation.partition_name(int(at['partition']))}" if at["partition"] else "the cluster"
+    if not here:
+        if at["partition"]:
+            yield Cause(Why.NO_SUCH_LABEL, f"no node has {where}: label one, or ask without the label")
+        else:
+            yield Cause(Why.NODES_UNUSABLE, "there is no node without a label")
+        return
+    if counts.get("too_small", 0) == here:
+        needed, largest = situation.amounts(nodes.capability), nodes.largest()
+        text = f"no node of {where} is that large; the most that any has is {in_words(largest)}"
+        yield Cause(Why.LARGER_THAN_ANY_NODE, text, needed, largest)
+        return
+    if counts.get("would_do"):
+        return
+    usable = here - counts.get("too_small", 0) - counts.get("unusable", 0)
+    unknown = nodes.unknown_places()
+    if usable and counts.get("not_named", 0) == usable and unknown:
+        text = f"it asks for {', '.join(unknown[:8])} alone, and {where} has no such node or rack"
+        yield Cause(Why.NO_SUCH_PLACE, text)
+    elif usable and counts.get("blacklisted", 0) == usable:
+        yield Cause(Why.ALL_BLACKLISTED, f"the application has blacklisted all {usable} nodes that are large enough")
+    found = sorted(
+        ((reason, why) for reason, why in _BY_REASON if counts.get(reason)), key=lambda pair: -counts[pair[0]]
+    )
+    for reason, why in found:
+        near = nodes.near() if reason == "full" else None
+        text = f"{counts[reason]} of {here} nodes of {where}: {WORDS[reason]}"
+        lacks = f"; {near.node} lacks least: {in_words(dict(near.lacks))}" if near else ""
+        yield Cause(why, text + lacks, situation.amounts(nodes.capability))
+
+
+def _turn(situation: Situation, row: int) -> Cause:
+    """Return that nothing is against an ask but that others are served before it."""
+    at = situation.view.rows[row]
+    if at["waiting_since_ms"] >= 0:
+        return Cause(Why.NEARER_NODE, "it waits for a node nearer to its data; others would do")
+    ahead, among = _place(situation, int(at["application"]))
+    text = "nodes would do; " + (
+        f"{ahead} of {among} applications of its queue that ask are served before it"
+        if ahead
+        else "it is the next of its queue, and is placed in one of the next decisions"
+    )
+    return Cause(Why.TURN, text)
+
+
+def _place(situation: Situation, application: int) -> tuple[int, int]:
+    """Return how many applications of a queue that ask come before one, and how many ask."""
+    apps, view = situation.cluster.apps, situation.view
+    leaf = int(view.apps["queue"][application])
+    if leaf < 0 or leaf + 1 >= len(apps.leaf_first):
+        return 0, 0
+    listed = apps.leaf_applications[apps.leaf_first[leaf] : apps.leaf_first[leaf + 1]]
+    asking = [int(app) for app in listed if view.apps["pending"][app] > view.apps["assumed_count"][app]]
+    scratch = situation.scratch
+    if scratch is not None and leaf < len(scratch.queues) and scratch.queues["order"][leaf] == KEYED:
+        keys = scratch.apps["key"]
+        asking.sort(key=lambda app: float(keys[app]) if app < len(keys) else np.inf)  # equal ones stay by arrival
+    return (asking.index(application) if application in asking else 0), len(asking)
+
+
+def _facts(situation: Situation, application: int) -> dict[str, Any]:
+    """Return where an application stands."""
+    view, scratch = situation.view, situation.scratch
+    row = view.apps[application]
+    ahead, among = _place(situation, application)
+    facts: dict[str, Any] = {
+        "containers": int(row["containers"]),
+        "asked_for": int(row["pending"]),
+        "proposed": int(row["assumed_count"]),
+        "ahead_in_queue": ahead,
+        "asking_in_queue": among,
+        "order": situation.settings.policy.order.label,
+        "share": situation.settings.policy.share.label,
+    }
+    if scratch is not None and application < len(scratch.apps) and scratch.queues["order"][int(row["queue"])] == KEYED:
+        key = float(scratch.apps["key"][application])
+        facts["key"] = key if np.isfinite(key) else None  # None: last, as whoever has no key
+    if row["queue"] >= 0:
+        facts |= share_of(situation, int(row["queue"]), int(row["partition"]))
+    return facts

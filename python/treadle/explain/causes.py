@@ -1,0 +1,132 @@
+"""Why an ask waits: causes, and what is said of an ask and of an application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Verdict(StrEnum):
+    """What will become of an ask if nothing is done."""
+
+    NEVER = "never"
+    """No node, or no queue, could ever give it."""
+    MISCONFIGURED = "misconfigured"
+    """Somebody has to change a setting, of the cluster or of the application."""
+    WAITING = "waiting"
+    """It is served when something ends, or when its turn comes."""
+
+
+class Why(StrEnum):
+    """A cause."""
+
+    LARGER_THAN_ANY_NODE = "larger_than_any_node"
+    LARGER_THAN_QUEUE = "larger_than_queue"
+    NO_SUCH_LABEL = "no_such_label"
+    LABEL_WITHOUT_ACCESS = "label_without_access"
+    NO_SUCH_PLACE = "no_such_place"
+    ALL_BLACKLISTED = "all_blacklisted"
+    NOT_ACTIVE = "not_active"
+    PROPOSED = "proposed"
+    REJECTED = "rejected"
+    GATE = "gate"
+    QUEUE_MAXIMUM = "queue_maximum"
+    USER_LIMIT = "user_limit"
+    NODES_UNUSABLE = "nodes_unusable"
+    NODES_FULL = "nodes_full"
+    NODES_RESERVED = "nodes_reserved"
+    NODES_REJECTED = "nodes_rejected"
+    NODES_NOT_NAMED = "nodes_not_named"
+    NODES_BLACKLISTED = "nodes_blacklisted"
+    NODES_NOT_CHOSEN = "nodes_not_chosen"
+    NEARER_NODE = "nearer_node"
+    TURN = "turn"
+
+
+_NEVER: Final = {Why.LARGER_THAN_ANY_NODE, Why.LARGER_THAN_QUEUE}
+_MISCONFIGURED: Final = {Why.NO_SUCH_LABEL, Why.LABEL_WITHOUT_ACCESS, Why.NO_SUCH_PLACE, Why.ALL_BLACKLISTED}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason why an ask is not served now."""
+
+    why: Why
+    text: str
+    """In words."""
+    needed: Mapping[str, int] = field(default_factory=dict)
+    """What the ask needs, by resource; empty where that says nothing."""
+    there_is: Mapping[str, int] = field(default_factory=dict)
+    """What there is of it."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it means."""
+        if self.why in _NEVER:
+            return Verdict.NEVER
+        return Verdict.MISCONFIGURED if self.why in _MISCONFIGURED else Verdict.WAITING
+
+
+ORDER: Final = {verdict: place for place, verdict in enumerate(Verdict)}
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The node that an ask nearly fits."""
+
+    node: str
+    lacks: Mapping[str, int]
+    """What is missing there, by resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskExplained:
+    """What keeps one request key from a container."""
+
+    key: int
+    priority: int
+    count: int
+    """Containers that are asked for and not proposed yet."""
+    partition: str
+    capability: Mapping[str, int]
+    causes: tuple[Cause, ...]
+    """The one that decides the verdict first."""
+    nodes: Mapping[str, int]
+    """Nodes of the partition by why the ask cannot have them now; ``would_do``: those that it can."""
+    near: Near | None
+    """Of the nodes that are full, that which lacks least."""
+    node: str
+    """Why not on the node that was asked about; empty if none was."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What will become of the ask."""
+        return self.causes[0].verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an application waits."""
+
+    application: str
+    name: str
+    user: str
+    queue: str
+    state: str
+    policy: str
+    facts: Mapping[str, Any]
+    """Where it stands: its place in its queue, shares, limits."""
+    asks: tuple[AskExplained, ...]
+    left_out: int
+    """Asks beyond those that are explained."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        found = asdict(self)
+        for told, ask in zip(found["asks"], self.asks, strict=True):
+            told["verdict"] = ask.verdict.value
+            for cause, of in zip(told["causes"], ask.causes, strict=True):
+                cause["verdict"] = of.verdict.value
+        return found

@@ -1,0 +1,115 @@
+"""What queues and users may have, and what stands in an ask's way of it; as `treadle.policy.asks` decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from treadle.compiled.array_types import I64
+from treadle.explain.causes import Cause, Why
+from treadle.explain.nodes import in_words
+from treadle.explain.situation import Situation
+from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED
+
+
+def queues_up(situation: Situation, leaf: int) -> Iterator[int]:
+    """Yield a leaf and the queues above it, up to the root."""
+    queue = leaf
+    while queue >= 0:
+        yield queue
+        queue = int(situation.view.queues["parent"][queue])
+
+
+def queue_causes(situation: Situation, row: int) -> Iterator[Cause]:
+    """Yield what queues from the leaf to the root have against an ask: no access, too small, or used up."""
+    view, counted = situation.view, situation.cluster.counted == 1
+    ask, partition = view.capability[row], int(view.rows["partition"][row])
+    leaf = int(view.apps["queue"][view.rows["application"][row]])
+    for queue in queues_up(situation, leaf):
+        if not view.limit_known[queue, partition]:
+            continue
+        amounts = view.limit_amounts[queue, partition]
+        maximum, path = amounts[MAXIMUM], situation.queue_path(queue)
+        left = maximum - amounts[USED] - amounts[ASSUMED]
+        needed = situation.amounts(ask)
+        if partition and not maximum[counted].any():
+            label = situation.partition_name(partition)
+            text = f"queue {path} has no access to label {label}: give it a capacity there, or ask without the label"
+            yield Cause(Why.LABEL_WITHOUT_ACCESS, text)
+        elif (ask > maximum)[counted].any():
+            text = f"the ask is larger than queue {path} may ever be: {in_words(situation.amounts(maximum))}"
+            yield Cause(Why.LARGER_THAN_QUEUE, text, needed, situation.amounts(maximum))
+        elif (ask > left)[counted].any():
+            text = (
+                f"queue {path} uses {in_words(situation.amounts(amounts[USED] + amounts[ASSUMED]))} of its maximum "
+                f"of {in_words(situation.amounts(maximum))}"
+            )
+            yield Cause(Why.QUEUE_MAXIMUM, text, needed, situation.amounts(np.maximum(left, 0)))
+
+
+def user_causes(situation: Situation, row: int) -> Iterator[Cause]:
+    """Yield what the user's limit in the leaf has against an ask."""
+    view = situation.view
+    application, partition = int(view.rows["application"][row]), int(view.rows["partition"][row])
+    leaf, name = int(view.apps["queue"][application]), int(view.apps["user"][application])
+    user = situation.cluster.users.index.find(leaf * MAX_PARTITIONS + partition, name)
+    whose = situation.cluster.names.texts[name]
+    if user < 0:
+        yield from _headroom_cause(situation, row, application, whose)
+        return
+    used = view.user_amounts[user, USED] + view.user_amounts[user, ASSUMED]
+    limit = view.user_amounts[user, LIMIT]
+    if _grows(situation, user, leaf, partition):
+        limit = limit + view.limit_amounts[leaf, partition, ASSUMED]
+    counted = situation.cluster.counted == 1
+    if (used > limit)[counted].any() and _dominant(situation, used) >= _dominant(situation, limit):
+        text = (
+            f"user {whose} has {in_words(situation.amounts(used))} in queue {situation.queue_path(leaf)}, "
+            f"whose limit for a user is {in_words(situation.amounts(limit))}"
+        )
+        left = np.maximum(limit - used, 0)
+        yield Cause(Why.USER_LIMIT, text, situation.amounts(view.capability[row]), situation.amounts(left))
+
+
+def share_of(situation: Situation, leaf: int, partition: int) -> dict[str, float]:
+    """Return the dominant shares of a partition that a leaf uses, and that it is guaranteed."""
+    view = situation.view
+    mine = view.nodes["partition"] == partition
+    totals = view.node_amounts[mine & (view.nodes["state"] != 0), TOTAL].sum(axis=0)
+    amounts = view.limit_amounts[leaf, partition]
+    return {
+        "used_share": _share(situation, amounts[USED] + amounts[ASSUMED], totals),
+        "guaranteed_share": _share(situation, amounts[GUARANTEED], totals),
+    }
+
+
+def _headroom_cause(situation: Situation, row: int, application: int, whose: str) -> Iterator[Cause]:
+    view, counted = situation.view, situation.cluster.counted == 1
+    if not view.apps["has_headroom"][application]:
+        return
+    left = view.app_amounts[application, HEADROOM] - view.app_amounts[application, ASSUMED]
+    if (view.capability[row] > left)[counted].any():
+        text = f"the ResourceManager grants user {whose} {in_words(situation.amounts(np.maximum(left, 0)))} more"
+        needed = situation.amounts(view.capability[row])
+        yield Cause(Why.USER_LIMIT, text, needed, situation.amounts(np.maximum(left, 0)))
+
+
+def _grows(situation: Situation, user: int, leaf: int, partition: int) -> bool:
+    """As `treadle.policy.asks.grows_with_leaf`."""
+    view, counted = situation.view, situation.cluster.counted == 1
+    used = view.limit_amounts[leaf, partition, USED][counted]
+    if (view.user_amounts[user, LIMIT][counted] < used).any():
+        return False
+    return bool((used >= view.limit_amounts[leaf, partition, GUARANTEED][counted]).any())
+
+
+def _dominant(situation: Situation, amounts: I64) -> float:
+    view = situation.view
+    totals = view.node_amounts[view.nodes["state"] != 0, TOTAL].sum(axis=0)
+    return _share(situation, amounts, totals)
+
+
+def _share(situation: Situation, amounts: I64, totals: I64) -> float:
+    counts = (situation.cluster.counted == 1) & (totals > 0)
+    return float((amounts[counts] / totals[counts]).max()) if counts.any() else 0.0

@@ -1,0 +1,137 @@
+"""Where `treadle explain` asks a sidecar: a Unix socket of its user's own, one question at a time.
+
+The model is copied between two frames, some milliseconds for a large cluster, and looked through beside the decisions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final
+
+from treadle.engine import Engine
+from treadle.errors import printable
+from treadle.explain.application import explain_application
+from treadle.explain.situation import Situation
+from treadle.live.session import DecisionEngine
+
+_log = logging.getLogger(__name__)
+
+NAME: Final = "explain.sock"
+ASKED_BYTES_MAX: Final = 4096
+WAIT_S: Final = 5.0
+"""Who connects must ask, and take the answer, within this time."""
+
+_WAITING_MAX: Final = 4
+_CREDENTIALS: Final = struct.Struct("3i")
+
+Look = Callable[[], Situation | None]
+
+
+class ExplainDoor:
+    """Answers whoever is root or this process's user."""
+
+    def __init__(self, path: Path, look: Look) -> None:
+        """Open the socket.
+
+        Args:
+            path: where; a socket that an earlier sidecar left there is replaced
+            look: returns a copy of the situation
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self.path = path
+        self._look = look
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            path.unlink()
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listening.bind(str(path))
+            path.chmod(0o600)  # nobody is let in before it listens
+            self._listening.listen(_WAITING_MAX)
+        except OSError:
+            self._listening.close()
+            raise
+
+    def start(self) -> None:
+        """Answer from now on, on a thread that nobody waits for at the end of the process."""
+        Thread(target=self._serve, name="explain", daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # else who waits in accept() goes on doing so
+        self._listening.close()
+        with suppress(OSError):
+            self.path.unlink()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connected, _ = self._listening.accept()
+            except OSError:
+                return
+            with connected:
+                try:
+                    connected.settimeout(WAIT_S)
+                    self._answer(connected)
+                except Exception as error:  # one question that fails is no concern of the next
+                    _log.warning("a question was not answered: %s", printable(str(error)))
+
+    def _answer(self, connected: socket.socket) -> None:
+        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if not answers(_CREDENTIALS.unpack(credentials)[1]):
+            return
+        with connected.makefile("rb") as stream:
+            line = stream.readline(ASKED_BYTES_MAX)
+        connected.sendall(json.dumps(self._answer_to(line)).encode() + b"\n")
+
+    def _answer_to(self, line: bytes) -> dict[str, Any]:
+        try:
+            asked = json.loads(line)
+            application, ask, node = str(asked["application"]), asked.get("ask"), str(asked.get("node") or "")
+            ask = None if ask is None else int(ask)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return {"error": "not a question: use the `treadle` of the sidecar's release"}
+        situation = self._look()
+        if situation is None:
+            return {"error": "the engine has not been told of the cluster yet; is a ResourceManager connected?"}
+        found = situation.find(application)
+        if found < 0:
+            return {"error": f"the engine knows no application {application} that runs"}
+        return explain_application(situation, found, ask, node).plain()
+
+
+def copied_situation(engine: DecisionEngine) -> Situation | None:
+    """Return a copy of an engine's situation; None before its first snapshot."""
+    situation = Situation.of(engine) if isinstance(engine, Engine) else None
+    return None if situation is None else situation.copied()
+
+
+def answers(user: int) -> bool:
+    """Say whether a user is answered: root, and this process's own."""
+    return user in (0, os.geteuid())
+
+
+def open_door(folder: Path | None, look: Look) -> ExplainDoor | None:
+    """Open a sidecar's door in its state folder; without one, or if that fails, there is none, which is logged."""
+    if folder is None:
+        _log.info("treadle explain has nobody to ask: there is no config.file, or no folder for its state")
+        return None
+    try:
+        door = ExplainDoor(folder / NAME, look)
+    except OSError as error:
+        _log.warning("treadle explain has nobody to ask: %s: %s", folder / NAME, error)
+        return None
+    door.start()
+    _log.info("treadle explain asks at %s", door.path)
+    return door

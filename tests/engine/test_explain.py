@@ -1,0 +1,294 @@
+"""Whatever keeps an ask from a container, its first verdict names it: a cause is planted, and found again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.fake_rm import FakeRM
+from tests.engine.parts import settings_with
+
+from treadle.engine import Engine
+from treadle.events import ApplicationState, Fate, NodeState
+from treadle.explain.application import explain_application
+from treadle.explain.causes import AskExplained, Explanation, Verdict, Why
+from treadle.explain.situation import Situation
+
+NODE = (16384, 16)
+SEEDS = range(10)
+
+
+class Planted:
+    """A cluster drawn by a seed, with room for everybody until a cause is planted. The application asked about is 0."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.rm = FakeRM()
+        self.parts: dict[str, Any] = {}
+        self.reject: Fate | None = None
+        self.nodes = self.draw.randint(3, 12)
+        whole = (NODE[0] * self.nodes, NODE[1] * self.nodes)
+        root = self.rm.queue(-1, whole)
+        leaves = self.draw.randint(1, 4)
+        self.leaves = [self.rm.queue(root, (whole[0] // leaves, whole[1] // leaves)) for _ in range(leaves)]
+        for at in range(self.nodes):
+            self.rm.node(f"n{at}", NODE, rack=f"/r{at % 3}")
+        self.app = self.rm.application(self.draw.choice(self.leaves), user="ann", name="why")
+        self.capability = (1024 * self.draw.randint(1, 4), self.draw.randint(1, 4))
+
+    def ask(self, **more: Any) -> None:
+        """Let the application ask, so that it would be served."""
+        wanted = {"capability": self.capability} | more
+        self.rm.ask(self.app, 0, self.draw.randint(1, 3), **wanted)
+
+    def others(self, count: int) -> None:
+        """Let other applications come that want a little."""
+        for _ in range(count):
+            other = self.rm.application(self.draw.choice(self.leaves), user="bob")
+            self.rm.ask(other, 0, 1, (512, 1))
+
+    def fill(self, left: tuple[int, int]) -> None:
+        """Let nodes have no more left than this."""
+        for node in self.rm.nodes:
+            node.free = left
+
+    def explained(self, node: str = "") -> Explanation:
+        """Let the engine decide, the ResourceManager answer and the engine decide again; explain what is left."""
+        engine = Engine(settings_with(**self.parts))
+        self.rm.snapshot_next()
+        for _ in range(2):
+            engine.apply(self.rm.frame())
+            made = engine.decide(1000 * self.rm.sequence, 256, sequence=self.rm.sequence)
+            self.rm.commit(made, lambda _: self.reject or Fate.COMMITTED)
+        engine.apply(self.rm.frame())
+        engine.decide(1000 * self.rm.sequence, 256 if self.reject is None else 0, sequence=self.rm.sequence)
+        situation = Situation.of(engine)
+        assert situation is not None
+        before = {name: column.copy() for name, column in situation.view._asdict().items()}
+        found = explain_application(situation, self.app, node=node)
+        for name, column in situation.view._asdict().items():
+            assert np.array_equal(column, before[name]), f"{name} was changed"
+        return found
+
+
+def larger_than_any_node(at: Planted) -> None:
+    at.ask(capability=(NODE[0] + 1024, 1))
+
+
+def larger_than_queue(at: Planted) -> None:
+    at.rm.queues[at.rm.applications[0].queue].maximum = (512, 16)
+    at.ask()
+
+
+def no_such_label(at: Planted) -> None:
+    at.ask(partition="gpu")
+
+
+def label_without_access(at: Planted) -> None:
+    at.rm.node("labelled", NODE, partition="gpu")
+    at.rm.node("unlabelled", NODE)
+    leaf = at.rm.applications[0].queue
+    told = at.rm._limit_rows
+    at.rm._limit_rows = lambda: [  # type: ignore[method-assign]
+        row | ({"maximum": (0, 0)} if (row["queue"], row["partition_name"]) == (leaf, "gpu") else {}) for row in told()
+    ]
+    at.ask(partition="gpu")
+
+
+def no_such_place(at: Planted) -> None:
+    at.ask(relax=False, places={"gone": (3, True), "/gone": (3, False)})
+
+
+def all_blacklisted(at: Planted) -> None:
+    at.rm.applications[0].blacklist = sorted({node.rack for node in at.rm.nodes})
+    at.ask()
+
+
+def not_active(at: Planted) -> None:
+    at.rm.applications[0].state = ApplicationState.WAITING
+    at.ask()
+
+
+def rejected(at: Planted) -> None:
+    at.reject = Fate.CONTAINER_UPDATE
+    at.ask()
+
+
+def queue_maximum(at: Planted) -> None:
+    queue = at.rm.queues[at.rm.applications[0].queue]
+    queue.maximum, queue.used = (8192, 8), {"": (8192 - 512, 8)}
+    at.ask()
+
+
+def user_limit(at: Planted) -> None:
+    at.rm.user_limit["ann"] = (2048, 2)
+    at.rm.user_used[at.rm.applications[0].queue, "ann", ""] = (4096, 4)
+    at.ask()
+
+
+def nodes_unusable(at: Planted) -> None:
+    for node in at.rm.nodes:
+        node.state = NodeState.UNUSABLE
+    at.ask()
+
+
+def nodes_full(at: Planted) -> None:
+    at.fill((512, 16))
+    at.ask()
+
+
+def nodes_blacklisted(at: Planted) -> None:
+    """All but one, which is full."""
+    at.rm.applications[0].blacklist = [node.name for node in at.rm.nodes[1:]]
+    at.rm.nodes[0].free = (0, 0)
+    at.ask()
+
+
+def nodes_not_named(at: Planted) -> None:
+    """It wants one node alone, and that is full."""
+    at.rm.nodes[0].free = (0, 0)
+    at.ask(relax=False, places={"n0": (3, True), "/r0": (3, False)})
+
+
+def nodes_rejected(at: Planted) -> None:
+    """The ResourceManager says of every node that it is full, though it is not."""
+    at.reject = Fate.NODE_FULL
+    del at.rm.nodes[1:]
+    at.ask()
+
+
+def gate(at: Planted) -> None:
+    """No pilot of its maps has ended."""
+    fixed = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False}
+    at.parts = {"gate": ("pilots", fixed), "order": ("mlfq", {"size": "whole"}), "estimate": "pilots"}
+    at.rm.applications[0].kind = "MAPREDUCE"
+    at.rm.ask(at.app, 0, 100, (1024, 1), priority=20)
+    at.fill((NODE[0], NODE[1]))
+
+
+def turn(at: Planted) -> None:
+    """Nothing is against it; the answer was full."""
+    at.reject = Fate.OVER_BATCH
+    at.ask()
+
+
+def largest_of_several(at: Planted) -> None:
+    """It is too large for any node, and its queue is full besides."""
+    queue_maximum(at)
+    at.ask(capability=(NODE[0] * 2, 1))
+    at.rm.queues[at.rm.applications[0].queue].maximum = (NODE[0] * 4, 64)
+
+
+CAUSES: dict[Callable[[Planted], None], Why] = {
+    larger_than_any_node: Why.LARGER_THAN_ANY_NODE,
+    larger_than_queue: Why.LARGER_THAN_QUEUE,
+    no_such_label: Why.NO_SUCH_LABEL,
+    label_without_access: Why.LABEL_WITHOUT_ACCESS,
+    no_such_place: Why.NO_SUCH_PLACE,
+    all_blacklisted: Why.ALL_BLACKLISTED,
+    not_active: Why.NOT_ACTIVE,
+    rejected: Why.REJECTED,
+    queue_maximum: Why.QUEUE_MAXIMUM,
+    user_limit: Why.USER_LIMIT,
+    nodes_unusable: Why.NODES_UNUSABLE,
+    nodes_full: Why.NODES_FULL,
+    nodes_blacklisted: Why.NODES_BLACKLISTED,
+    nodes_not_named: Why.NODES_NOT_NAMED,
+    nodes_rejected: Why.NODES_REJECTED,
+    gate: Why.GATE,
+    turn: Why.TURN,
+    largest_of_several: Why.LARGER_THAN_ANY_NODE,
+}
+
+
+def situations() -> Iterator[tuple[Callable[[Planted], None], int]]:
+    """Yield 180 situations."""
+    yield from ((plant, seed) for plant in CAUSES for seed in SEEDS)
+
+
+def explained(plant: Callable[[Planted], None], seed: int, node: str = "") -> tuple[Explanation, AskExplained]:
+    at = Planted(seed)
+    at.others(at.draw.randint(0, 3))
+    plant(at)
+    found = at.explained(node)
+    (ask,) = found.asks
+    return found, ask
+
+
+@pytest.mark.parametrize("plant", CAUSES, ids=lambda plant: plant.__name__)
+def test_the_first_verdict_names_the_planted_cause(plant: Callable[[Planted], None]) -> None:
+    for seed in SEEDS:
+        found, ask = explained(plant, seed)
+        said = [cause.why for cause in ask.causes]
+        assert said[0] == CAUSES[plant], f"seed {seed}: {[cause.text for cause in ask.causes]}"
+        assert ask.verdict == ask.causes[0].verdict
+        assert all(cause.text for cause in ask.causes)
+        assert found.name == "why"
+        json.loads(json.dumps(found.plain(), allow_nan=False))
+
+
+def test_there_are_as_many_situations_as_promised() -> None:
+    assert len(list(situations())) == 180
+
+
+def test_what_no_node_has_is_told_with_what_there_is() -> None:
+    _, ask = explained(larger_than_any_node, 1)
+    assert ask.verdict == Verdict.NEVER
+    assert ask.causes[0].needed["memory-mb"] == NODE[0] + 1024
+    assert ask.causes[0].there_is["memory-mb"] == NODE[0]
+
+
+def test_the_node_that_nearly_fits_is_named_with_what_it_lacks() -> None:
+    at = Planted(3)
+    at.fill((0, 0))
+    at.rm.nodes[1].free = (at.capability[0] - 256, 16)
+    at.ask()
+    (ask,) = at.explained("n1").asks
+    assert ask.near is not None
+    assert (ask.near.node, ask.near.lacks) == ("n1", {"memory-mb": 256})
+    assert ask.nodes == {"full": at.nodes}
+    assert ask.node == "n1: it has no room now: it lacks 256 memory-mb"
+
+
+def test_why_not_on_a_node_is_told_of_each_kind_of_node() -> None:
+    at = Planted(4)
+    at.rm.node("labelled", NODE, partition="gpu")
+    at.rm.nodes[0].state = NodeState.UNUSABLE
+    at.rm.applications[0].blacklist = ["n1"]
+    at.reject = Fate.OVER_BATCH
+    at.ask()
+    for node, said in {
+        "labelled": "another partition",
+        "n0": "may not be used now",
+        "n1": "blacklisted it",
+        "n2": "it would do",
+        "n99": "no node that the engine knows of",
+    }.items():
+        (ask,) = at.explained(node).asks
+        assert said in ask.node
+
+
+def test_every_cause_that_holds_is_told_and_nodes_add_up() -> None:
+    at = Planted(5)
+    queue_maximum(at)
+    at.fill((512, 16))
+    (ask,) = at.explained().asks
+    assert {Why.QUEUE_MAXIMUM, Why.NODES_FULL} <= {cause.why for cause in ask.causes}
+    assert sum(ask.nodes.values()) == at.nodes
+
+
+def test_an_application_is_found_by_any_form_of_its_id() -> None:
+    at = Planted(6)
+    at.ask()
+    engine = Engine(settings_with())
+    assert Situation.of(engine) is None
+    engine.apply(at.rm.frame())
+    situation = Situation.of(engine)
+    assert situation is not None
+    for id_ in ("application_0_0001", "0_0001", "0001"):
+        assert situation.find(id_) == 0
+    assert situation.find("application_0_0099") == -1

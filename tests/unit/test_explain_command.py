@@ -1,0 +1,158 @@
+"""`treadle explain` asks the sidecar through a socket of its user's own; frames come and go beside it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.fake_rm import FakeRM
+
+from treadle.cli.explain import state_places
+from treadle.cli.main import run
+from treadle.config.settings import default_settings
+from treadle.engine import Engine
+from treadle.explain.situation import Situation
+from treadle.live import explain_door
+from treadle.live.explain_door import ExplainDoor, open_door
+from treadle.live.policy_memory import state_folder
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """An engine of whose two applications one is served and one asks for more than a node has."""
+    rm = FakeRM()
+    root = rm.queue(-1, (8192, 8))
+    leaf = rm.queue(root, (8192, 8))
+    rm.node("n0", (8192, 8))
+    rm.ask(rm.application(leaf, name="fine"), 0, 1, (1024, 1))
+    rm.ask(rm.application(leaf, name="\x1b[31mlarge"), 7, 1, (16384, 1))
+    engine = Engine(default_settings())
+    engine.apply(rm.frame())
+    engine.decide(1000, 16, sequence=rm.sequence)
+    return engine
+
+
+@pytest.fixture
+def door(tmp_path: Path, engine: Engine) -> Iterator[ExplainDoor]:
+    def look() -> Situation:
+        situation = Situation.of(engine)
+        assert situation is not None
+        return situation.copied()
+
+    door = open_door(tmp_path / "state", look)
+    assert door is not None
+    yield door
+    door.close()
+
+
+def explain(door: ExplainDoor, *words: str) -> int:
+    return run(["explain", *words, "--socket", str(door.path)])
+
+
+def test_an_ask_that_is_never_served_is_told_with_an_exit_code(
+    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain(door, "application_0_0002", "--node", "n0") == 1
+    shown = capsys.readouterr().out
+    for text in ("never", "no node of the cluster is that large", "16384 memory-mb", "1 too small", "ask 7"):
+        assert text in shown
+    assert "n0: it is too small even if it were empty" in shown
+    assert "\x1b[31m" not in shown, "users name their jobs as they like"
+
+
+def test_it_is_json_for_scripts(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(door, "0002", "--json", "--ask", "7") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [ask["key"] for ask in found["asks"]] == [7]
+    assert found["asks"][0]["causes"][0]["why"] == "larger_than_any_node"
+    assert explain(door, "0002", "--json", "--ask", "8") == 0
+    assert json.loads(capsys.readouterr().out)["asks"] == []
+
+
+def test_an_application_that_waits_for_its_fate_only_is_no_mistake(
+    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain(door, "0001") == 0
+    assert "has not answered yet" in " ".join(capsys.readouterr().out.split())
+
+
+def test_who_is_not_known_is_told(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(door, "application_0_0099") == 2
+    assert "knows no application application_0_0099" in capsys.readouterr().err
+
+
+def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Path) -> None:
+    left = socket.socket(socket.AF_UNIX)
+    (tmp_path / "state").mkdir(mode=0o700)
+    left.bind(str(tmp_path / "state" / explain_door.NAME))
+    left.close()
+    for _ in range(2):
+        door = open_door(tmp_path / "state", lambda: None)
+        assert door is not None
+        assert door.path.stat().st_mode & 0o777 == 0o600
+        assert door.path.parent.stat().st_mode & 0o777 == 0o700
+        door.close()
+    assert not door.path.exists()
+
+
+def test_another_user_gets_no_answer(
+    door: ExplainDoor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_door, "answers", lambda user: False)
+    assert explain(door, "0001") == 2
+    assert "run this as its user or as root" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", [b"rubbish\n", b"[]\n", b"{}\n", b'{"application": 1, "ask": "x"}\n', b"x" * 9999])
+def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket(socket.AF_UNIX) as connected:
+        connected.connect(str(door.path))
+        connected.sendall(line)
+        assert b"not a question" in connected.recv(1 << 16)
+    assert explain(door, "0001") == 0
+    assert capsys.readouterr().out
+
+
+def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "0001", "--config", str(tmp_path / "treadle.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path}/.treadle.yaml.state/explain.sock" in said
+    assert "--socket" in said
+
+
+def test_without_a_place_there_is_no_door_and_the_sidecar_goes_on(tmp_path: Path) -> None:
+    assert open_door(None, lambda: None) is None
+    assert open_door(tmp_path / ("long" * 50), lambda: None) is None
+
+
+@pytest.mark.parametrize("engine_name", ["", "batch"])
+def test_the_command_looks_where_the_sidecar_puts_it(
+    tmp_path: Path, engine_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "treadle.yaml"
+    beside = state_folder(config, engine=engine_name)
+    assert beside is not None
+    assert state_places(config, engine_name)[0] == beside / "explain.sock"
+    monkeypatch.setattr("treadle.live.policy_memory.os.access", lambda *_: False)  # as where root owns the folder
+    kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)}, engine_name)
+    assert kept is not None
+    assert kept.relative_to(tmp_path) in [
+        place.parent.relative_to("/var/lib/treadle")
+        for place in state_places(config, engine_name)
+        if place.is_relative_to("/var/lib/treadle")
+    ]
+
+
+def test_a_copy_is_not_changed_by_what_comes_later(engine: Engine) -> None:
+    situation = Situation.of(engine)
+    assert situation is not None
+    copied = situation.copied()
+    before: dict[str, Any] = {name: column.copy() for name, column in copied.view._asdict().items()}
+    for column in situation.view:
+        column.view("u1")[...] = 255
+    for name, column in copied.view._asdict().items():
+        assert (column == before[name]).all(), name
