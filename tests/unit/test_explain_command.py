@@ -96,7 +96,7 @@ def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Pa
         assert door.path.stat().st_mode & 0o777 == 0o600
         assert door.path.parent.stat().st_mode & 0o777 == 0o700
         door.close()
-    assert not door.path.exists()
+        assert not door.path.exists()
 
 
 def test_another_user_gets_no_answer(

@@ -17,6 +17,7 @@ import pytest
 from tests.support.link import decide
 
 from treadle import __version__
+from treadle.cli.main import run
 from treadle.live import process
 from treadle.live.handshake import Limits
 from treadle.wire.answer import decode_answer
@@ -105,6 +106,20 @@ def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: A
     assert sidecar.process.wait(300) == 0
     assert sidecar.stdout.read() == b""
     assert SECRET not in sidecar.log.read_text()
+
+
+def test_a_sidecar_explains_what_it_was_told(started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "treadle.yaml"
+    config.write_text("seed: 1\n")
+    sidecar = started("--managed", "--config", str(config))
+    *_, ready = sidecar.greet()
+    words = ["explain", "9999", "--config", str(config)]
+    assert run(words) == 2
+    assert "has not been told of the cluster yet" in capsys.readouterr().err
+    decide(ready["port"], SECRET, GOLDEN.read_bytes())
+    assert run(words) == 2
+    assert "knows no application 9999" in capsys.readouterr().err
+    assert f"treadle explain asks at {tmp_path}/.treadle.yaml.state/explain.sock" in sidecar.log.read_text()
 
 
 def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(started: Any) -> None:

@@ -124,7 +124,7 @@ class NodesOfAsk:
         return WORDS[reason]
 
     def _fits(self, amounts: I64) -> Mask:
-        return (amounts >= self.capability)[:, self._counted].all(axis=1)
+        return np.asarray((amounts >= self.capability)[:, self._counted].all(axis=1), bool)
 
     def _in_partition(self, partition: int) -> Mask:
         """Say which nodes are of the partition, or of one that is lent to asks without a label."""
@@ -154,7 +154,8 @@ class NodesOfAsk:
         named = np.isin(view.nodes["name"], [int(place["name"]) for place in places])
         racks = np.isin(view.nodes["rack"], [int(place["name"]) for place in places])
         relaxed = np.isin(view.nodes["rack"], [int(place["name"]) for place in places if place["relax"]])
-        return racks & (named | relaxed)
+        near: Mask = racks & (named | relaxed)
+        return near
 
     def _blacklisted(self) -> Mask:
         view, cluster = self._situation.view, self._situation.cluster

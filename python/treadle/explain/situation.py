@@ -52,7 +52,7 @@ class Situation:
             pairs.pairs = pairs.pairs.copy()
         cluster.apps.leaf_first = cluster.apps.leaf_first.copy()
         cluster.apps.leaf_applications = cluster.apps.leaf_applications.copy()
-        view = View(*(column.copy() for column in self.view))
+        view = self.view._replace(**{name: column.copy() for name, column in self.view._asdict().items()})
         return replace(self, cluster=cluster, view=view, scratch=_kept(self.scratch))
 
     def available(self) -> I64:
