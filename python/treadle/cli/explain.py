@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, JsonOption, RmOption
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -46,6 +46,7 @@ def explain(
         Path | None, typer.Option("--socket", help="Where the sidecar is asked; its log names the place.")
     ] = None,
     rm: RmOption = DEFAULT_RM,
+    ca: CaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say why an application waits: every reason for each of its asks, and what will become of it.
@@ -53,7 +54,7 @@ def explain(
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask will never be
     served unless somebody changes something.
     """
-    places = [socket_] if socket_ is not None else _places(config, rm, engine)
+    places = [socket_] if socket_ is not None else _places(config, rm, ca, engine)
     found = _ask(places, {"application": application, "ask": ask, "node": node})
     if "error" in found:
         raise UserError(str(found["error"]))
@@ -65,11 +66,11 @@ def explain(
         raise typer.Exit(EXIT_NEVER)
 
 
-def _places(config: Path | None, rm: str, engine: str) -> list[Path]:
+def _places(config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:
     """Return where a sidecar may have its socket, the likeliest first (`treadle.live.policy_memory.state_folder`)."""
     from treadle.cli._take_over import configured_file
 
-    file = (configured_file(rm) if config is None else config).absolute()
+    file = (configured_file(rm, ca) if config is None else config).absolute()
     return state_places(file, engine)
 
 
