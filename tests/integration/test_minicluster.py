@@ -46,6 +46,20 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
         assert (again.returncode, "stop it first" in again.stderr) == (2, True)
         shown = json.loads(treadle("status", *place, "--json").stdout)
         assert (shown["ready"], sorted(shown["pids"])) == (True, ["nm1", "rm"])
+    finally:
+        stopped = treadle("stop", *place)
+    assert stopped.returncode == 0
+    assert left_running(cluster_folder) == []
+    assert "no cluster is running" in treadle("status", *place).stderr
+
+
+@pytest.mark.slow
+def test_a_cluster_that_runs_gets_commands_a_job_and_another_rm(cluster_folder: Path) -> None:
+    place = ("--folder", str(cluster_folder))
+    started = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity")
+    try:
+        assert started.returncode == 0, started.stderr
+        shown = json.loads(treadle("status", *place, "--json").stdout)
         nodes = treadle("exec", *place, "--", "yarn", "node", "-list")
         assert (nodes.returncode, "RUNNING" in nodes.stdout) == (0, True), nodes.stdout + nodes.stderr
         restarted = treadle("restart-rm", *place)
@@ -57,10 +71,7 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
         job = treadle("job", *place, "--maps", "1", "--task-ms", "10")
         assert job.returncode == 0, job.stdout + job.stderr
     finally:
-        stopped = treadle("stop", *place)
-    assert stopped.returncode == 0
-    assert left_running(cluster_folder) == []
-    assert "no cluster is running" in treadle("status", *place).stderr
+        treadle("stop", *place)
 
 
 @pytest.mark.slow
