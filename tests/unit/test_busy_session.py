@@ -45,6 +45,8 @@ class Thinker:
         self.may_stop.set()
         self.fail: Exception | None = None
 
+    attempts = None
+
     def apply(self, events: Sequence[Event]) -> None:
         if self.fail:
             raise self.fail

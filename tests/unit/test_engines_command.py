@@ -20,11 +20,15 @@ BEANS = [
         "DecisionWastedMs": 40,
         "DecisionEmptyMs": 10,
         "SinceMs": 1000,
-        "Committed": 8,
-        "RejectedNodeFull": 2,
-        "RejectedChanged": 2,
+        "Committed": 80,
+        "Transactions": 8,
+        "Conflicts": 4,
+        "WaitMeanMs": 1500,
+        "WaitP99Ms": 7250,
+        "Retries": 11,
+        "GivenUp": 13,
+        "Moved": 17,
         "RejectedNotOwner": 5,
-        "RejectedBlacklisted": 100,
         "LeaseFlips": 1,
     },
     {
@@ -39,7 +43,11 @@ ROSTER: dict[str, Any] = {
         "service": {"entry": "service", "lives": True, "served_by": "service", "applications": 2},
         "batch": {"entry": "batch", "lives": False, "served_by": "service", "applications": 0},
     },
-    "applications": {"application_1_0001": ["service", "service"], "application_1_0002": ["batch", "service"]},
+    "applications": {
+        "application_1_0001": ["service", "service", ""],
+        "application_1_0002": ["batch", "service", ""],
+        "application_1_0003": ["batch", "service", "given up"],
+    },
 }
 
 
@@ -61,6 +69,8 @@ def test_each_engine_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert "25.0 %" in text
     assert "0.500" in text
     assert "killed" in text
+    for figure in ("1.50", "7.25", "11", "13", "17"):
+        assert figure in text
 
 
 def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +92,10 @@ def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
             "application_1_0002",
             "is served by service, because batch, whose it is, is dead or has not lived for 10 s again",
         ),
+        (
+            "application_1_0003",
+            "is served by service, because batch, whose it is, has given it up after its conflicts",
+        ),
     ],
 )
 def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], application: str, text: str) -> None:
@@ -91,7 +105,7 @@ def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], applicati
 
 
 def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["engines", "--app", "application_1_0003"]) == 2
+    assert run(["engines", "--app", "application_1_0004"]) == 2
     assert "is not served by any engine" in capsys.readouterr().err
 
 

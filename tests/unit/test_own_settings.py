@@ -68,9 +68,12 @@ def test_an_engine_that_is_not_there_or_is_the_first_is_refused(engine: str) -> 
         own_settings(default_settings(), engine, "t.yaml")
 
 
-def test_what_has_no_effect_yet_is_a_warning() -> None:
-    own = own_settings(settings(), "", "t.yaml")
-    assert own.warnings == ("engines.batch: has no effect on a live cluster yet: claim, precedence",)
+def test_each_engine_knows_its_entry_of_the_roster() -> None:
+    assert own_settings(default_settings(), "", "t.yaml").engine is None
+    first, other = (own_settings(settings(), engine, "t.yaml").engine for engine in ("", "batch-2"))
+    assert first is not None
+    assert other is not None
+    assert (first.name, other.name, other.entry.claim) == ("service", "batch-2", 0.5)
 
 
 def test_a_roster_that_is_too_long_to_be_told_is_refused() -> None:

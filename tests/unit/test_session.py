@@ -50,6 +50,8 @@ class Recorder:
         self.sampled: Samples | None = None
         self.switched: list[PolicySwitch] = []
 
+    attempts = None
+
     def apply(self, events: Sequence[Event]) -> None:
         self.applied.append(events)
         if self.fail:

@@ -16,8 +16,44 @@ from treadle.errors import UserError
 app = typer.Typer()
 
 _PREFIX: Final = "TreadleEngine-"
+
 CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "StaleState", "Changed", "Transaction")
-"""What others have caused since the engine looked: as in the reason of a rejection."""
+"""Reasons of rejections that others have caused since the engine looked."""
+
+_COUNTS: Final = {
+    "committed": "Committed",
+    "transactions": "Transactions",
+    "conflicts": "Conflicts",
+    "attempts": "Attempts",
+    "wait_mean_ms": "WaitMeanMs",
+    "wait_p50_ms": "WaitP50Ms",
+    "wait_p99_ms": "WaitP99Ms",
+    "retries": "Retries",
+    "given_up": "GivenUp",
+    "moved": "Moved",
+    "too_large": "TooLarge",
+    "over_claim": "RejectedClaim",
+    "changed": "RejectedChanged",
+    "not_owner": "RejectedNotOwner",
+    "taken_back": "TransactionsTakenBack",
+    "commit_wait_p99_us": "CommitWaitP99Us",
+    "lease_flips": "LeaseFlips",
+}
+"""What is shown under which name, and which metric it is."""
+
+_TITLES: Final = (
+    "engine",
+    "serves",
+    "policy",
+    "busy",
+    "conflicts",
+    "wait",
+    "p99",
+    "retries",
+    "given up",
+    "moved",
+    "last error",
+)
 
 
 @app.command()
@@ -50,8 +86,8 @@ def engines(
 def figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is shown of an engine: its part of the roster's bean, and of its own."""
     useful, wasted, empty = (int(bean.get(f"Decision{kind}Ms", 0)) for kind in ("Useful", "Wasted", "Empty"))
-    committed = int(bean.get("Committed", 0))
-    conflicts = sum(int(bean.get(f"Rejected{reason}", 0)) for reason in CONFLICTS)
+    counts = {shown: int(bean.get(name, 0)) for shown, name in _COUNTS.items()}
+    transactions, conflicts = counts["transactions"], counts["conflicts"]
     return {
         "engine": name,
         "entry": life.get("entry", ""),
@@ -63,11 +99,8 @@ def figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) -> dict
         "useful_ms": useful,
         "wasted_ms": wasted,
         "empty_ms": empty,
-        "committed": committed,
-        "conflicts": conflicts,
-        "conflict_fraction": round(conflicts / committed, 4) if committed else None,
-        "not_owner": int(bean.get("RejectedNotOwner", 0)),
-        "lease_flips": int(bean.get("LeaseFlips", 0)),
+        **counts,
+        "conflict_fraction": round(conflicts / transactions, 4) if transactions else None,
         "last_error": bean.get("tag.LastError", ""),
     }
 
@@ -76,22 +109,30 @@ def _print(shown: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table()
-    for title in ("engine", "lives", "serves", "policy", "busy", "committed", "conflicts", "last error"):
+    for title in _TITLES:
         table.add_column(title)
     for row in shown:
         own = row["served_by"] in ("", row["engine"])
         fraction = "-" if row["conflict_fraction"] is None else f"{row['conflict_fraction']:.3f}"
         table.add_row(
             row["engine"],
-            "yes" if row["lives"] else "no",
-            f"{row['applications']} applications" if own else f"nothing: {row['served_by']} stands in",
+            _serves(row) if own else f"nothing: {row['served_by']} stands in",
             row["policy"],
             f"{100 * row['busy']:.1f} %",
-            str(row["committed"]),
             fraction,
+            f"{row['wait_mean_ms'] / 1000:.2f} s",
+            f"{row['wait_p99_ms'] / 1000:.2f} s",
+            str(row["retries"]),
+            str(row["given_up"]),
+            str(row["moved"]),
             row["last_error"],
         )
-    console_for_tables().print(table, markup=False)
+    console_for_tables(width=160).print(table, markup=False)
+
+
+def _serves(row: Mapping[str, Any]) -> str:
+    """Return what an engine serves, in words; it may be dead though nobody stands in for it."""
+    return f"{row['applications']} applications" + ("" if row["lives"] else ", but is dead")
 
 
 def _name(bean: Mapping[str, Any]) -> str:
@@ -114,17 +155,19 @@ def _served(application: str, roster: Mapping[str, Any]) -> dict[str, Any]:
         UserError: no engine serves it.
     """
     if not roster["engines"]:
-        return {"application": application, "home": None, "owner": None}
+        return {"application": application, "home": None, "owner": None, "given_up": False}
     if application not in roster["applications"]:
         raise UserError(f"{application} is not served by any engine: it has ended, or there is none of this id")
-    home, owner = roster["applications"][application]
-    return {"application": application, "home": home, "owner": owner}
+    home, owner, *why = roster["applications"][application]
+    return {"application": application, "home": home, "owner": owner, "given_up": why == ["given up"]}
 
 
 def _sentence(application: str, found: Mapping[str, Any]) -> str:
     home, owner = found["home"], found["owner"]
     if home is None:
         return "one engine serves all applications"
+    if found["given_up"]:
+        return f"{application} is served by {owner}, because {home}, whose it is, has given it up after its conflicts"
     if home == owner:
         return f"{application} is served by {owner}, whose selector is the first that matches"
     return f"{application} is served by {owner}, because {home}, whose it is, is dead or has not lived for 10 s again"

@@ -254,6 +254,8 @@ class Settings:
     """What in their file should be written otherwise though it is understood: settings under old names."""
     engines: tuple[RosterEngine, ...] = ()
     """Several engines on one cluster, in order; empty: one, which follows these settings."""
+    engine: RosterEngine | None = None
+    """Which of several engines follows these settings; None: the only one."""
     entries: Mapping[str, Settings] = field(default_factory=dict, hash=False)
     """What the engines of each entry follow, by its name."""
 
@@ -270,7 +272,7 @@ class Settings:
             raise UserError(f"there is no engine of this name: {unknown(name, names)}")
         at = names.index(name)
         own = self.entries[self.engines[at].entry_name]
-        return replace(own, seed=(own.seed + at) & SEED_MAX)
+        return replace(own, seed=(own.seed + at) & SEED_MAX, engine=self.engines[at])
 
     @property
     def digest(self) -> str:

@@ -8,10 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from treadle.config.engines import GANG_TAG
 from treadle.config.settings import Choice, Settings, default_settings, with_parts
+from treadle.engine.attempts import Attempts, Divided
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.events import (
     Event,
+    Fate,
     Names,
     PlanRanks,
     PolicySwitch,
@@ -51,14 +54,20 @@ WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
 class Engine:
     """Keeps a model of the cluster and proposes containers. Not for several threads at a time."""
 
-    def __init__(self, settings: Settings, good: Settings | None = None, watch: Watch = unwatched) -> None:
+    def __init__(
+        self, settings: Settings, good: Settings | None = None, watch: Watch = unwatched, *, tries_again: bool = False
+    ) -> None:
         """Start with an empty model.
 
         Args:
             settings: what to follow
             good: whose policy takes over if a part of the first fails; after that, or without one, the default policy
             watch: runs the code of parts from files, and may stop it
+            tries_again: one of several engines sees to transactions and to what comes after a conflict; else whoever
+                calls it does
         """
+        self._tries_again = tries_again
+        self._attempts: Attempts | None = None
         self._settings = settings
         self._running = settings
         self._good = good
@@ -73,6 +82,19 @@ class Engine:
         self._before: tuple[int, Cluster] | None = None
         """Epoch and model before a snapshot, until all of that has come."""
         self._decides = 0
+        self._follow_roster()
+
+    def _follow_roster(self) -> None:
+        """See to attempts if this is one of several engines."""
+        own = self._settings.engine if self._tries_again else None
+        if own is None:
+            self._attempts = None
+        elif self._attempts is None:
+            self._attempts = Attempts(own)
+        else:
+            self._attempts.follow(own)
+        if self._cluster is not None:
+            self._cluster.learn = None if self._attempts is None else self._attempts.learn
 
     def apply(self, events: Sequence[Event]) -> None:
         """Take in what a frame, or a part of one, says.
@@ -100,6 +122,8 @@ class Engine:
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
+                self._cluster.noted_tags = GANG_TAG
+                self._cluster.learn = None if self._attempts is None else self._attempts.learn
             case Samples() if not self._policy.observes:
                 pass  # nobody keeps them, and nobody would let through what they say is held back
             case PolicySwitch():
@@ -131,6 +155,8 @@ class Engine:
         carried = carry(before, cluster)
         if epoch == self._epoch:
             cluster.ended = before.apps.at[carried.gone]
+        if self._attempts is not None:
+            self._attempts.carry(carried.apps)
         self._policy.follow(before, cluster, carried)
 
     def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool = True) -> Proposals:
@@ -153,22 +179,31 @@ class Engine:
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
+        due = self._attempts is not None and self._attempts.begin(cluster, view, now_ms)
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
-        if not (cluster.changed or expired or released or in_backoff or self._policy.waits(now_ms)):
+        if not (cluster.changed or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
         limit = min(limit, self._settings.limits.proposals_max)
         made = self._policy.decide(cluster, view, now_ms, limit, stop_at, commits=assume)
         count = made.left
         cluster.changed = count >= limit or not assume
+        divided = Divided(count, None)
+        if self._attempts is not None:
+            divided = self._attempts.divide(cluster, view, made, now_ms, full=count >= limit)
         if count:
             cluster.assumed.add(view, sequence, made)
             if not assume:
                 cluster.assumed.give_up(view, sequence)
+            elif divided.sent < count:
+                kept = np.arange(divided.sent, count, dtype=np.int32)
+                cluster.assumed.resolve(view, sequence, kept, np.full(len(kept), Fate.TRANSACTION, np.uint8))
+                cluster.changed = True
         self._policy.note_use(cluster, view)
         cluster.decide += 1
-        table = made.proposals
-        return Proposals(*(np.ascontiguousarray(table[name]) for name in ("application", "key", "node")))
+        table = made.proposals[: divided.sent]
+        application, key, node = (np.ascontiguousarray(table[name]) for name in ("application", "key", "node"))
+        return Proposals(application, key, node, divided.transaction)
 
     def inside(self) -> tuple[Cluster, Scratch | None] | None:
         """Return the model, and what the latest decide has kept, to be read until the next event; None without one."""
@@ -220,6 +255,7 @@ class Engine:
         self._good = self._running
         self._settings = self._running = settings
         self._failure = None
+        self._follow_roster()
         if self._cluster is not None:
             self._cluster.changed = True
 
@@ -254,6 +290,11 @@ class Engine:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
         found = self._settings.warnings
         return found if self._cluster is None else (*found, *self._cluster.queues.warnings, *self._policy.warnings())
+
+    @property
+    def attempts(self) -> Attempts | None:
+        """How one of several engines tries to place what is asked for; None if whoever calls it sees to that."""
+        return self._attempts
 
     def waits_for(self) -> str:
         """Return for what asks that could be served are held back on purpose; empty if none is."""

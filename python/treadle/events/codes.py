@@ -81,3 +81,4 @@ class Fate(IntEnum):
     NOT_OWNER = 28
     CHANGED = 29
     TRANSACTION = 30
+    CLAIM = 31

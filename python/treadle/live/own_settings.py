@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from treadle.config.engines import Entry, roster_json
+from treadle.config.engines import roster_json
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Listener, Profiles, Settings
 
 ROSTER_BYTES_MAX: Final = 48_000
 """A longer roster has no room in a status."""
-
-_NOT_LIVE: Final = ("transactions", "retry", "claim", "precedence")
-"""Keys of entries that a live cluster does not follow yet."""
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
@@ -39,7 +36,7 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
             return settings
         _check_length(settings, file)
         own = settings.for_engine(names[0])
-        return replace(own, engines=settings.engines, warnings=(*settings.warnings, *_without_effect(settings)))
+        return replace(own, engines=settings.engines)
     if engine not in names[1:]:
         known = ", ".join(names[1:]) or "none"
         text = f"has no engine {engine!r} besides its first; there is: {known}"
@@ -51,15 +48,6 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
 def roster_of(settings: Settings) -> tuple[Mapping[str, Any], ...]:
     """Return the roster that a status tells; empty for one engine."""
     return tuple(roster_json(settings.engines).get("engines", ()))
-
-
-def _without_effect(settings: Settings) -> Iterator[str]:
-    """Yield words on what entries say and a live cluster does not do."""
-    default = Entry()
-    for engine in settings.engines:
-        keys = ", ".join(key for key in _NOT_LIVE if getattr(engine.entry, key) != getattr(default, key))
-        if keys and engine.copy == 0:
-            yield f"engines.{engine.entry_name}: has no effect on a live cluster yet: {keys}"
 
 
 def _check_length(settings: Settings, file: str) -> None:

@@ -66,7 +66,7 @@ class LivePolicies:
         source = None if self._config is None else peek_source(self._config)
         reason = "" if source is None else self._memory.reason_against(source.digest)
         if reason:
-            settings = self._good or replace(default_settings(), engines=self._roster())
+            settings = self._good or self._default_settings()
             self.refusal = (
                 f"{self._config}: a part of its policy failed: {reason}; {settings.policy.name()} runs instead"
             )
@@ -104,7 +104,7 @@ class LivePolicies:
     def make_engine(self, settings: Settings) -> Engine:
         """Return a new engine that is watched."""
         self._follow(settings)
-        return Engine(settings, self._good, self._watch)
+        return Engine(settings, self._good, self._watch, tries_again=True)
 
     def session(self, settings: Settings, reply_max_bytes: int, clock_ns: Callable[[], int]) -> Session:
         """Return a session that starts with settings and reads the file again, beside the decisions."""
@@ -176,12 +176,18 @@ class LivePolicies:
             raise ConfigError(str(self._config), [Problem(0, "policy", text)]) from error
 
     def _roster(self) -> tuple[RosterEngine, ...]:
-        """Return the engines of the file: those besides this one go on though its own policy fails."""
+        """Return the engines of the file: they go on though a policy fails."""
         try:
-            return () if self._config is None or self._engine else read_roster(self._config)
+            return () if self._config is None else read_roster(self._config)
         except ConfigError as error:
             _log.error("%s", error)
             return ()
+
+    def _default_settings(self) -> Settings:
+        """Return the default settings for this engine of the file."""
+        roster = self._roster()
+        mine = next((each for each in roster if each.name == self._engine), roster[0] if roster else None)
+        return replace(default_settings(), engines=() if self._engine else roster, engine=mine)
 
     def _remembered(self) -> Settings | None:
         source = self._memory.good

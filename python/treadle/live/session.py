@@ -14,11 +14,20 @@ import numpy as np
 from treadle.config.errors import ConfigError
 from treadle.config.needs import missing
 from treadle.config.settings import Settings
+from treadle.engine.attempts import Attempts
 from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Samples
 from treadle.live.own_settings import roster_of
+from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, Answer, Status, encode_answer
+from treadle.wire.answer import (
+    PROPOSAL_HEADER,
+    PROPOSAL_ROW_BYTES,
+    TRANSACTION_BYTES,
+    Answer,
+    Status,
+    encode_answer,
+)
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
 from treadle.wire.schema import TooManyError, VersionError, WireError
 
@@ -73,6 +82,10 @@ class DecisionEngine(Protocol):
 
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+
+    @property
+    def attempts(self) -> Attempts | None:
+        """How one of several engines tries to place what is asked for; None of the only one."""
 
 
 class PolicyKeeper(Protocol):
@@ -221,6 +234,7 @@ class Session:
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = self._steady = 0
+        self._waits = Waits()
         self._status = Status("", keys_for=() if event_source is None else tuple(event_source.keys_for()))
         self._note_policy()
 
@@ -302,6 +316,8 @@ class Session:
         try:
             self._reconfigure(header.configuration)
             self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
+            if self._engine.attempts is not None:
+                self._waits.take(frame)
             self._collect(frame)
             self._lost = self._refusing = False
             self._status.frame_error = ""
@@ -314,6 +330,7 @@ class Session:
             )
             self._note_policy()
             self._hear()
+            self._note_attempts(header.rm_time_ms)
             self._status.waits_for = self._engine.waits_for()
             self._status.warnings = (*self._missing, *self._engine.warnings())
             if self._observer is not None:
@@ -341,8 +358,21 @@ class Session:
             self._event_source.learn(samples)
         self._status.learned = self._event_source.summary()
 
+    def _note_attempts(self, now_ms: int) -> None:
+        """Say what one of several engines has to say of conflicts, waits and transactions."""
+        attempts, status = self._engine.attempts, self._status
+        if attempts is None:
+            status.given_up, status.figures = (), {}
+            return
+        self._waits.attempted(now_ms)
+        status.diagnostics, status.given_up = attempts.diagnostics(), attempts.given_up()
+        status.figures = self._waits.figures(
+            now_ms, {"Retries": attempts.retries, "GaveUp": attempts.gave_up, "TooLarge": attempts.too_large}
+        )
+
     def _limit(self, wanted: int) -> int:
-        fits = (self._reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // PROPOSAL_ROW_BYTES
+        row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if self._engine.attempts is not None else 0)
+        fits = (self._reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // row
         return max(0, min(wanted, self._settings.limits.proposals_max, fits))
 
     def _renew(self, error: Exception) -> None:

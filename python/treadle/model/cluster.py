@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
 from treadle import events
-from treadle.compiled.array_types import U8, Records
+from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.pair_map import PairMap
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
@@ -51,7 +51,12 @@ class Cluster:
         """Up to when the service of applications has been added up; -1: not yet."""
         self.changed = True
         """Has anything come that may allow a placement which the last decide could not make?"""
+        self.learn: Callable[[Records, I32, U8], U8] | None = None
+        """Told of fates first, by answer and positions in it; returns what is left to be learned from each."""
         self._tags: dict[int, set[int]] = {}
+        self.noted_tags = ""
+        """Applications with a tag that begins so are `tagged`; none if empty."""
+        self._tagged: dict[int, None] = {}
         self._blacklists: dict[int, list[int]] = {}
 
     def view(self) -> View:
@@ -87,6 +92,10 @@ class Cluster:
     def tags(self, application: int) -> list[str]:
         """Return the tags of an application, in the order of their texts."""
         return sorted(self.names.texts[name] for name in self._tags.get(application, ()))
+
+    def tagged(self) -> Collection[int]:
+        """Return the applications with a tag that begins as `noted_tags`, in the order in which they came."""
+        return self._tagged.keys()
 
     def shared_partitions(self) -> list[int]:
         """Return the partitions whose idle nodes may be lent to asks without a label, in the order of their names."""
@@ -140,9 +149,7 @@ class Cluster:
             case events.Settings():
                 self.settings = dict(event.values)
             case events.Tags():
-                self.names.check(event.tag_name)
-                for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
-                    self._tags.setdefault(application, set()).add(name)
+                self._apply_tags(event)
                 return
             case events.Names():
                 self.names.add(event.texts)
@@ -163,6 +170,13 @@ class Cluster:
             case _:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True
+
+    def _apply_tags(self, event: events.Tags) -> None:
+        self.names.check(event.tag_name)
+        for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
+            self._tags.setdefault(application, set()).add(name)
+            if self.noted_tags and self.names.texts[name].startswith(self.noted_tags):
+                self._tagged[application] = None
 
     def _apply_bounds(
         self, event: events.NodeAttributes | events.NodeSequences | events.Constraints | events.AllocationTags
@@ -209,6 +223,7 @@ class Cluster:
                 self.apps.at["blacklisted"][application] = 0
             if bits & Replaces.TAGS:
                 self._tags.pop(application, None)
+                self._tagged.pop(application, None)
 
     def _apply_blacklist(self, event: events.Blacklist) -> None:
         self.names.check(event.name_name)
@@ -226,9 +241,13 @@ class Cluster:
             mine = event.sequence == sequence
             positions, fates = event.position[mine], event.fate[mine]
             batch = self.assumed.resolve(view, sequence, positions, fates)
-            if batch is not None and fates.any():
+            if batch is None:
+                continue
+            self.changed |= bool(fates.any())
+            if self.learn is not None:
+                fates = self.learn(batch, positions, fates)
+            if fates.any():
                 self.rejections.learn(view.nodes, view.apps, view.rows, batch, positions, fates, self.decide)
-                self.changed = True
 
     def sweep(self) -> None:
         """Free what has ended: request rows without asks, and the holds for them."""

@@ -172,6 +172,7 @@ _NOBODY = {
     Fate.NOT_OWNER,
     Fate.CHANGED,
     Fate.TRANSACTION,
+    Fate.CLAIM,
 }
 
 

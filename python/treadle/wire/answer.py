@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -46,6 +46,10 @@ class Status:
     """Applications whose asks are held back on purpose, by their index, and for what."""
     diagnostics: tuple[tuple[int, str], ...] = ()
     """What applications should know, by their index."""
+    given_up: tuple[tuple[int, str], ...] = ()
+    """Applications that another engine should serve, by their index, and why; of several engines only."""
+    figures: Mapping[str, int] = field(default_factory=dict)
+    """What one of several engines measures of itself."""
     engines: tuple[Mapping[str, Any], ...] = ()
     """The roster, if this is the first of several engines; docs/wire-format.md, "The roster"."""
     _sent: str = ""
@@ -75,7 +79,10 @@ class Status:
 
     def _json(self, most: int) -> str:
         error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
-        engines = {"engines": list(self.engines)} if self.engines else {}
+        engines: dict[str, Any] = {"engines": list(self.engines)} if self.engines else {}
+        if self.figures:
+            given_up = [[application, text[:_SAID_TEXT_MAX]] for application, text in self.given_up[:most]]
+            engines |= {"figures": dict(self.figures), "given_up": given_up}
         return json.dumps(
             {
                 "policy": self.policy[:_TEXT_MAX],
@@ -98,6 +105,8 @@ PROPOSAL_HEADER: Final = Struct("<4sHHqqqqii")
 
 PROPOSAL_ROW_BYTES: Final = 12
 """Of a proposal without a transaction."""
+TRANSACTION_BYTES: Final = 4
+"""More with one."""
 _I32: Final = np.dtype("<i4")
 _ALL_FLAGS: Final = int(ProposalFlag.RESEND | ProposalFlag.BUSY | ProposalFlag.TRANSACTIONS)
 

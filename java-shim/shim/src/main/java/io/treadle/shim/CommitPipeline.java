@@ -35,17 +35,21 @@ final class CommitPipeline implements AnswerHandler {
   private final IdleGuard guard;
   private final Supplier<String> name;
   private final LongSupplier decisionMaxMs;
+  private final BooleanSupplier several;
+  private final GivenUp givenUp;
   private final Consumer<JsonNode> onEngines;
   private final SchedulerPort port;
   private final EngineDiagnostics diagnostics = new EngineDiagnostics();
   /** What an exception in a commit said last. */
   private String commitError = "";
 
-  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, EngineHandle engine,
-      Consumer<JsonNode> onEngines) {
-    this.port = port;
+  CommitPipeline(EngineHandle.Common common, ShimMetrics metrics, EngineHandle engine, Consumer<JsonNode> onEngines) {
+    this.port = common.port;
+    CommitSettings settings = common.commits;
     this.metrics = metrics;
-    this.upkeep = upkeep;
+    this.upkeep = common.upkeep;
+    this.several = engine::several;
+    this.givenUp = new GivenUp(port, engine, metrics);
     this.name = engine::name;
     this.decisionMaxMs = engine::decisionMaxMs;
     this.onEngines = onEngines;
@@ -54,7 +58,17 @@ final class CommitPipeline implements AnswerHandler {
       public void internalError(Throwable error) {
         commitError = error.toString();
       }
-    }, engine);
+
+      @Override
+      public void waited(long nanos) {
+        metrics.waitedToCommit(nanos);
+      }
+
+      @Override
+      public void transactionTakenBack() {
+        metrics.transactionTakenBack();
+      }
+    }, engine, common.asks, common.turns);
     this.guard = new IdleGuard(port, new PlaceableAsks(port, settings, engine), Time::monotonicNow, engine::othersLive);
     this.observer = upkeep.observer();
   }
@@ -72,6 +86,16 @@ final class CommitPipeline implements AnswerHandler {
   @Override
   public long decisionMaxMs() {
     return decisionMaxMs.getAsLong();
+  }
+
+  @Override
+  public void givenUp(Map<Integer, String> said, Directory directory) {
+    givenUp.take(said, directory);
+  }
+
+  @Override
+  public int proposalsLeast() {
+    return several.getAsBoolean() ? Committer.TRANSACTION_MAX : 0;
   }
 
   @Override
@@ -134,7 +158,11 @@ final class CommitPipeline implements AnswerHandler {
     upkeep.beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit);
     tell(answer, result, directory);
-    metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
+    if (several.getAsBoolean()) {
+      Transactions.of(answer, result).tell(metrics, answer.decideMicros());
+    } else {
+      metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
+    }
     if (guard.answered(result.count(Fate.COMMITTED))) {
       entered();
     }

@@ -1,7 +1,9 @@
 package io.treadle.shim;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.commit.CommitTurns;
 import io.treadle.shim.engines.Living;
 import io.treadle.shim.engines.NodeCommits;
 import io.treadle.shim.engines.Owners;
@@ -34,6 +36,8 @@ final class EngineHandle implements Served, Living {
   private volatile String name;
   private volatile long decisionMaxMs;
   private volatile boolean coarse;
+  private volatile int precedence;
+  private volatile double claim = 1;
   private final NodeCommits nodeCommits;
   private final int number;
   private volatile Link link;
@@ -47,6 +51,8 @@ final class EngineHandle implements Served, Living {
     final MirrorSettings mirrors;
     final LongSupplier escapes;
     final NodeCommits nodeCommits = new NodeCommits();
+    final AskLocks asks = new AskLocks();
+    final CommitTurns turns = new CommitTurns();
 
     Common(SchedulerPort port, Journal journal, Upkeep upkeep, CommitSettings commits, MirrorSettings mirrors,
         LongSupplier escapes) {
@@ -74,8 +80,9 @@ final class EngineHandle implements Served, Living {
     lease = new Lease(System::nanoTime, leaseMs);
     mirror = new Mirror(common.port, common.journal, common.mirrors, this);
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, common.escapes);
-    pipeline = new CommitPipeline(common.port, metrics, common.upkeep, common.commits, this, onEngines);
+    pipeline = new CommitPipeline(common, metrics, this, onEngines);
     metrics.gauge("Starving", () -> pipeline.guard().suspended() ? 1 : 0);
+    metrics.gauge("Moved", mirror::moved);
     metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
   }
 
@@ -89,6 +96,23 @@ final class EngineHandle implements Served, Living {
     name = entry == null ? "" : entry.name;
     decisionMaxMs = entry == null ? 0 : entry.decisionMaxMs;
     coarse = entry != null && entry.coarse;
+    precedence = entry == null ? 0 : entry.precedence;
+    claim = entry == null ? 1 : entry.claim;
+  }
+
+  @Override
+  public boolean several() {
+    return owners.several();
+  }
+
+  @Override
+  public int precedence() {
+    return precedence;
+  }
+
+  @Override
+  public double claim() {
+    return claim;
   }
 
   @Override
@@ -129,6 +153,11 @@ final class EngineHandle implements Served, Living {
   @Override
   public int generation() {
     return owners.generation();
+  }
+
+  /** Gives an application up; answers who serves it now, null if nothing has changed. */
+  String giveUp(FiCaSchedulerApp app) {
+    return owners.giveUp(name, app);
   }
 
   boolean othersLive() {

@@ -2,6 +2,7 @@ package io.treadle.shim;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
+import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
@@ -87,6 +88,17 @@ final class Engines {
   /** Who serves what. */
   Owners owners() {
     return owners;
+  }
+
+  /** What is counted of an engine; null if there is none of this name. */
+  ShimMetrics metrics(String name) {
+    return all.stream().filter(engine -> engine.name().equals(name)).map(engine -> engine.metrics).findFirst()
+        .orElse(null);
+  }
+
+  /** What keeps AMs from changing their asks while a transaction is committed. */
+  AskLocks asks() {
+    return common.asks;
   }
 
   /** Shows and hides the metrics of all. */

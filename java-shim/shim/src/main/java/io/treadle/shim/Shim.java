@@ -25,6 +25,7 @@ import io.treadle.shim.sidecar.ManagedSidecar;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
@@ -49,6 +50,9 @@ import org.slf4j.LoggerFactory;
  * self-check fails.
  */
 public class Shim {
+  /** Keeps nobody out. */
+  public static final Lock NO_LOCK = new NoLock();
+
   private static final Logger LOG = LoggerFactory.getLogger(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
   private static final int UPDATES_PER_TICK = 64;
@@ -217,6 +221,11 @@ public class Shim {
     return metrics;
   }
 
+  /** What is counted of one of several engines; null if there is none of this name. */
+  public ShimMetrics metrics(String engine) {
+    return engines.metrics(engine);
+  }
+
   /**
    * Checks the settings that {@code -refreshQueues} takes over; changes nothing.
    *
@@ -272,6 +281,16 @@ public class Shim {
   public void completed(RMContainer container, ContainerStatus status) {
     taps.containerCompleted(container, status);
     engines.each(engine -> engine.pipeline.guard().ended(container));
+  }
+
+  /** What an AM holds while it changes its asks and takes its containers; nothing with one engine. Any thread. */
+  public Lock asks(ApplicationAttemptId attempt) {
+    return engines.owners().several() ? engines.asks().of(attempt) : NO_LOCK;
+  }
+
+  /** What is held by whoever commits without the scheduler's lock; nothing with one engine. Any thread. */
+  public Lock placements() {
+    return engines.owners().several() ? engines.asks().placements() : NO_LOCK;
   }
 
   /** An AM asked for updates of its containers. */

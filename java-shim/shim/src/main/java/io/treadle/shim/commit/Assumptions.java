@@ -4,20 +4,22 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
 import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * What the earlier proposals of an answer would have taken, had they been committed: on nodes, in queues, of users and
- * of asks. Empty when proposals are really committed, because then the RM knows.
+ * of asks. Empty when proposals are committed one by one, because then the RM knows.
  */
 final class Assumptions {
   /** Nothing is assumed; never added to. */
   static final Assumptions NONE = new Assumptions();
 
   private final Map<Object, Map<String, Resource>> used = new IdentityHashMap<>();
-  private final Map<Object, Integer> served = new IdentityHashMap<>();
+  private final Map<Object, Map<String, Integer>> served = new IdentityHashMap<>();
 
   /** What is assumed to be taken of a node, queue or user in a partition; null for nothing. */
   Resource used(Object holder, String partition) {
@@ -27,20 +29,47 @@ final class Assumptions {
 
   /** How many asks of a request key are assumed to be served. */
   int served(Object asks) {
-    return served.isEmpty() ? 0 : served.getOrDefault(asks, 0);
+    return served(asks, ResourceRequest.ANY);
+  }
+
+  /** How many of those that name a node, a rack or {@code *} are. */
+  int served(Object asks, String resourceName) {
+    Map<String, Integer> byName = served.isEmpty() ? null : served.get(asks);
+    return byName == null ? 0 : byName.getOrDefault(resourceName, 0);
   }
 
   /** Takes a placement as if it were committed. */
-  void add(Placement placement, UsersManager.User user) {
+  void add(Placement placement, UsersManager.User user, Claim claim) {
+    change(placement, user, claim, 1);
+  }
+
+  /** Takes back what {@link #add} did. */
+  void remove(Placement placement, UsersManager.User user, Claim claim) {
+    change(placement, user, claim, -1);
+  }
+
+  private void change(Placement placement, UsersManager.User user, Claim claim, int sign) {
     String partition = placement.node.getPartition();
-    served.merge(placement.asks, 1, Integer::sum);
-    take(placement.node, partition, placement.capability);
+    Resource amount = sign > 0 ? placement.capability : Resources.negate(placement.capability);
+    serve(placement.asks, ResourceRequest.ANY, sign);
+    if (placement.locality != NodeType.OFF_SWITCH) {
+      serve(placement.asks, placement.node.getRackName(), sign);
+    }
+    if (placement.locality == NodeType.NODE_LOCAL) {
+      serve(placement.asks, placement.node.getNodeName(), sign);
+    }
+    take(placement.node, partition, amount);
+    take(claim, partition, amount);
     if (user != null) {
-      take(user, partition, placement.capability);
+      take(user, partition, amount);
     }
     for (CSQueue queue = placement.leaf; queue != null; queue = queue.getParent()) {
-      take(queue, partition, placement.capability);
+      take(queue, partition, amount);
     }
+  }
+
+  private void serve(Object asks, String resourceName, int sign) {
+    served.computeIfAbsent(asks, any -> new HashMap<>(4)).merge(resourceName, sign, Integer::sum);
   }
 
   private void take(Object holder, String partition, Resource capability) {

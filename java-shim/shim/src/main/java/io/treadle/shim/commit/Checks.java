@@ -62,6 +62,11 @@ final class Checks {
    * @return the reason against it, or null if it may be handed to {@code tryCommit}
    */
   Fate check(int application, int key, int node, Placement placement) {
+    return check(application, key, node, placement, Assumptions.NONE);
+  }
+
+  /** The same, of one proposal after others that are assumed to be committed. */
+  Fate check(int application, int key, int node, Placement placement, Assumptions assumed) {
     placement.clear();
     if (application < 0 || key < 0 || node < 0) {
       return Fate.NEGATIVE;
@@ -79,8 +84,8 @@ final class Checks {
     }
     placement.app = found.app;
     placement.leaf = found.leaf;
-    Fate refusal = checkRequest(application, key, placement);
-    return refusal != null ? refusal : checkNode(node, placement);
+    Fate refusal = checkRequest(application, key, placement, assumed);
+    return refusal != null ? refusal : checkNode(node, placement, assumed);
   }
 
   private Application lookUpApplication(ApplicationAttemptId attempt) {
@@ -109,7 +114,7 @@ final class Checks {
     return active.computeIfAbsent(leaf, LeafQueues::active).contains(app);
   }
 
-  private Fate checkRequest(int application, int key, Placement placement) {
+  private Fate checkRequest(int application, int key, Placement placement, Assumptions assumed) {
     if (key >= directory.requestKeys(application)) {
       return Fate.UNKNOWN_REQUEST;
     }
@@ -122,13 +127,15 @@ final class Checks {
     }
     placement.asks = placement.app.getAppPlacementAllocator(placement.key);
     // the allocator of a key goes with its last ask
-    if (placement.asks == null || placement.asks.getOutstandingAsksCount(ResourceRequest.ANY) <= 0) {
-      return Fate.NO_PENDING_ASK;
-    }
-    return null;
+    return placement.asks == null || outstanding(placement, ResourceRequest.ANY, assumed) <= 0 ? Fate.NO_PENDING_ASK
+        : null;
   }
 
-  private Fate checkNode(int index, Placement placement) {
+  private static int outstanding(Placement placement, String resourceName, Assumptions assumed) {
+    return placement.asks.getOutstandingAsksCount(resourceName) - assumed.served(placement.asks, resourceName);
+  }
+
+  private Fate checkNode(int index, Placement placement, Assumptions assumed) {
     Node found = nodes.get(index);
     if (found == null) {
       found = lookUpNode(directory.node(index));
@@ -139,7 +146,8 @@ final class Checks {
       return found.refusal;
     }
     // not once a batch: requests with constraints are committed without the scheduler's lock
-    return served.changed(found.node.getNodeID(), directory.toldCommits()) ? Fate.CHANGED : checkPlace(placement);
+    return served.changed(found.node.getNodeID(), directory.toldCommits()) ? Fate.CHANGED
+        : checkPlace(placement, assumed);
   }
 
   private Node lookUpNode(NodeId id) {
@@ -172,6 +180,10 @@ final class Checks {
 
   /** Blacklist, partition, constraints and locality of an ask on a node; sets mode, locality and capability. */
   Fate checkPlace(Placement placement) {
+    return checkPlace(placement, Assumptions.NONE);
+  }
+
+  private Fate checkPlace(Placement placement, Assumptions assumed) {
     FiCaSchedulerNode node = placement.node;
     if (placement.app.isPlaceBlacklisted(node.getNodeName()) || placement.app.isPlaceBlacklisted(node.getRackName())) {
       return Fate.BLACKLISTED;
@@ -180,7 +192,7 @@ final class Checks {
     if (refusal == null && !admits(placement)) {
       refusal = Fate.CONSTRAINT;
     }
-    return refusal != null ? refusal : deriveLocality(placement);
+    return refusal != null ? refusal : deriveLocality(placement, assumed);
   }
 
   /** Partition, node attributes and placement constraints; sets the scheduling mode. */
@@ -232,11 +244,11 @@ final class Checks {
   }
 
   /** Sets locality and capability, in the order in which the stock allocator tries node, rack and anywhere. */
-  private static Fate deriveLocality(Placement placement) {
+  private static Fate deriveLocality(Placement placement, Assumptions assumed) {
     String host = placement.node.getNodeName();
     String rack = placement.node.getRackName();
-    boolean askedHere = placement.asks.getOutstandingAsksCount(host) > 0;
-    boolean askedOnRack = placement.asks.getOutstandingAsksCount(rack) > 0;
+    boolean askedHere = outstanding(placement, host, assumed) > 0;
+    boolean askedOnRack = outstanding(placement, rack, assumed) > 0;
     placement.requestLocality = askedHere ? NodeType.NODE_LOCAL : askedOnRack ? NodeType.RACK_LOCAL
         : NodeType.OFF_SWITCH;
     if (askedHere && askedOnRack) {

@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
@@ -24,13 +25,16 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * Turns proposals into containers, one {@code tryCommit} each, or into the reason why not (optimistic concurrency as in
  * Omega: whatever has changed since the engine looked costs a rejection, never a limit). A proposal is checked for what
  * {@code tryCommit} leaves out, then {@code tryCommit} decides, then, if it said no, {@link Diagnosis} looks for the
- * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
+ * reason. Used by one thread, the link's; the scheduler's lock is held for a batch, or a transaction, at a time.
  */
 public final class Committer {
   /** Whose commit this thread is inside of, -1 if none of ours: how {@code tryCommit} tells ours from native ones. */
   private static final ThreadLocal<Integer> COMMITTING = ThreadLocal.withInitial(() -> -1);
 
   private static final BooleanSupplier ALWAYS = () -> true;
+
+  /** The most proposals that may be one transaction. */
+  public static final int TRANSACTION_MAX = Gangs.ROWS_MAX;
 
   /**
    * A heartbeat that waits gets the lock after so long, but at least one proposal: handing it over costs as much as a
@@ -47,10 +51,14 @@ public final class Committer {
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
+  private final Claim claim;
+  private final Gangs gangs;
+  private final AskLocks asks;
+  private final CommitTurns turns;
 
   /** Makes a committer of a scheduler's only engine. */
   public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener) {
-    this(port, settings, listener, Served.ALL);
+    this(port, settings, listener, Served.ALL, new AskLocks(), new CommitTurns());
   }
 
   /**
@@ -58,8 +66,11 @@ public final class Committer {
    *
    * @param listener told of errors and limits, with the lock held
    * @param served what the engine serves: proposals for others are {@link Fate#NOT_OWNER}
+   * @param asks keep AMs from changing their asks, the same for all engines of a scheduler
+   * @param turns who of several commits next, the same for all
    */
-  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, Served served) {
+  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, Served served, AskLocks asks,
+      CommitTurns turns) {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
@@ -67,6 +78,10 @@ public final class Committer {
     this.reservations = new Reservations(port, listener);
     this.checks = new Checks(port.scheduler(), settings, served);
     this.diagnosis = new Diagnosis(port.scheduler());
+    this.claim = new Claim(port.scheduler(), served);
+    this.gangs = new Gangs(port.scheduler(), checks, diagnosis, claim, reservations, listener, failures);
+    this.asks = asks;
+    this.turns = turns;
   }
 
   /** Whether the calling thread is committing for Treadle now. */
@@ -118,7 +133,7 @@ public final class Committer {
     int end = Math.min(size, Math.max(0, limit));
     run.result.setAll(end, size, Fate.OVER_BATCH);
     for (int from = 0; from < end; ) {
-      int next = lockedBatch(run, from, Math.min(end, from + settings.batchSize), lock, mayGoOn);
+      int next = inTurn(run, from, end, lock, mayGoOn);
       if (next < 0) {
         run.result.setAll(from, end, Fate.LEASE_LOST);
         return;
@@ -127,6 +142,80 @@ public final class Committer {
       if (from < end) {
         // the scheduler's lock is not fair: without a pause this thread would take it again before any that waits
         LockSupport.parkNanos(1);
+      }
+    }
+  }
+
+  /** A batch or a transaction, when it is this engine's turn; answers where to go on, -1 if nothing may be committed. */
+  private int inTurn(Run run, int from, int end, Lock lock, BooleanSupplier mayGoOn) {
+    if (run.assumptions != null || !served.several()) {
+      return batchOrGang(run, from, end, lock, mayGoOn);
+    }
+    long begin = System.nanoTime();
+    turns.enter(served.precedence());
+    try {
+      listener.waited(System.nanoTime() - begin);
+      return batchOrGang(run, from, end, lock, mayGoOn);
+    } finally {
+      turns.leave();
+    }
+  }
+
+  private int batchOrGang(Run run, int from, int end, Lock lock, BooleanSupplier mayGoOn) {
+    int most = Math.min(end, from + settings.batchSize);
+    if (!run.answer.hasTransactions()) {
+      return lockedBatch(run, from, most, lock, mayGoOn);
+    }
+    int to = run.answer.endOfTransaction(from);
+    if (to == from + 1) {
+      while (to < most && run.answer.endOfTransaction(to) == to + 1) {
+        to++;
+      }
+      return lockedBatch(run, from, to, lock, mayGoOn);
+    }
+    ApplicationAttemptId attempt = to > end || to - from > Gangs.ROWS_MAX ? null : run.onlyAttempt(from, to);
+    if (attempt == null) {
+      run.result.setAll(from, Math.min(to, end), Fate.TRANSACTION);
+      return Math.min(to, end);
+    }
+    return run.assumptions == null ? gangAlone(run, from, to, attempt, mayGoOn)
+        : lockedGang(run, from, to, lock, mayGoOn);
+  }
+
+  /** With neither the AM nor those who need no lock of the scheduler changing what the transaction is judged by. */
+  private int gangAlone(Run run, int from, int to, ApplicationAttemptId attempt, BooleanSupplier mayGoOn) {
+    Lock am = asks.of(attempt);
+    am.lock();
+    try {
+      asks.placements().lock();
+      try {
+        return lockedGang(run, from, to, port.writeLock(), mayGoOn);
+      } finally {
+        asks.placements().unlock();
+      }
+    } finally {
+      am.unlock();
+    }
+  }
+
+  private int lockedGang(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
+    lock.lock();
+    try {
+      if (!mayGoOn.getAsBoolean()) {
+        return -1;
+      }
+      if (!isReady()) {
+        run.result.setAll(from, to, Fate.NOT_READY);
+        return to;
+      }
+      run.begin();
+      gangs.decide(run.answer, from, to, run.result, run.cluster, run.assumptions);
+      return to;
+    } finally {
+      try {
+        run.end();
+      } finally {
+        lock.unlock();
       }
     }
   }
@@ -187,6 +276,7 @@ public final class Committer {
     void begin() {
       cluster = scheduler.getClusterResource();
       checks.begin(directory);
+      claim.begin();
       setCommitting(assumptions == null ? served.number() : -1);
     }
 
@@ -204,11 +294,13 @@ public final class Committer {
             answer.application(position), answer.requestKey(position), answer.node(position), placement);
         if (fate != null) {
           fate = afterCheck(fate, position);
+        } else if (claim.isExceededBy(placement, cluster, assumptions == null ? Assumptions.NONE : assumptions)) {
+          fate = Fate.CLAIM;
         } else if (assumptions != null) {
           fate = judged(position);
         } else {
           container = ContainerCommit.tryCommit(scheduler, cluster, placement);
-          fate = container == null ? diagnosed(position) : Fate.COMMITTED;
+          fate = container == null ? diagnosed(position) : committed();
         }
       } catch (Throwable e) {
         container = null;
@@ -217,6 +309,22 @@ public final class Committer {
         listener.internalError(e);
       }
       result.set(position, fate, container);
+    }
+
+    private Fate committed() {
+      claim.committed(placement);
+      return Fate.COMMITTED;
+    }
+
+    /** The attempt that all rows are for; null if they are for several, or for none that is known. */
+    private ApplicationAttemptId onlyAttempt(int from, int to) {
+      int application = answer.application(from);
+      for (int row = from + 1; row < to; row++) {
+        if (answer.application(row) != application) {
+          return null;
+        }
+      }
+      return application < 0 || application >= directory.applications() ? null : directory.application(application);
     }
 
     private Fate afterCheck(Fate fate, int position) {
@@ -229,7 +337,7 @@ public final class Committer {
     private Fate judged(int position) {
       Fate reason = diagnosis.reasonAgainst(placement, cluster, assumptions);
       if (reason == null) {
-        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
+        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()), claim);
         return Fate.OBSERVED;
       }
       return afterCheck(reason, position);

@@ -209,6 +209,31 @@ public final class Owners {
     return found;
   }
 
+  /**
+   * An engine gives an application up: the next one that lives in the order of those that stand in serves it from now
+   * on, until the roster changes. Once for an application; not while no other lives.
+   *
+   * @return the engine that serves it now; null if nothing has changed
+   */
+  public String giveUp(String engine, FiCaSchedulerApp app) {
+    if (!several() || !serves(engine, app)) {
+      return null;
+    }
+    Ownership seen = look();
+    ApplicationId id = app.getApplicationId();
+    int held = held(seen);
+    Home moved = seen.homes.computeIfPresent(id, (key, home) -> {
+      int next = home.before >= 0 ? -1 : seen.roster.order(home.engine).stream()
+          .filter(each -> (held & 1 << each) != 0 && !seen.engines.get(each).name().equals(engine)).findFirst().orElse(-1);
+      return next < 0 ? home : new Home(next, true, home.engine);
+    });
+    if (moved == null || moved.before < 0 || seen.names[moved.engine].equals(engine)) {
+      return null;
+    }
+    onMove.accept(id);
+    return seen.names[moved.engine];
+  }
+
   /** The roster, who lives, and the owners of applications that were seen, as JSON; of at most 10,000 applications. */
   public String json() {
     Ownership seen = look();
@@ -223,7 +248,9 @@ public final class Owners {
       int home = each.getValue().engine;
       applications[seen.serving[home]]++;
       if (owners.size() < SHOWN_MAX) {
-        owners.putArray(each.getKey().toString()).add(seen.engines.get(home).name()).add(seen.names[home]);
+        int before = each.getValue().before;
+        owners.putArray(each.getKey().toString()).add(seen.engines.get(before < 0 ? home : before).name())
+            .add(seen.names[home]).add(before < 0 ? "" : "given up");
       }
     }
     for (int i = 0; i < seen.engines.size() && seen.several(); i++) {

@@ -47,10 +47,17 @@ final class Ownership {
     final int engine;
     /** Whether it stays, whatever the application asks for from now on. */
     final boolean fixed;
+    /** The engine that has given the application up, -1 for none. */
+    final int before;
 
     Home(int engine, boolean fixed) {
+      this(engine, fixed, -1);
+    }
+
+    Home(int engine, boolean fixed, int before) {
       this.engine = engine;
       this.fixed = fixed;
+      this.before = before;
     }
   }
 }

@@ -24,6 +24,10 @@ public final class RosterEntry {
   public final boolean coarse;
   /** How long it may decide, milliseconds. */
   public final long decisionMaxMs;
+  /** Of several that wait to commit the one with the highest is first. */
+  public final int precedence;
+  /** The largest part of a partition that its applications may use. */
+  public final double claim;
   /** The entry that serves its applications while it is dead, empty for the first engine that lives. */
   public final String fallback;
   /** The bounds of tasks at the time when an application is first seen asking; 0 for none. */
@@ -44,6 +48,8 @@ public final class RosterEntry {
     copy = number(said, "copy", 0, copies - 1, 0);
     coarse = said.path("coarse").asBoolean(false);
     decisionMaxMs = number(said, "decision_max_ms", 1, 3_600_000, 30_000);
+    precedence = number(said, "precedence", -1000, 1000, 0);
+    claim = part(said, "claim");
     fallback = text(said, "fallback");
     JsonNode select = said.path("select");
     tasksMin = number(select, "tasks_min", 0, Integer.MAX_VALUE, 0);
@@ -72,6 +78,16 @@ public final class RosterEntry {
           + least + " to " + most);
     }
     return value.asInt();
+  }
+
+  private static double part(JsonNode said, String field) {
+    JsonNode value = said.path(field);
+    double part = value.isMissingNode() || value.isNull() ? 1 : value.isNumber() ? value.asDouble() : Double.NaN;
+    if (!(part > 0 && part <= 1)) {
+      throw new IllegalArgumentException("'" + field + "' of an engine is " + cut(value.toString())
+          + ", not a number above 0 and at most 1");
+    }
+    return part;
   }
 
   private static Set<String> texts(JsonNode said, String field) {

@@ -23,6 +23,21 @@ public interface Served {
     return 0;
   }
 
+  /** Whether others schedule too. */
+  default boolean several() {
+    return false;
+  }
+
+  /** Of several that wait to commit the one with the highest is first. */
+  default int precedence() {
+    return 0;
+  }
+
+  /** The largest part of a partition that the engine's applications may use. */
+  default double claim() {
+    return 1;
+  }
+
   /** How much was committed by anybody so far; 0 where nobody counts. */
   default long commits() {
     return 0;

@@ -39,6 +39,11 @@ public interface AnswerHandler {
     return 0;
   }
 
+  /** How many proposals an answer may hold in any case: what is committed together must not be cut. */
+  default int proposalsLeast() {
+    return 0;
+  }
+
   /** The engine decides and says so: it is not idle. */
   default void busy() {
   }
@@ -46,6 +51,10 @@ public interface AnswerHandler {
   /** What the engine is called, empty for the only one. Any thread. */
   default String engine() {
     return "";
+  }
+
+  /** One of several engines has said which applications another should serve, by their index, and why. */
+  default void givenUp(Map<Integer, String> said, Directory directory) {
   }
 
   /** The engine has said what it waits for on purpose, empty for nothing. */

@@ -94,9 +94,9 @@ final class Conversation {
     if (answer.busy() && !several) {
       throw new IOException("the engine answered BUSY, which is for several engines: this shim waits for each answer");
     }
-    if (answer.hasTransactions()) {
-      throw new IOException("the engine answered with transactions, which are for several engines: this shim commits"
-          + " each proposal for itself");
+    if (answer.hasTransactions() && !several) {
+      throw new IOException("the engine answered with transactions, which are for several engines: of one each proposal"
+          + " is committed for itself");
     }
     if (answer.size() > 0 && several && !mirror.mayBaseOn(answer.base())) {
       throw new IOException("the engine decided on frame " + answer.base() + ", which is too old to be acted upon");

@@ -18,6 +18,7 @@ final class EngineStatus {
   private static final int WARNINGS = 20;
   private static final int TYPES = 20;
   private static final int APPLICATIONS = 16;
+  private static final int FIGURES = 32;
   private static final int TEXT_CHARACTERS = 1000;
 
   /** The policy's name. */
@@ -42,6 +43,10 @@ final class EngineStatus {
   final Map<Integer, String> holds;
   /** What applications should know, by their index; at most 16. */
   final Map<Integer, String> diagnostics;
+  /** Applications that another engine should serve, by their index, and why; at most 16. */
+  final Map<Integer, String> givenUp;
+  /** What one of several engines measures of itself, by name; at most 32. */
+  final Map<String, Long> figures;
 
   private EngineStatus(JsonNode root, List<String> warnings, Set<String> keysFor) {
     this.policy = cut(root.path("policy").asText(""));
@@ -55,12 +60,15 @@ final class EngineStatus {
     this.engines = root.path("engines");
     this.holds = byApplication(root.path("holds"));
     this.diagnostics = byApplication(root.path("diagnostics"));
+    this.givenUp = byApplication(root.path("given_up"));
+    this.figures = figures(root.path("figures"));
   }
 
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
    * "configuration": int, "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
-   * "holds": [[application, text], ...], "diagnostics": [[application, text], ...], "engines": [...],
+   * "holds": [[application, text], ...], "diagnostics": [[application, text], ...], "given_up": [[application, text], ...],
+   * "figures": {name: int, ...}, "engines": [...],
    * "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object
@@ -99,6 +107,16 @@ final class EngineStatus {
         found.put(row.get(0).asInt(), cut(row.get(1).asText()));
       }
     }
+    return found;
+  }
+
+  private static Map<String, Long> figures(JsonNode said) {
+    Map<String, Long> found = new TreeMap<>();
+    said.fields().forEachRemaining(field -> {
+      if (found.size() < FIGURES && field.getValue().isIntegralNumber() && field.getValue().canConvertToLong()) {
+        found.put(field.getKey(), field.getValue().asLong());
+      }
+    });
     return found;
   }
 

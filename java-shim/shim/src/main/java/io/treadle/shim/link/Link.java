@@ -231,7 +231,8 @@ public final class Link implements Runnable {
     refused(refusal);
     boolean ready = handler.ready();
     boolean enforce = now.enforce() && refusal == null;
-    int limit = ready ? answerLimit.next(now.config.proposalsMax, now.config.leaseMs) : 0;
+    int limit = ready ? Math.max(answerLimit.next(now.config.proposalsMax, now.config.leaseMs),
+        Math.min(now.config.proposalsMax, handler.proposalsLeast())) : 0;
     long begin = System.nanoTime();
     ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration, limit, now.config.mode.text(),
         now.config.leaseMs), now.config.proposalsMax);
@@ -367,6 +368,8 @@ public final class Link implements Runnable {
       handler.overrides(status.overridesGuarantees, status.overridesOrder);
       handler.engines(status.engines);
       handler.diagnostics(status.diagnostics, mirror);
+      handler.givenUp(status.givenUp, mirror);
+      metrics.figures(status.figures);
       // after that, so that whoever sees the policy's name sees Schedules for this policy
       metrics.policy(status.policy);
       states.policy(status.policy);

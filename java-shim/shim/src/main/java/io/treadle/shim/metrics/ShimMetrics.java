@@ -3,6 +3,7 @@ package io.treadle.shim.metrics;
 import io.treadle.shim.wire.Fate;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -23,7 +24,11 @@ public final class ShimMetrics {
   private static final int TEXT_CHARACTERS = 1000;
   /** Of several engines the highest is shown; these are true of the scheduler: the first engine's; the rest is summed. */
   private static final List<String> HIGHEST =
-      Arrays.asList("LeaseHeld", "ModeEnforce", "Starving", "DecideP50Us", "DecideP99Us", "SinceMs");
+      Arrays.asList("LeaseHeld", "ModeEnforce", "Starving", "DecideP50Us", "DecideP99Us", "CommitWaitP99Us",
+          "WaitMeanMs", "WaitP50Ms", "WaitP99Ms", "SinceMs");
+  /** What one of several engines measures of itself, as its status has it. */
+  private static final List<String> FIGURES =
+      Arrays.asList("Attempts", "Retries", "TooLarge", "WaitMeanMs", "WaitP50Ms", "WaitP99Ms");
   private static final List<String> SCHEDULERS = Arrays.asList("PlacedNatively", "Escapes");
 
   private final LongAdder frames = new LongAdder();
@@ -43,6 +48,12 @@ public final class ShimMetrics {
   private final long sinceNanos = System.nanoTime();
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
   private final LatencyHistogram decideMicros = new LatencyHistogram();
+  private final LatencyHistogram turnMicros = new LatencyHistogram();
+  private final LongAdder takenBack = new LongAdder();
+  private final LongAdder transactions = new LongAdder();
+  private final LongAdder conflicts = new LongAdder();
+  private final LongAdder givenUp = new LongAdder();
+  private volatile Map<String, Long> figures = Collections.emptyMap();
   private final PlacementCounts placements = new PlacementCounts();
   private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
   private volatile String mode = "";
@@ -85,6 +96,14 @@ public final class ShimMetrics {
     gauges.put("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
     gauges.put("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
     gauges.put("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
+    gauges.put("Transactions", transactions::sum);
+    gauges.put("Conflicts", conflicts::sum);
+    gauges.put("GivenUp", givenUp::sum);
+    for (String name : FIGURES) {
+      gauges.put(name, () -> figures.getOrDefault(name, 0L));
+    }
+    gauges.put("CommitWaitP99Us", () -> turnMicros.quantile(0.99));
+    gauges.put("TransactionsTakenBack", takenBack::sum);
     gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
     gauges.put("CommitWallNanos", commitWallNanos::sum);
     gauges.put("CommitCpuNanos", commitCpuNanos::sum);
@@ -167,6 +186,44 @@ public final class ShimMetrics {
   /** An engine has decided for so long, microseconds, and of what it proposed so much was committed. */
   public void decided(long micros, int proposed, int committed) {
     (committed > 0 ? usefulMicros : proposed > 0 ? wastedMicros : emptyMicros).add(micros);
+  }
+
+  /**
+   * What became of the transactions of an answer of one of several engines, and of the time that it took to decide.
+   *
+   * @param succeeded how many got something, with no conflict
+   * @param conflicted how many others stood in the way of
+   * @param empty how many got nothing, and nobody stood in the way of
+   */
+  public void transactions(int succeeded, int conflicted, int empty, long micros) {
+    transactions.add(succeeded);
+    conflicts.add(conflicted);
+    int all = Math.max(1, succeeded + conflicted + empty);
+    long useful = micros * succeeded / all;
+    long wasted = micros * conflicted / all;
+    usefulMicros.add(useful);
+    wastedMicros.add(wasted);
+    emptyMicros.add(micros - useful - wasted);
+  }
+
+  /** The engine has given an application up, and another serves it. */
+  public void gaveUp() {
+    givenUp.increment();
+  }
+
+  /** What the engine measures of itself. */
+  public void figures(Map<String, Long> told) {
+    figures = told;
+  }
+
+  /** One of several engines has waited so long for its turn to commit. */
+  public void waitedToCommit(long nanos) {
+    turnMicros.add(nanos / 1000);
+  }
+
+  /** A transaction was committed in part and taken back. */
+  public void transactionTakenBack() {
+    takenBack.increment();
   }
 
   /** What became of a proposal. */

@@ -71,6 +71,7 @@ public final class Mirror implements Directory {
   private final TreeMap<Long, long[]> written = new TreeMap<>();
   private long snapshotSequence;
   private volatile long snapshots;
+  private volatile long others;
   private int indicesAtSnapshot;
   /** That of {@link #served} as of which applications were looked at last. */
   private int generation;
@@ -305,6 +306,7 @@ public final class Mirror implements Directory {
   private void forgetMoved() {
     Set<ApplicationId> moved = applications.takeMoved();
     if (!moved.isEmpty()) {
+      others = others + moved.size();
       containers.moved(moved);
     }
   }
@@ -447,6 +449,11 @@ public final class Mirror implements Directory {
   /** How many snapshots were written since this mirror was made. Any thread. */
   public long snapshots() {
     return snapshots;
+  }
+
+  /** How many applications were told as moved to other engines. Any thread. */
+  public long moved() {
+    return others;
   }
 
   @Override

@@ -37,8 +37,10 @@ public enum Fate {
   NOT_OWNER,
   /** Of several engines: others have committed on the node since the base frame, and it minds. */
   CHANGED,
-  /** Of several engines: another row of the transaction cannot be committed. Not given by this release. */
-  TRANSACTION;
+  /** Of several engines: another row of the transaction cannot be committed, or it is none that can be. */
+  TRANSACTION,
+  /** Of several engines: the applications of the engine would use more of the partition than it may claim. */
+  CLAIM;
 
   /** The code on the wire. */
   public int code() {

@@ -151,6 +151,15 @@ public final class ProposalFrame {
     return column(COLUMNS, position);
   }
 
+  /** Where the transaction of a proposal ends: the first position after it that is another's; without any, the next. */
+  public int endOfTransaction(int position) {
+    int end = position + 1;
+    while (hasTransactions() && end < rows && transaction(end) == transaction(position)) {
+      end++;
+    }
+    return end;
+  }
+
   /** Whether the engine lost track and asks for a snapshot. */
   public boolean resend() {
     return (bytes.getShort(6) & FLAG_RESEND) != 0;

@@ -53,7 +53,8 @@ class NotOwnerTest {
       ApplicationShare share = new ApplicationShare(cluster.attempt(mine));
       NamedIndices indices = new NamedIndices();
       Committer committer = new Committer(cluster.scheduler(),
-          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE, share);
+          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE, share,
+          new AskLocks(), new CommitTurns());
       int[][] proposals = new int[PROPOSALS][];
       for (int i = 0; i < PROPOSALS; i++) {
         proposals[i] = proposal(indices, cluster.attempt(i == PROPOSALS / 2 ? mine : other), node);

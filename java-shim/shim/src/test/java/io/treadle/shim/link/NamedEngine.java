@@ -59,6 +59,11 @@ public final class NamedEngine implements Engine {
     return withStatus(engine, ScriptedEngine.proposeAll(frame));
   }
 
+  /** An answer that proposes nothing and says a status. */
+  public static byte[] saying(ScriptedEngine.Frame frame, String status) {
+    return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0, status);
+  }
+
   /** An answer with the status of an engine: its policy is its name. */
   public static byte[] withStatus(String engine, byte[] answer) {
     String engines = engine.equals(first) ? ",\"engines\":" + roster : "";
@@ -72,6 +77,19 @@ public final class NamedEngine implements Engine {
   /** The answer of an engine that still decides. */
   public static byte[] busy(ScriptedEngine.Frame frame) {
     return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 2, "");
+  }
+
+  /** An answer with rows of {application, request key, node, transaction}. */
+  public static byte[] inTransactions(ScriptedEngine.Frame frame, int[]... rows) {
+    ByteBuffer bytes = ByteBuffer.allocate(48 + 16 * rows.length).order(ByteOrder.LITTLE_ENDIAN);
+    bytes.put(ScriptedEngine.answer(frame.epoch(), frame.sequence(), 4, "")).putInt(40, rows.length);
+    bytes.putLong(24, rows.length == 0 ? 0 : frame.sequence());
+    for (int column = 0; column < 4; column++) {
+      for (int[] row : rows) {
+        bytes.putInt(row[column]);
+      }
+    }
+    return bytes.array();
   }
 
   /** An answer that was decided on an earlier frame. */

@@ -22,6 +22,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEven
 import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
@@ -163,8 +164,15 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> ask,
       List<SchedulingRequest> schedulingRequests, List<ContainerId> release, List<String> blacklistAdditions,
       List<String> blacklistRemovals, ContainerUpdates updateRequests) {
-    Allocation allocation = super.allocate(attempt, ask, judgeable(attempt, schedulingRequests), release,
-        blacklistAdditions, blacklistRemovals, updateRequests);
+    List<SchedulingRequest> judged = judgeable(attempt, schedulingRequests);
+    Lock asks = asks(attempt);
+    Allocation allocation;
+    asks.lock();
+    try {
+      allocation = super.allocate(attempt, ask, judged, release, blacklistAdditions, blacklistRemovals, updateRequests);
+    } finally {
+      asks.unlock();
+    }
     try {
       Shim current = shim;
       if (current != null) {
@@ -187,6 +195,40 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     } catch (Throwable t) {
       escapes.caught("judgeable", t);
       return asked;
+    }
+  }
+
+  /** What keeps an AM's asks as they are while a transaction of its containers is committed. */
+  private Lock asks(ApplicationAttemptId attempt) {
+    try {
+      Shim current = shim;
+      return current == null || attempt == null ? Shim.NO_LOCK : current.asks(attempt);
+    } catch (Throwable t) {
+      escapes.caught("asks", t);
+      return Shim.NO_LOCK;
+    }
+  }
+
+  /** Commits without the scheduler's lock: not in the middle of a transaction. */
+  @Override
+  public boolean attemptAllocationOnNode(SchedulerApplicationAttempt attempt, SchedulingRequest request,
+      SchedulerNode node) {
+    Lock placements = placements();
+    placements.lock();
+    try {
+      return super.attemptAllocationOnNode(attempt, request, node);
+    } finally {
+      placements.unlock();
+    }
+  }
+
+  private Lock placements() {
+    try {
+      Shim current = shim;
+      return current == null ? Shim.NO_LOCK : current.placements();
+    } catch (Throwable t) {
+      escapes.caught("placements", t);
+      return Shim.NO_LOCK;
     }
   }
 

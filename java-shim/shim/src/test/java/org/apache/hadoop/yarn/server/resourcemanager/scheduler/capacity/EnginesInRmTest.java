@@ -225,6 +225,50 @@ class EnginesInRmTest {
     assertTrue(NamedEngine.frames("slow").stream().filter(Frame::snapshot).count() == 1);
   }
 
+  /** What an engine gives up another serves, and it stays there; its user is told. */
+  @Test
+  void whatAnEngineGivesUpAnotherServes() throws Exception {
+    start();
+    MockAM mapReduce = launch("MAPREDUCE");
+    await("slow", "Committed", 1);
+    NamedEngine.script("slow", frame -> NamedEngine.saying(frame,
+        "{\"policy\":\"slow\",\"given_up\":[[0,\"engine slow has given it up\"],[77,\"nobody\"]],"
+            + "\"figures\":{\"WaitP99Ms\":1234,\"Retries\":7,\"Unknown\":1}}"));
+    ask(mapReduce, 2);
+    await("fast", "Committed", 2);
+    assertEquals("fast", owner(mapReduce));
+    JsonNode told = engines().path("applications").path(mapReduce.getApplicationAttemptId().getApplicationId().toString());
+    assertEquals("[\"slow\",\"fast\",\"given up\"]", told.toString());
+    await("slow", "GivenUp", 1);
+    await("slow", "Moved", 1);
+    await("slow", "WaitP99Ms", 1234);
+    await("", "Retries", 7);
+    assertEquals("Treadle: engine slow has given it up; engine fast serves it now",
+        rm.getRMContext().getRMApps().get(mapReduce.getApplicationAttemptId().getApplicationId()).getDiagnostics()
+            .toString());
+    // another roster finds all homes anew
+    NamedEngine.roster(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"precedence\": 1"));
+    NamedEngine.script("slow", frame -> NamedEngine.proposeAll("slow", frame));
+    Await.until("it is back", () -> "slow".equals(owner(mapReduce)));
+    assertEquals(0, number("", "PlacedNatively"));
+  }
+
+  /** No engine uses more of the cluster than it may claim, though there is room. */
+  @Test
+  void aClaimBoundsAnEngine() throws Exception {
+    start();
+    // of 64 containers of 1 GB
+    NamedEngine.roster(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"claim\": 0.1"));
+    MockAM mapReduce = launch("MAPREDUCE");
+    ask(mapReduce, 20);
+    Await.until("it is refused more", () -> number("slow", "RejectedClaim") > 0);
+    await("slow", "Committed", 6);
+    MockAM spark = launch("SPARK");
+    ask(spark, 20);
+    await("fast", "Committed", 21);
+    assertEquals(6 + 21, TestRms.containers(rm, node));
+  }
+
   private static long lastSequence(String engine) {
     return NamedEngine.frames(engine).get(NamedEngine.frames(engine).size() - 1).sequence();
   }

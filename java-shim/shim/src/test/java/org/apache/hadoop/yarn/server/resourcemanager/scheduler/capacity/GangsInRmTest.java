@@ -1,0 +1,176 @@
+package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.treadle.shim.Await;
+import io.treadle.shim.cluster.Books;
+import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.link.NamedEngine;
+import io.treadle.shim.link.ScriptedEngine.Frame;
+import io.treadle.shim.metrics.ShimMetrics;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/**
+ * A real ResourceManager in which one engine commits transactions of several containers, another single ones, while
+ * all AMs change their minds. The system property {@code treadle.gangs} says how many gangs are to be had.
+ */
+@Timeout(3600)
+class GangsInRmTest {
+  private static final int GANGS = Integer.getInteger("treadle.gangs", 200);
+  private static final int GANG_AMS = 4;
+  private static final int GANG = 5;
+  private static final int NODES = 4;
+  private static final int PAUSE_NANOS = 3_000_000;
+  private static final String TWO = "[{\"name\": \"single\", \"entry\": \"single\", \"select\": {\"types\": [\"SPARK\"]}},"
+      + "{\"name\": \"gang\", \"entry\": \"gang\", \"gang\": true, \"precedence\": 1}]";
+
+  private final YarnConfiguration conf = TestRms.withEngine("enforce");
+  private final AtomicInteger had = new AtomicInteger();
+  private final AtomicInteger withdrawn = new AtomicInteger();
+  private final AtomicBoolean over = new AtomicBoolean();
+  private final ConcurrentLinkedQueue<String> mistakes = new ConcurrentLinkedQueue<>();
+  private MockRM rm;
+
+  @AfterEach
+  void stop() {
+    over.set(true);
+    rm.stop();
+    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
+  }
+
+  private void start(int nodeMb) throws Exception {
+    conf.set(ShimConfig.ENGINE_CLASS, NamedEngine.class.getName());
+    conf.set(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, "0.9");
+    NamedEngine.reset("single", TWO);
+    NamedEngine.script("single", frame -> NamedEngine.proposeAll("single", frame));
+    NamedEngine.script("gang", frame -> propose(frame, GANG));
+    rm = new MockRM(conf);
+    rm.start();
+    for (int i = 0; i < NODES; i++) {
+      rm.registerNode("h" + i + ":1234", nodeMb);
+    }
+    Await.until("two engines schedule", () -> engine("gang") != null && engine("gang").numbers().get("LeaseHeld") == 1);
+  }
+
+  private ShimMetrics engine(String name) {
+    return TestRms.scheduler(rm).shim().metrics(name);
+  }
+
+  /** An AM for each of the first applications, and as many containers at once of what it asks for. */
+  private static byte[] propose(Frame frame, int gang) {
+    List<int[]> rows = new ArrayList<>();
+    for (int app = 0; app < GANG_AMS && frame.limit() > 0 && !frame.observe(); app++) {
+      rows.add(new int[] {app, 0, app % NODES, 2 * app});
+      for (int i = 0; i < gang; i++) {
+        rows.add(new int[] {app, 1, (int) ((app + i + frame.sequence()) % NODES), 2 * app + 1});
+      }
+    }
+    return NamedEngine.inTransactions(frame, rows.toArray(new int[0][]));
+  }
+
+  private MockAM launch(String type) throws Exception {
+    return TestRms.launchByEngine(rm, MockRMAppSubmitter.submit(rm, MockRMAppSubmissionData.Builder
+        .createWithResource(Resource.newInstance(1024, 1), rm).withQueue("default").withAppType(type)
+        .withWaitForAppAcceptedState(false).build()));
+  }
+
+  private List<ContainerId> ask(MockAM am, int count, List<ContainerId> back) throws Exception {
+    return am.allocate("*", 1024, count, back).getAllocatedContainers().stream().map(Container::getId)
+        .collect(Collectors.toList());
+  }
+
+  /** Asks for as many as make a gang, and sometimes for fewer after all, until enough gangs were had by all AMs. */
+  private void live(MockAM am, int size, Random random) throws Exception {
+    List<ContainerId> mine = Collections.emptyList();
+    while (!over.get() && had.get() < GANGS) {
+      boolean withdraws = random.nextInt(3) == 0;
+      int wanted = withdraws ? random.nextInt(size) : size;
+      List<ContainerId> got = ask(am, wanted, mine);
+      withdrawn.addAndGet(withdraws ? 1 : 0);
+      if (!got.isEmpty() && got.size() != size) {
+        mistakes.add(got.size() + " of " + size + " after " + wanted + " were asked for");
+      }
+      had.addAndGet(size > 1 && !got.isEmpty() ? 1 : 0);
+      mine = got;
+      // the link's threads need the processors too
+      LockSupport.parkNanos(random.nextInt(PAUSE_NANOS));
+    }
+    // what comes after the last answer is asked for by nobody
+    ask(am, 0, mine);
+  }
+
+  @Test
+  void noGangIsCommittedInPart() throws Exception {
+    start(6 * 1024);
+    List<Thread> threads = new ArrayList<>();
+    for (int i = 0; i < GANG_AMS + 1; i++) {
+      MockAM am = launch(i < GANG_AMS ? "MAPREDUCE" : "SPARK");
+      int size = i < GANG_AMS ? GANG : 1;
+      Random random = new Random(i);
+      threads.add(new Thread(() -> {
+        try {
+          live(am, size, random);
+        } catch (Throwable t) {
+          mistakes.add(t.toString());
+          over.set(true);
+        }
+      }, "am-" + i));
+    }
+    for (Thread thread : threads) {
+      thread.setDaemon(true);
+      thread.start();
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    assertEquals("[]", mistakes.toString());
+    assertTrue(had.get() >= GANGS, had + " gangs");
+    assertTrue(withdrawn.get() > 0, "nothing was withdrawn");
+    assertTrue(engine("gang").numbers().get("RejectedTransaction") > 0, "no gang was refused");
+    assertEquals(0, engine("gang").numbers().get("TransactionsTakenBack").longValue());
+    assertEquals(0, engine("gang").numbers().get("RejectedInternalError").longValue());
+    NamedEngine.script("single", frame -> NamedEngine.withStatus("single", frame.answer()));
+    NamedEngine.script("gang", Frame::answer);
+    Await.until("the books add up", () -> new Books(TestRms.scheduler(rm)).mistakes().isEmpty());
+  }
+
+  @Test
+  void moreThanMayBeCommittedTogetherIsRefusedAsAWhole() throws Exception {
+    start(1024 * 1024);
+    MockAM am = launch("MAPREDUCE");
+    AtomicInteger size = new AtomicInteger(513);
+    NamedEngine.script("gang", frame -> {
+      int[][] rows = new int[frame.limit() > 0 ? size.get() : 0][];
+      for (int i = 0; i < rows.length; i++) {
+        rows[i] = new int[] {0, 1, i % NODES, 7};
+      }
+      return NamedEngine.inTransactions(frame, rows);
+    });
+    ask(am, 600, Collections.emptyList());
+    Await.until("it is refused", () -> engine("gang").numbers().get("RejectedTransaction") >= 513);
+    assertEquals(1, TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size());
+    size.set(512);
+    Await.until("512 are committed", () ->
+        TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size() == 513);
+  }
+}

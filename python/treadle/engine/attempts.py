@@ -1,0 +1,237 @@
+"""How one of several engines tries to place what an application asks for, where others may have taken the room.
+
+What an application gets in one answer is a transaction. Those that must be whole go into the answer as a whole, or not
+at all. After a conflict the application is left alone for a while, and given up after too many; nodes are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from treadle.compiled.array_types import I32, U8, Records
+from treadle.config.engines import GANG_MAX, RosterEngine
+from treadle.engine.roster import gang_of
+from treadle.events import ApplicationState, Fate
+from treadle.model.cluster import Cluster
+from treadle.model.in_flight import Batch
+from treadle.model.tables import View
+
+CONFLICTS: Final = frozenset(
+    {Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_RESERVED, Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.STALE_STATE}
+)
+"""Fates of what could have been committed when the engine looked, and cannot any more."""
+
+_WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
+_DOUBLINGS_MAX: Final = 40
+TOLD_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """An answer in transactions."""
+
+    sent: int
+    """So many of its proposals, from the first one on, are sent."""
+    transaction: I32 | None
+    """Of each that is sent; None if each is for itself."""
+
+
+@dataclass(slots=True)
+class _Trying:
+    """An application that is left alone, or was."""
+
+    until_ms: int = 0
+    waits: bool = False
+    conflicts: int = 0
+    """In a row, with nothing placed between them."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What became of the proposals for an application since the last decide."""
+
+    placed: int = 0
+    conflict: bool = False
+    refused: bool = False
+
+
+class Attempts:
+    """Gangs, back-off and giving up of one engine. Time is the ResourceManager's, in milliseconds."""
+
+    def __init__(self, engine: RosterEngine) -> None:
+        """Begin with applications that were never tried."""
+        self._engine = engine
+        self._trying: dict[int, _Trying] = {}
+        self._told: dict[int, _Told] = {}
+        self._given_up: dict[int, str] = {}
+        self._too_large: dict[int, int] = {}
+        self.retries = 0
+        """Attempts after a back-off."""
+        self.gave_up = 0
+        """Applications given up."""
+
+    def follow(self, engine: RosterEngine) -> None:
+        """Go on as the roster says now."""
+        self._engine = engine
+
+    def learn(self, batch: Records, positions: I32, fates: U8) -> U8:
+        """Take fates of an answer; return those of them that say something about a node, a row or an application."""
+        mine = np.where((positions >= 0) & (positions < len(batch)), positions, -1)
+        left = fates.copy()
+        for at in np.flatnonzero(mine >= 0).tolist():
+            fate = int(fates[at])
+            told = self._told.setdefault(int(batch["application"][mine[at]]), _Told())
+            if fate == Fate.COMMITTED:
+                told.placed += 1
+            elif fate in CONFLICTS:
+                told.conflict = True
+                left[at] = Fate.COMMITTED
+            elif fate in _WAITS:
+                told.refused = True
+        return left
+
+    def begin(self, cluster: Cluster, view: View, now_ms: int) -> bool:
+        """Leave alone in the next decide whom it is too early for; say whether anybody may be tried again."""
+        for app, told in self._told.items():
+            self._heard(app, told, now_ms)
+        self._told = {}
+        due = False
+        for app, trying in list(self._trying.items()):
+            if view.apps["state"][app] != ApplicationState.ACTIVE:
+                del self._trying[app]
+                self._given_up.pop(app, None)
+            elif trying.waits and now_ms >= trying.until_ms:
+                trying.waits = False
+                self._given_up.pop(app, None)
+                self.retries += 1
+                due = True
+        self._too_large = self._seek_too_large(cluster, view)
+        kept = [app for app, trying in self._trying.items() if trying.waits] + list(self._too_large)
+        view.apps["backoff_until"][kept] = cluster.decide + 1
+        return due
+
+    def _heard(self, app: int, told: _Told, now_ms: int) -> None:
+        """Let an application back off if it conflicted; else forget its conflicts."""
+        retry = self._engine.entry.retry
+        if told.conflict:
+            trying = self._trying.setdefault(app, _Trying())
+            trying.conflicts = (0 if told.placed else trying.conflicts) + 1
+            wait_ms = min(retry.backoff_ms << min(trying.conflicts - 1, _DOUBLINGS_MAX), retry.backoff_max_ms)
+            if trying.conflicts >= retry.attempts_max:
+                self._given_up[app] = (
+                    f"engine {self._engine.name} has given this application up after {trying.conflicts} conflicts"
+                )
+                self.gave_up += 1
+                trying.conflicts, wait_ms = 0, retry.backoff_max_ms
+            trying.waits, trying.until_ms = True, now_ms + wait_ms
+        elif told.refused and not told.placed:
+            self._leave(app, now_ms)
+        elif told.placed:
+            self._trying.pop(app, None)
+
+    def _leave(self, app: int, now_ms: int) -> None:
+        """Leave an application alone that nobody stood in the way of."""
+        trying = self._trying.setdefault(app, _Trying())
+        trying.waits, trying.conflicts = True, 0
+        trying.until_ms = now_ms + self._engine.entry.retry.backoff_ms
+
+    def _seek_too_large(self, cluster: Cluster, view: View) -> dict[int, int]:
+        """Return who must have more at once than can be committed at once, and how many."""
+        apps = view.apps
+        asks = (apps["state"] == ApplicationState.ACTIVE) & (apps["awaiting_am"] == 0) & (apps["pending"] > 0)
+        if self._is_gang:
+            asks &= apps["pending"] > GANG_MAX
+        candidates = np.flatnonzero(asks).tolist() if self._is_gang else [a for a in cluster.tagged() if asks[a]]
+        needs = ((app, self._needed(cluster, view, app)) for app in candidates)
+        return {app: need for app, need in needs if need > GANG_MAX}
+
+    @property
+    def _is_gang(self) -> bool:
+        return self._engine.entry.transactions == "gang"
+
+    def _needed(self, cluster: Cluster, view: View, app: int) -> int:
+        """Return how many containers an application's transaction must have to be whole; 0 if it need not be."""
+        if view.apps["awaiting_am"][app]:
+            return 0
+        wanted = gang_of(cluster.tags(app))
+        missing = wanted - self._held(view, app) if wanted else 0
+        return max(int(view.apps["pending"][app]) if self._is_gang else 0, missing)
+
+    @staticmethod
+    def _held(view: View, app: int) -> int:
+        """Return how many containers an application has besides its AM's."""
+        held, group = 0, int(view.apps["first_group"][app])
+        while group >= 0:
+            held += int(view.groups["running"][group])
+            group = int(view.groups["next"][group])
+        return held
+
+    def divide(self, cluster: Cluster, view: View, made: Batch, now_ms: int, *, full: bool) -> Divided:
+        """Put what must be whole together, and what is not whole to the end, where it is not sent.
+
+        ``full``: the answer had no room for more, so that who has too little may have more next time.
+        """
+        apps = made.proposals["application"]
+        count = len(apps)
+        if not count or not (self._is_gang or cluster.tagged()):
+            return Divided(count, None)
+        found, sizes = np.unique(apps, return_counts=True)
+        needs = {app: self._needed(cluster, view, app) for app in found.tolist()}
+        size = dict(zip(found.tolist(), sizes.tolist(), strict=True))
+        sent: list[int] = []
+        kept: list[int] = []
+        numbers: list[int] = []
+        done: set[int] = set()
+        for at, app in enumerate(apps.tolist()):
+            if needs[app] <= 0:
+                sent.append(at)
+                numbers.append(numbers[-1] + 1 if numbers else 0)
+            elif app not in done:
+                done.add(app)
+                rows = np.flatnonzero(apps == app).tolist()
+                if size[app] < needs[app]:
+                    kept += rows
+                    if not full:
+                        self._leave(app, now_ms)
+                    continue
+                sent += rows[:GANG_MAX]
+                kept += rows[GANG_MAX:]
+                number = numbers[-1] + 1 if numbers else 0
+                numbers += [number] * len(rows[:GANG_MAX])
+        order = np.array(sent + kept, np.int64)
+        made.proposals, made.capability = made.proposals[order], made.capability[order]
+        if len(set(numbers)) == len(numbers):
+            return Divided(len(sent), None)
+        return Divided(len(sent), np.array(numbers, np.int32))
+
+    def carry(self, apps: I32) -> None:
+        """Go on after a snapshot; ``apps`` has the new index of each old application, -1 for none."""
+        self._trying = {int(apps[app]): trying for app, trying in self._trying.items() if self._stays(apps, app)}
+        self._told = {int(apps[app]): told for app, told in self._told.items() if self._stays(apps, app)}
+        self._given_up = {int(apps[app]): text for app, text in self._given_up.items() if self._stays(apps, app)}
+        self._too_large = {}
+
+    @staticmethod
+    def _stays(apps: I32, app: int) -> bool:
+        return app < len(apps) and apps[app] >= 0
+
+    def given_up(self) -> tuple[tuple[int, str], ...]:
+        """Return applications that another engine should serve, and why."""
+        return tuple(self._given_up.items())[:TOLD_MAX]
+
+    @property
+    def too_large(self) -> int:
+        """How many applications must have more at once than can be."""
+        return len(self._too_large)
+
+    def diagnostics(self) -> tuple[tuple[int, str], ...]:
+        """Return what applications should know."""
+        named = list(self._too_large.items())[:TOLD_MAX]
+        rule = f"must place all of what is asked for or none, and places at most {GANG_MAX} containers at once"
+        return tuple(
+            (app, f"Treadle's engine {self._engine.name} {rule}; this needs {need}: ask for fewer at a time")
+            for app, need in named
+        )

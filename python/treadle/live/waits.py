@@ -1,0 +1,79 @@
+"""How long applications wait from an ask to the first attempt to place it, where there are several engines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from treadle.events import Applications, ApplicationState, Requests
+from treadle.wire.frames import Frame
+
+LATEST: Final = 10_000
+"""So many waits are remembered."""
+
+TOLD_EVERY_MS: Final = 2000
+"""Figures are told no more often."""
+
+
+class Waits:
+    """The waits of one engine's applications, by the ResourceManager's clock: as exact as frames come."""
+
+    def __init__(self) -> None:
+        self._asks: dict[int, dict[int, int]] = {}
+        """Outstanding containers by application and request key."""
+        self._since_ms: dict[int, int] = {}
+        """Of applications that ask and were not tried since: when they began to."""
+        self._waits_ms: deque[int] = deque(maxlen=LATEST)
+        self._tried = 0
+        self._told: Mapping[str, int] = {}
+        self._told_ms = 0
+
+    def take(self, frame: Frame) -> None:
+        """Take notice of who asks for something, and asked for nothing before."""
+        if frame.header.snapshot:
+            # indices mean others now; who waits is found anew, so that a wait may be told too short
+            self._asks, self._since_ms = {}, {}
+        now_ms = frame.header.rm_time_ms
+        for event in frame.events:
+            if isinstance(event, Applications):
+                ended = (event.state == ApplicationState.GONE) | (event.state == ApplicationState.MOVED)
+                for app in event.application[ended].tolist():
+                    self._asks.pop(app, None)
+                    self._since_ms.pop(app, None)
+            elif isinstance(event, Requests):
+                rows = zip(event.application.tolist(), event.key.tolist(), event.count.tolist(), strict=True)
+                for app, key, count in rows:
+                    self._ask(app, key, count, now_ms)
+
+    def _ask(self, app: int, key: int, count: int, now_ms: int) -> None:
+        asks = self._asks.setdefault(app, {})
+        if count > 0:
+            if not asks:
+                self._since_ms[app] = now_ms
+            asks[key] = count
+        elif asks.pop(key, 0) and not asks:
+            self._since_ms.pop(app, None)
+
+    def attempted(self, now_ms: int) -> None:
+        """Take notice of a decision about all that is asked for."""
+        self._tried += len(self._since_ms)
+        self._waits_ms.extend(max(now_ms - since_ms, 0) for since_ms in self._since_ms.values())
+        self._since_ms = {}
+
+    def figures(self, now_ms: int, more: Mapping[str, int]) -> Mapping[str, int]:
+        """Return what is measured, with ``more``; the same again for a while."""
+        if self._told and 0 <= now_ms - self._told_ms < TOLD_EVERY_MS:
+            return self._told
+        waits = np.array(self._waits_ms or [0])
+        self._told_ms = now_ms
+        self._told = {
+            "Attempts": self._tried,
+            "WaitMeanMs": round(float(waits.mean())),
+            "WaitP50Ms": round(float(np.percentile(waits, 50))),
+            "WaitP99Ms": round(float(np.percentile(waits, 99))),
+            **more,
+        }
+        return self._told

@@ -1,0 +1,179 @@
+"""One of several engines: transactions that must be whole, and what comes after a conflict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tests.engine.fake_rm import FakeRM, assumed
+
+from treadle import events
+from treadle.config.engines import GANG_MAX, Entry, Retry, RosterEngine
+from treadle.config.settings import default_settings
+from treadle.engine import Engine
+from treadle.events import Fate
+from treadle.proposals import Proposals
+
+RETRY = Retry(backoff_ms=1000, backoff_max_ms=3000, attempts_max=4)
+
+
+def one_of_several(**entry: Any) -> Engine:
+    own = RosterEngine("batch", "batch", 0, Entry(retry=RETRY, **entry), "")
+    return Engine(replace(default_settings(), engine=own), tries_again=True)
+
+
+class Cluster:
+    """A ResourceManager with one leaf, and an engine that it asks."""
+
+    def __init__(self, nodes: int, slots: int, **entry: Any) -> None:
+        self.rm = FakeRM()
+        root = self.rm.queue(-1, (1 << 40, 1 << 40))
+        self.leaf = self.rm.queue(root, (1 << 40, 1 << 40))
+        for at in range(nodes):
+            self.rm.node(f"n{at}", (slots, slots))
+        self.engine = one_of_several(**entry)
+
+    def app(self, count: int, **more: Any) -> int:
+        app = self.rm.application(self.leaf, **more)
+        self.rm.ask(app, 0, count, (1, 1))
+        return app
+
+    def decide(self, now_ms: int, fate: Fate = Fate.COMMITTED, more: list[events.Event] | None = None) -> Proposals:
+        """Tell the engine of everything, and let what it proposes have a fate."""
+        self.engine.apply([*self.rm.frame(), *(more or [])])
+        made = self.engine.decide(now_ms, 1000, sequence=self.rm.sequence)
+        self.rm.commit(made, lambda position: fate)
+        return made
+
+
+def test_a_gang_is_proposed_as_a_whole_or_not_at_all() -> None:
+    cluster = Cluster(1, 4, transactions="gang")
+    gang = cluster.app(6)
+    assert len(cluster.decide(1000)) == 0
+    assert assumed(cluster.engine) == 0
+    cluster.rm.node("more", (4, 4))
+    assert len(cluster.decide(1999)) == 0, "it waits for backoff_ms"
+    made = cluster.decide(2000)
+    assert made.application.tolist() == [gang] * 6
+    assert made.transaction is not None
+    assert made.transaction.tolist() == [0] * 6
+
+
+def test_what_a_gang_leaves_others_get() -> None:
+    cluster = Cluster(1, 4, transactions="gang")
+    cluster.app(6)
+    cluster.decide(1000)
+    small = cluster.app(2)
+    assert cluster.decide(1001).application.tolist() == [small] * 2
+
+
+def test_the_application_master_is_no_part_of_a_gang() -> None:
+    cluster = Cluster(1, 4, transactions="gang")
+    waiting = cluster.app(1, awaiting_am=True)
+    made = cluster.decide(1000)
+    assert made.application.tolist() == [waiting]
+    assert made.transaction is None
+
+
+def test_a_tag_asks_for_a_gang() -> None:
+    cluster = Cluster(1, 4)
+    tagged = cluster.app(9)
+    name = cluster.rm._texts.index("treadle:gang=5")
+    tags = events.Tags(np.array([tagged], np.int32), np.array([name], np.int32))
+    assert len(cluster.decide(1000, more=[tags])) == 0
+    cluster.rm.node("more", (2, 2))
+    made = cluster.decide(2000)
+    assert made.application.tolist() == [tagged] * 6
+    assert made.transaction is not None
+    assert set(made.transaction.tolist()) == {0}
+
+
+def test_more_than_can_be_committed_together_is_told() -> None:
+    cluster = Cluster(1, 2 * GANG_MAX, transactions="gang")
+    large = cluster.app(GANG_MAX + 1)
+    small = cluster.app(2)
+    assert set(cluster.decide(1000).application.tolist()) == {small}
+    attempts = cluster.engine.attempts
+    assert attempts is not None
+    assert [app for app, _ in attempts.diagnostics()] == [large]
+    assert f"this needs {GANG_MAX + 1}: ask for fewer" in attempts.diagnostics()[0][1]
+    cluster.rm.ask(large, 0, GANG_MAX, (1, 1))
+    assert len(cluster.decide(1001)) == GANG_MAX
+    assert attempts.diagnostics() == ()
+
+
+def test_after_conflicts_an_application_waits_longer_and_longer_and_is_given_up() -> None:
+    cluster = Cluster(1, 4)
+    app = cluster.app(1)
+    attempts = cluster.engine.attempts
+    assert attempts is not None
+    for at_ms, after_ms in ((1000, 1000), (2000, 2000), (4000, 3000)):
+        assert cluster.decide(at_ms, Fate.NODE_FULL).application.tolist() == [app]
+        assert len(cluster.decide(at_ms, Fate.NODE_FULL)) == 0
+        assert len(cluster.decide(at_ms + after_ms - 1, Fate.NODE_FULL)) == 0
+    assert attempts.given_up() == ()
+    assert cluster.decide(7000, Fate.CHANGED).application.tolist() == [app]
+    assert len(cluster.decide(7001)) == 0
+    assert [who for who, _ in attempts.given_up()] == [app]
+    assert "after 4 conflicts" in attempts.given_up()[0][1]
+    assert attempts.gave_up == 1
+    assert attempts.retries == 3
+
+
+def test_a_conflict_keeps_nobody_off_a_node() -> None:
+    cluster = Cluster(1, 4)
+    cluster.app(1)
+    cluster.decide(1000, Fate.NODE_FULL)
+    cluster.decide(1000)
+    other = cluster.app(1)
+    assert cluster.decide(1001).application.tolist() == [other]
+
+
+def test_what_is_placed_ends_a_row_of_conflicts() -> None:
+    cluster = Cluster(2, 4)
+    cluster.app(1)
+    cluster.decide(1000, Fate.NODE_FULL)
+    cluster.decide(1000)
+    assert len(cluster.decide(2000)) == 1
+    cluster.app(1)
+    cluster.decide(2001, Fate.NODE_FULL)
+    cluster.decide(2002)
+    assert len(cluster.decide(3002)) == 1, "the first conflict of the other application"
+
+
+def test_over_its_claim_an_engine_waits_and_gives_nobody_up() -> None:
+    cluster = Cluster(1, 4)
+    cluster.app(1)
+    attempts = cluster.engine.attempts
+    assert attempts is not None
+    for at_ms in range(1000, 20_000, 1000):
+        assert len(cluster.decide(at_ms, Fate.CLAIM)) == 1
+        assert len(cluster.decide(at_ms, Fate.CLAIM)) == 0
+    assert attempts.gave_up == 0
+
+
+def test_back_off_outlives_a_snapshot() -> None:
+    cluster = Cluster(1, 4)
+    app = cluster.app(1)
+    cluster.decide(1000, Fate.NODE_FULL)
+    cluster.decide(1000)
+    cluster.rm.snapshot_next()
+    assert len(cluster.decide(1999)) == 0
+    assert cluster.decide(2000).application.tolist() == [app]
+
+
+def test_an_engine_that_is_alone_does_nothing_of_it() -> None:
+    settings = default_settings()
+    assert Engine(settings, tries_again=True).attempts is None
+    own = RosterEngine("batch", "batch", 0, Entry(), "")
+    assert Engine(replace(settings, engine=own)).attempts is None
+
+
+def test_a_roster_that_comes_later_is_followed() -> None:
+    engine = Engine(default_settings(), tries_again=True)
+    own = RosterEngine("batch", "batch", 0, Entry(), "")
+    engine.configure(replace(default_settings(), engine=own))
+    assert engine.attempts is not None
+    engine.configure(default_settings())
+    assert engine.attempts is None
