@@ -41,6 +41,8 @@ class Queue:
     sized: int = 0
     priority: int = 0
     used: dict[str, Amounts] = field(default_factory=dict)
+    pending: Amounts = ()
+    """What is outstanding, of applications of other engines too."""
 
 
 @dataclass
@@ -198,7 +200,12 @@ class FakeRM:
         none = self.none
         return [
             {"queue": at, "partition_name": partition, "guaranteed": queue.guaranteed, "maximum": queue.maximum}
-            | {"used": queue.used.get(partition, none), "pending": none, "am_limit": none, "am_used": none}
+            | {
+                "used": queue.used.get(partition, none),
+                "pending": queue.pending or none,
+                "am_limit": none,
+                "am_used": none,
+            }
             for at, queue in enumerate(self.queues)
             for partition in self.partitions()
         ]

@@ -11,6 +11,7 @@ import numpy as np
 from treadle.config.engines import GANG_TAG
 from treadle.config.settings import Choice, Settings, default_settings, with_parts
 from treadle.engine.attempts import Attempts, Divided
+from treadle.engine.guarantees import Guarantees
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.events import (
     Event,
@@ -68,6 +69,7 @@ class Engine:
         """
         self._tries_again = tries_again
         self._attempts: Attempts | None = None
+        self._guarantees = Guarantees()
         self._settings = settings
         self._running = settings
         self._good = good
@@ -95,6 +97,8 @@ class Engine:
             self._attempts.follow(own)
         if self._cluster is not None:
             self._cluster.learn = None if self._attempts is None else self._attempts.learn
+            if self._settings.engine is None:
+                self._guarantees.stop(self._cluster)
 
     def apply(self, events: Sequence[Event]) -> None:
         """Take in what a frame, or a part of one, says.
@@ -184,6 +188,8 @@ class Engine:
         if not (cluster.changed or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
+        if self._settings.engine is not None:
+            self._guarantees.leave(cluster, view, now_ms)
         limit = min(limit, self._settings.limits.proposals_max)
         made = self._policy.decide(cluster, view, now_ms, limit, stop_at, commits=assume)
         count = made.left
@@ -298,7 +304,9 @@ class Engine:
 
     def waits_for(self) -> str:
         """Return for what asks that could be served are held back on purpose; empty if none is."""
-        return "" if self._cluster is None else self._policy.waits_for()
+        waits = "" if self._cluster is None else self._policy.waits_for()
+        left = "what is guaranteed to queues of other engines" if self._guarantees.leaves else ""
+        return ", ".join(filter(None, (waits, left)))
 
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""

@@ -124,13 +124,14 @@ class QueueTable(Table):
 class LimitTable:
     """Limits and usage of queues by partition.
 
-    ``amounts`` are (queue, partition, kind, resource): ASSUMED, USED, MAXIMUM, GUARANTEED, PENDING, AM_LIMIT, AM_USED.
+    ``amounts`` are (queue, partition, kind, resource): ASSUMED, USED, MAXIMUM, GUARANTEED, PENDING, AM_LIMIT, AM_USED,
+    BESIDE.
     ``known[queue, partition]`` is 0 where the queue has no access.
     """
 
     def __init__(self, resources: int) -> None:
         self.known: U8 = np.zeros((16, 1), np.uint8)
-        self.amounts: I64 = np.zeros((16, 1, 7, resources), np.int64)
+        self.amounts: I64 = np.zeros((16, 1, 8, resources), np.int64)
 
     def reserve(self, queues: int, partitions: int) -> None:
         """Make room for so many queues and partitions."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
-from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
+from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
 from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
 from treadle.policy.share_state import CHECKS_LEFT, WITNESS
 from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PARTITION, PLACED
@@ -142,15 +142,27 @@ def find_headroom(view: View, scratch: Scratch, parameters: DecideParameters, le
 
 @inner
 def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) -> None:
-    """Set ``headroom`` to the least that any queue from the leaf to the root may still get; no bound if leaf is -1."""
+    """Set ``headroom`` to the least that any queue from the leaf to the root may still get; no bound if leaf is -1.
+
+    Of what a queue may still get a child gets no more than is left when the others have what they are owed, unless
+    that is guaranteed to it.
+    """
     for r in range(len(headroom)):
         headroom[r] = 1 << 62
-    queue = leaf
+    queue, child = leaf, -1
     while queue >= 0:
         if view.limit_known[queue, partition]:
             for r in range(len(headroom)):
                 used = view.limit_amounts[queue, partition, USED, r] + view.limit_amounts[queue, partition, ASSUMED, r]
-                headroom[r] = min(headroom[r], view.limit_amounts[queue, partition, MAXIMUM, r] - used)
+                left = view.limit_amounts[queue, partition, MAXIMUM, r] - used
+                if child >= 0 and view.limit_amounts[child, partition, BESIDE, r] > 0:
+                    own = view.limit_amounts[child, partition, GUARANTEED, r]
+                    own -= (
+                        view.limit_amounts[child, partition, USED, r] + view.limit_amounts[child, partition, ASSUMED, r]
+                    )
+                    left = min(left, max(left - view.limit_amounts[child, partition, BESIDE, r], own))
+                headroom[r] = min(headroom[r], left)
+        child = queue
         queue = view.queues[queue].parent
 
 

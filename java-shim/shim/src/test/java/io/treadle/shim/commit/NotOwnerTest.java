@@ -16,9 +16,12 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.junit.jupiter.api.Test;
 
-/** An engine that proposes for another engine's applications gets nothing, however often it tries. */
+/**
+ * An engine that proposes for another engine's applications gets nothing, however often it tries: the system property
+ * {@code treadle.foreign} says how often.
+ */
 class NotOwnerTest {
-  private static final int PROPOSALS = 200_000;
+  private static final int PROPOSALS = Integer.getInteger("treadle.foreign", 200_000);
 
   /** An engine that serves one application. */
   private static final class ApplicationShare implements Served {
