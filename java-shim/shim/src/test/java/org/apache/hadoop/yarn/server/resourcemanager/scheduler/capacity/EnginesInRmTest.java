@@ -49,9 +49,13 @@ class EnginesInRmTest {
   }
 
   private void start() throws Exception {
+    start(TWO);
+  }
+
+  private void start(String roster) throws Exception {
     conf.set(ShimConfig.ENGINE_CLASS, NamedEngine.class.getName());
     conf.set(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, "0.9");
-    NamedEngine.reset("fast", TWO);
+    NamedEngine.reset("fast", roster);
     rm = new MockRM(conf);
     rm.start();
     node = rm.registerNode("h1:1234", 64 * 1024);
@@ -256,9 +260,8 @@ class EnginesInRmTest {
   /** No engine uses more of the cluster than it may claim, though there is room. */
   @Test
   void aClaimBoundsAnEngine() throws Exception {
-    start();
     // of 64 containers of 1 GB
-    NamedEngine.roster(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"claim\": 0.1"));
+    start(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"claim\": 0.1"));
     MockAM mapReduce = launch("MAPREDUCE");
     ask(mapReduce, 20);
     Await.until("it is refused more", () -> number("slow", "RejectedClaim") > 0);

@@ -197,6 +197,8 @@ class EnginesSurviveTest {
     }
     assertEquals("[]", CheckedScheduler.mistakes().toString());
     for (MockAM am : ams) {
+      // it takes what it has been given, and gives all back
+      ask(am, 0, Collections.emptyList());
       ask(am, 0, live(am).getLiveContainers().stream().filter(each -> !each.isAMContainer())
           .map(each -> each.getContainerId()).collect(Collectors.toList()));
     }
