@@ -177,3 +177,14 @@ def test_a_roster_that_comes_later_is_followed() -> None:
     assert engine.attempts is not None
     engine.configure(default_settings())
     assert engine.attempts is None
+
+
+def test_a_gang_that_no_answer_can_hold_is_told() -> None:
+    cluster = Cluster(1, 100, transactions="gang")
+    limits = default_settings().limits.model_copy(update={"proposals_max": 10})
+    cluster.engine.configure(replace(cluster.engine.running, limits=limits))
+    cluster.app(11)
+    assert len(cluster.decide(1000)) == 0
+    attempts = cluster.engine.attempts
+    assert attempts is not None
+    assert "at most 10 containers at once; this needs 11" in attempts.diagnostics()[0][1]

@@ -68,6 +68,7 @@ class Attempts:
         self._told: dict[int, _Told] = {}
         self._given_up: dict[int, str] = {}
         self._too_large: dict[int, int] = {}
+        self._most = GANG_MAX
         self.retries = 0
         """Attempts after a back-off."""
         self.gave_up = 0
@@ -93,8 +94,12 @@ class Attempts:
                 told.refused = True
         return left
 
-    def begin(self, cluster: Cluster, view: View, now_ms: int) -> bool:
-        """Leave alone in the next decide whom it is too early for; say whether anybody may be tried again."""
+    def begin(self, cluster: Cluster, view: View, now_ms: int, most: int = GANG_MAX) -> bool:
+        """Leave alone in the next decide whom it is too early for; say whether anybody may be tried again.
+
+        ``most``: no answer holds more proposals.
+        """
+        self._most = min(most, GANG_MAX)
         for app, told in self._told.items():
             self._heard(app, told, now_ms)
         self._told = {}
@@ -110,7 +115,8 @@ class Attempts:
                 due = True
         self._too_large = self._seek_too_large(cluster, view)
         kept = [app for app, trying in self._trying.items() if trying.waits] + list(self._too_large)
-        view.apps["backoff_until"][kept] = cluster.decide + 1
+        until = view.apps["backoff_until"]
+        until[kept] = np.maximum(until[kept], cluster.decide + 1)
         return due
 
     def _heard(self, app: int, told: _Told, now_ms: int) -> None:
@@ -143,10 +149,10 @@ class Attempts:
         apps = view.apps
         asks = (apps["state"] == ApplicationState.ACTIVE) & (apps["awaiting_am"] == 0) & (apps["pending"] > 0)
         if self._is_gang:
-            asks &= apps["pending"] > GANG_MAX
+            asks &= apps["pending"] > self._most
         candidates = np.flatnonzero(asks).tolist() if self._is_gang else [a for a in cluster.tagged() if asks[a]]
         needs = ((app, self._needed(cluster, view, app)) for app in candidates)
-        return {app: need for app, need in needs if need > GANG_MAX}
+        return {app: need for app, need in needs if need > self._most}
 
     @property
     def _is_gang(self) -> bool:
@@ -230,7 +236,7 @@ class Attempts:
     def diagnostics(self) -> tuple[tuple[int, str], ...]:
         """Return what applications should know."""
         named = list(self._too_large.items())[:TOLD_MAX]
-        rule = f"must place all of what is asked for or none, and places at most {GANG_MAX} containers at once"
+        rule = f"must place all of what is asked for or none, and places at most {self._most} containers at once"
         return tuple(
             (app, f"Treadle's engine {self._engine.name} {rule}; this needs {need}: ask for fewer at a time")
             for app, need in named

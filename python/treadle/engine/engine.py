@@ -183,7 +183,9 @@ class Engine:
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
-        due = self._attempts is not None and self._attempts.begin(cluster, view, now_ms)
+        due = self._attempts is not None and self._attempts.begin(
+            cluster, view, now_ms, self._settings.limits.proposals_max
+        )
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
         if not (cluster.changed or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
