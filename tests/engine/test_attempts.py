@@ -179,6 +179,19 @@ def test_a_roster_that_comes_later_is_followed() -> None:
     assert engine.attempts is None
 
 
+def test_the_answer_that_says_the_roster_has_no_transactions() -> None:
+    cluster = Cluster(1, 4, transactions="gang")
+    gang = cluster.engine.running
+    cluster.engine = Engine(default_settings(), tries_again=True)
+    cluster.decide(1000)
+    cluster.engine.configure(gang)
+    cluster.app(3)
+    assert len(cluster.decide(1001)) == 0
+    made = cluster.decide(2001)
+    assert made.transaction is not None
+    assert len(made) == 3
+
+
 def test_a_gang_that_no_answer_can_hold_is_told() -> None:
     cluster = Cluster(1, 100, transactions="gang")
     limits = default_settings().limits.model_copy(update={"proposals_max": 10})

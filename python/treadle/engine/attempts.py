@@ -61,8 +61,13 @@ class _Told:
 class Attempts:
     """Gangs, back-off and giving up of one engine. Time is the ResourceManager's, in milliseconds."""
 
-    def __init__(self, engine: RosterEngine) -> None:
-        """Begin with applications that were never tried."""
+    def __init__(self, engine: RosterEngine, *, is_known: bool = True) -> None:
+        """Begin with applications that were never tried.
+
+        ``is_known``: whoever hears the next answer knows already that there are several engines; else nothing
+        that must be whole is in it.
+        """
+        self._is_known = is_known
         self._engine = engine
         self._trying: dict[int, _Trying] = {}
         self._told: dict[int, _Told] = {}
@@ -180,6 +185,7 @@ class Attempts:
 
         ``full``: the answer had no room for more, so that who has too little may have more next time.
         """
+        is_known, self._is_known = self._is_known, True
         apps = made.proposals["application"]
         count = len(apps)
         if not count or not (self._is_gang or cluster.tagged()):
@@ -198,7 +204,7 @@ class Attempts:
             elif app not in done:
                 done.add(app)
                 rows = np.flatnonzero(apps == app).tolist()
-                if size[app] < needs[app]:
+                if size[app] < needs[app] or not is_known:
                     kept += rows
                     if not full:
                         self._leave(app, now_ms)
