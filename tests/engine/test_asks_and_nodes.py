@@ -18,6 +18,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.fits.plain import FirstFit
 from treadle.policy.node_sets import NodeSets, may_use
+from treadle.policy.own_tags import no_tags
 from treadle.policy.parts import PlainGate, PlainOrder
 from treadle.policy.work import Jobs
 
@@ -35,6 +36,9 @@ class LargestAsk(PlainOrder):
 
 class EvenNodes(FirstFit):
     """Asks for one unit of memory may use every other node alone."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
 
     def choose_nodes(self, cluster: Cluster, view: View, now_ms: int, sets: NodeSets) -> None:
         """Restrict them."""
@@ -175,7 +179,7 @@ def test_sets_are_shared_by_rows_and_bounded_by_nodes() -> None:
     sets.restrict([0, 1, 2], np.arange(11) >= 3)
     sets.restrict([2, 3], np.arange(9) < 8)
     assert sets.row_nodes[0] == sets.row_nodes[1]
-    kept: Any = type("Scratch", (), {"row_nodes": sets.row_nodes, "node_sets": sets.sets()})
+    kept: Any = type("Scratch", (), {"row_nodes": sets.row_nodes, "node_sets": sets.sets(), "tags": no_tags()})
     function: Any = may_use
     allowed = [[node for node in range(11) if function.py_func(kept, row, node)] for row in range(4)]
     assert allowed == [list(range(3, 11)), list(range(3, 11)), list(range(3, 8)), list(range(8))]

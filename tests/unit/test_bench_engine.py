@@ -56,6 +56,31 @@ def test_figures_count_what_was_placed() -> None:
     assert 0 < found.decide_p50_ms <= found.decide_p99_ms
 
 
+def test_constrained_applications_get_containers_on_their_nodes_alone() -> None:
+    """`SteadyState.commit` refuses any other."""
+    state, engine = SteadyState(replace(SMALL, classes=3)), Engine(default_settings())
+    engine.apply(state.snapshot())
+    placed = np.zeros(0, np.int64)
+    for _ in range(20):
+        engine.apply(state.tick())
+        made = engine.decide(state.now_ms, SMALL.batch, sequence=state.sequence)
+        state.commit(made)
+        placed = np.append(placed, made.application)
+    bound = state._class[placed] >= 0
+    assert 0 < bound.sum() < len(placed)
+
+
+def test_the_command_says_what_constrained_rows_cost(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    arguments = ["--constrained", "--nodes", "6", "--rows", "40", "--leaves", "1", "--batch", "60", "--seconds", "0.01"]
+    policies = [f"--policy={Path('conf/policies') / name}" for name in ("capacity.yaml",)]
+    found = CliRunner().invoke(app, [*arguments, *policies, "--json", str(results)])
+    assert found.exit_code == 0, found.output
+    (row,) = json.loads(results.read_text("utf-8"))["constrained"]
+    assert row["ratio"] == round(row["constrained"] / row["without"], 4)
+    assert row["constrained"] > 0
+
+
 def test_memory_is_that_of_a_process_with_an_engine() -> None:
     assert 50 < measure_memory(default_settings(), SMALL) < 2000
 

@@ -72,6 +72,12 @@ class Thinker:
     def warnings(self) -> Sequence[str]:
         return ()
 
+    def diagnostics(self) -> list[tuple[int, str]]:
+        return []
+
+    def contention(self) -> str:
+        return ""
+
     def waits_for(self) -> str:
         return ""
 

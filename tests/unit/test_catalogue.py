@@ -86,6 +86,7 @@ def test_a_part_of_which_nothing_is_said_overrides() -> None:
 
 def test_parts_are_chosen_by_kind_with_parameters_or_without() -> None:
     chosen = with_parts(default_settings(), {"order": "srpt", "fit": ("packing", {"window": 3})}).policy
-    assert (chosen.order.kind.name, chosen.fit.parameters.model_dump()) == ("srpt", {"window": 3})
+    given = {"window": 3, "scarcity": False}
+    assert (chosen.order.kind.name, chosen.fit.parameters.model_dump()) == ("srpt", given)
     assert chosen.share == default_settings().policy.share
     assert np.array_equal([chosen.overrides_guarantees(), chosen.overrides_order()], [False, True])

@@ -77,8 +77,8 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         (
             "polcy: {}\n",
             (
-                "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, engines, hold, kernels, limits, listener, plans, "
-                "policy, profiles, seed; did you mean policy?"
+                "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, constraints, engines, hold, kernels, limits, "
+                "listener, plans, policy, profiles, seed; did you mean policy?"
             ),
         ),
         (

@@ -79,6 +79,12 @@ class Recorder:
     def warnings(self) -> Sequence[str]:
         return self.said
 
+    def diagnostics(self) -> list[tuple[int, str]]:
+        return []
+
+    def contention(self) -> str:
+        return ""
+
     def waits_for(self) -> str:
         return self.waiting
 

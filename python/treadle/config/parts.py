@@ -89,6 +89,8 @@ class Traits:
     """Of a gate: what cares for the table that it keeps beside the model (`treadle.policy.parts.Keeper`)."""
     uses_keeper: bool = False
     """Of a gate or an estimate: it goes by the table that the policy's gate keeps."""
+    weighs_classes: bool = False
+    """Of a gate or an order: it goes by how contended classes of nodes are (`treadle.policy.contention`)."""
     estimates: tuple[str, ...] = ()
     """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
     knows_durations: bool = True

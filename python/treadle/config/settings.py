@@ -142,6 +142,21 @@ class Plans(Parameters):
     )
 
 
+class Constraints(Parameters):
+    """What nodes differ in (docs/phoenix.md)."""
+
+    kinds: dict[str, str] = Field(
+        default={},
+        description="The kind of attributes and resource types, by name, besides those that are known: {gpu: cpu}. "
+        "Phoenix's vector has cpu, mem, disk, os, clock and net; all else is other.",
+    )
+
+    @field_validator("kinds")
+    @classmethod
+    def _lower(cls, kinds: dict[str, str]) -> dict[str, str]:
+        return {name.lower(): kind for name, kind in kinds.items()}
+
+
 class Listener(Parameters):
     """A port where Tez applications ask for plans and report; read when a sidecar starts (docs/tez-plugin.md)."""
 
@@ -250,6 +265,7 @@ class Settings:
     plans: Plans = field(default_factory=Plans)
     listener: Listener = field(default_factory=Listener)
     kernels: Kernels = field(default_factory=Kernels)
+    constraints: Constraints = field(default_factory=Constraints)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What in their file should be written otherwise though it is understood: settings under old names."""
     engines: tuple[RosterEngine, ...] = ()
@@ -288,6 +304,7 @@ SECTIONS: dict[str, type[Parameters]] = {
     "plans": Plans,
     "listener": Listener,
     "kernels": Kernels,
+    "constraints": Constraints,
 }
 """The keys of treadle.yaml besides ``policy``, ``seed`` and ``engines``, which are of their own kind."""
 

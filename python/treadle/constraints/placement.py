@@ -1,7 +1,8 @@
 """YARN's placement constraints, in the canonical form that frames carry (docs/wire-format.md).
 
 A constraint becomes alternatives, the first preferred: a node will do if one of them holds there. What the
-ResourceManager judges by more than a node's attributes and the application's own tags is `OPAQUE`.
+ResourceManager judges by more than a node's attributes and the application's own tags is `OPAQUE`. The simulator writes
+``{"require": text}`` for a requirement of a stage.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from treadle.constraints.expression import ANY, Conjunction, Predicate, conjunction
+from treadle.constraints.expression import ANY, Conjunction, ExpressionError, Predicate, conjunction, parse
 from treadle.constraints.nodes import EXACT_PARTITION
 
 ALTERNATIVES_MAX: Final = 32
@@ -94,7 +95,7 @@ def understand(text: str) -> Understood | Opaque:
     """Read the canonical JSON of a placement constraint."""
     try:
         return Understood(_alternatives(json.loads(text)))
-    except (_NotUnderstoodError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (_NotUnderstoodError, ExpressionError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return OPAQUE
 
 
@@ -104,6 +105,8 @@ def _alternatives(node: dict[str, object]) -> tuple[Alternative, ...]:
         for child in _children(node["and"]):
             found = _distinct([one & other for one in found for other in _alternatives(child)])
         return found
+    if "require" in node:
+        return (Alternative(parse(str(node["require"]))),)
     if "or" in node:
         return _distinct([one for child in _children(node["or"]) for one in _alternatives(child)])
     return _single(node)

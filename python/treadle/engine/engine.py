@@ -27,6 +27,7 @@ from treadle.events import (
     TaskInputs,
 )
 from treadle.model.carry import carry
+from treadle.model.classes import CLASSES_MAX
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
@@ -181,6 +182,7 @@ class Engine:
             return Proposals.none()
         cluster.decide = self._decides
         self._carry(cluster)
+        cluster.classes.sync(cluster)
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
@@ -297,8 +299,18 @@ class Engine:
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
-        found = self._settings.warnings
-        return found if self._cluster is None else (*found, *self._cluster.queues.warnings, *self._policy.warnings())
+        found, cluster = self._settings.warnings, self._cluster
+        if cluster is None:
+            return found
+        return (*found, *cluster.queues.warnings, *self._policy.warnings(), *_of_constraints(cluster))
+
+    def diagnostics(self) -> list[tuple[int, str]]:
+        """Return what applications should know, by their index: why no node serves them."""
+        return [] if self._cluster is None else self._cluster.classes.unmet(self._cluster)
+
+    def contention(self) -> str:
+        """Return in a few words how contended classes of nodes are; empty if no part goes by it."""
+        return "" if self._cluster is None else self._policy.contention(self._cluster)
 
     @property
     def attempts(self) -> Attempts | None:
@@ -314,3 +326,19 @@ class Engine:
     def samples(self) -> Samples | None:
         """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
         return None if self._cluster is None or self._before is not None else self._policy.samples(self._cluster)
+
+
+def _of_constraints(cluster: Cluster) -> list[str]:
+    """Return what the administrator should know about asks that only some nodes can serve."""
+    classes, texts, found = cluster.classes, cluster.names.texts, []
+    unmet = classes.unmet(cluster)
+    if unmet:
+        application, why = unmet[0]
+        more = f" (and {len(unmet) - 1} more applications)" if len(unmet) > 1 else ""
+        found.append(f"application {texts[cluster.apps.at['name'][application]]!r} waits: {why}{more}")
+    if classes.left_out:
+        found.append(
+            f"there are more than {CLASSES_MAX} different constraints: asks of {len(classes.left_out)} applications "
+            "are left to the ResourceManager, or wait if tags say what they require"
+        )
+    return found

@@ -77,6 +77,12 @@ class DecisionEngine(Protocol):
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
 
+    def diagnostics(self) -> Sequence[tuple[int, str]]:
+        """Return what applications should know, by their index."""
+
+    def contention(self) -> str:
+        """Return in a few words how contended nodes are; empty if that is not known."""
+
     def waits_for(self) -> str:
         """Return for what asks that could be served are held back on purpose; empty if none is."""
 
@@ -235,6 +241,7 @@ class Session:
         self._configuration: int | None = None
         self._failures = self._steady = 0
         self._waits = Waits()
+        self._contention, self._contention_s = "", -1
         self._status = Status("", keys_for=() if event_source is None else tuple(event_source.keys_for()))
         self._note_policy()
 
@@ -330,8 +337,10 @@ class Session:
             )
             self._note_policy()
             self._hear()
+            self._status.diagnostics = tuple(self._engine.diagnostics())
             self._note_attempts(header.rm_time_ms)
             self._status.waits_for = self._engine.waits_for()
+            self._note_contention(header.rm_time_ms)
             self._status.warnings = (*self._missing, *self._engine.warnings())
             if self._observer is not None:
                 self._status.warnings += tuple(self._observer.warnings())
@@ -356,7 +365,13 @@ class Session:
         samples = self._engine.samples()
         if samples is not None:
             self._event_source.learn(samples)
-        self._status.learned = self._event_source.summary()
+
+    def _note_contention(self, now_ms: int) -> None:
+        """Say what is known of jobs, and how contended nodes are: that anew at most once a second."""
+        if now_ms // 1_000 != self._contention_s:
+            self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
+        known = "" if self._event_source is None else self._event_source.summary()
+        self._status.learned = "; ".join(filter(None, (self._contention, known)))
 
     def _note_attempts(self, now_ms: int) -> None:
         """Say what one of several engines has to say of conflicts, waits and transactions."""
@@ -365,7 +380,7 @@ class Session:
             status.given_up, status.figures = (), {}
             return
         self._waits.attempted(now_ms)
-        status.diagnostics, status.given_up = attempts.diagnostics(), attempts.given_up()
+        status.diagnostics, status.given_up = (*attempts.diagnostics(), *status.diagnostics), attempts.given_up()
         status.figures = self._waits.figures(
             now_ms, {"Retries": attempts.retries, "GaveUp": attempts.gave_up, "TooLarge": attempts.too_large}
         )

@@ -12,10 +12,12 @@ from treadle.compiled.pair_map import PairMap
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.attributes import Attributes, Constraints
+from treadle.model.classes import TAG, Classes
 from treadle.model.containers import TaskTable
 from treadle.model.hints import HintTable
 from treadle.model.in_flight import Assumed, Rejections
 from treadle.model.nodes import NodeTable
+from treadle.model.own_tags import AllocationTags
 from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Names, View, own
@@ -39,6 +41,8 @@ class Cluster:
         self.tasks = TaskTable(resources)
         self.attributes = Attributes()
         self.constraints = Constraints()
+        self.classes = Classes()
+        self.own_tags = AllocationTags()
         self.blacklist = PairMap()
         self.assumed = Assumed()
         self.rejections = Rejections()
@@ -108,6 +112,7 @@ class Cluster:
         match event:
             case events.Nodes():
                 self._check_width(event.free)
+                self.classes.nodes_told(event, self)
                 self.nodes.apply(event, self.names)
                 self.attributes.nodes_changed(event)
             case events.NodesFree():
@@ -171,13 +176,6 @@ class Cluster:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True
 
-    def _apply_tags(self, event: events.Tags) -> None:
-        self.names.check(event.tag_name)
-        for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
-            self._tags.setdefault(application, set()).add(name)
-            if self.noted_tags and self.names.texts[name].startswith(self.noted_tags):
-                self._tagged[application] = None
-
     def _apply_bounds(
         self, event: events.NodeAttributes | events.NodeSequences | events.Constraints | events.AllocationTags
     ) -> None:
@@ -185,12 +183,26 @@ class Cluster:
         match event:
             case events.NodeAttributes():
                 self.attributes.apply(event, self.names)
+                self.classes.attributes_told(event)
             case events.NodeSequences():
                 self.nodes.apply_sequences(event)
             case events.Constraints():
                 self.constraints.apply(event, self.names)
+                self.classes.constraints_changed(event.application)
             case events.AllocationTags():
                 self.constraints.apply_tags(event, self.names)
+                self.classes.constraints_changed(event.application)
+
+    def _apply_tags(self, event: events.Tags) -> None:
+        """Take tags of applications; those that say which nodes it needs may change what may be placed."""
+        self.names.check(event.tag_name)
+        for application, name in zip(event.application.tolist(), event.tag_name.tolist(), strict=True):
+            self._tags.setdefault(application, set()).add(name)
+            if self.names.texts[name].lower().startswith(TAG):
+                self.classes.tags_changed(application)
+                self.changed = True
+            if self.noted_tags and self.names.texts[name].startswith(self.noted_tags):
+                self._tagged[application] = None
 
     def _apply_inputs(self, event: events.TaskInputs | events.StageInputs) -> None:
         """Take how much tasks read."""
@@ -213,9 +225,11 @@ class Cluster:
             if bits & Replaces.REQUESTS:
                 self.requests.drop(application, self.apps)
                 self.constraints.drop(application)
+                self.classes.drop(application)
             if ended[at]:
                 self.hints.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)
+                self.own_tags.drop(application)
                 self.apps.at["input_bytes"][application] = 0.0
             if bits & Replaces.BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
@@ -224,6 +238,7 @@ class Cluster:
             if bits & Replaces.TAGS:
                 self._tags.pop(application, None)
                 self._tagged.pop(application, None)
+                self.classes.drop(application)
 
     def _apply_blacklist(self, event: events.Blacklist) -> None:
         self.names.check(event.name_name)

@@ -157,6 +157,7 @@ class ContainerEvents(NamedTuple):
     container: I64
     application: I32
     priority: I32
+    node: I32
     event: U8
     time_ms: I64
     created_ms: I64
@@ -200,7 +201,7 @@ def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, eff
     task_index, free_tasks, next_task = to.task_index, to.free_tasks, to.next_task
     application, container, event, am = given.application, given.container, given.event, given.am
     priority, capability, exit_status = given.priority, given.capability, given.exit_status
-    time_ms, created_ms = given.time_ms, given.created_ms
+    time_ms, created_ms, node = given.time_ms, given.created_ms, given.node
     for i in range(len(container)):
         app = application[i]
         if app < 0 or am[i] or apps[app].state == GONE:
@@ -215,6 +216,7 @@ def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, eff
                 task = take_from(free_tasks, next_task)
                 put(task_index, key, task)
                 tasks[task].key = key
+                tasks[task].node = node[i]
                 begin_task(groups, amounts, tasks, capability, i, task, group, created_ms[i])
                 note_begin(effects, i, group, task)
             continue
@@ -279,6 +281,7 @@ TASK: Final = np.dtype(
         ("group", "i4"),
         ("next", "i4"),
         ("before", "i4"),
+        ("node", "i4"),
     ],
     align=True,
 )
@@ -393,6 +396,7 @@ def _container_events(event: events.Containers) -> ContainerEvents:
         container=own(event.container),
         application=own(event.application),
         priority=own(event.priority),
+        node=own(event.node),
         event=own(event.event),
         time_ms=own(event.time_ms),
         created_ms=own(event.created_ms),

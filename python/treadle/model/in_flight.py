@@ -120,6 +120,10 @@ class Assumed:
     def __len__(self) -> int:
         return sum(batch.left for batch in self._batches.values())
 
+    def proposals(self) -> list[Records]:
+        """Return the answers' proposals, oldest answer first; those with a fate are no longer ``open``."""
+        return [batch.proposals for batch in self._batches.values()]
+
     def add(self, view: View, sequence: int, batch: Batch) -> None:
         """Remember an answer that `place` has already assumed in the columns."""
         if sequence in self._batches or len(self._batches) == MAX_BATCHES:

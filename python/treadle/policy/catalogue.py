@@ -23,11 +23,13 @@ from treadle.config.parts import (
 )
 from treadle.policy.estimates import HintsEstimate, HintsParameters, NoEstimate, ObservedEstimate, ObservedParameters
 from treadle.policy.fits.packing import Packing, PackingParameters, Tetris, TetrisParameters
-from treadle.policy.fits.plain import FirstFit, RandomFit
+from treadle.policy.fits.plain import FirstFit, FirstFitParameters, RandomFit
 from treadle.policy.gates import AllGate
 from treadle.policy.mapreduce_gate import WorkersGate, WorkersParameters
+from treadle.policy.negotiation import PhoenixGate, PhoenixGateParameters
 from treadle.policy.orders.fair import FairOrder, FairParameters
 from treadle.policy.orders.levels import MlfqOrder, MlfqParameters
+from treadle.policy.orders.phoenix import PhoenixOrder, PhoenixOrderParameters
 from treadle.policy.orders.plain import FifoOrder, LasOrder, QueueOrder, SrptOrder
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare
@@ -75,11 +77,22 @@ DEFICITS: Final = Kept("Shares.deficits", "queue and partition")
 CURSOR: Final = Kept("CURSOR", "node")
 SCORES: Final = (CURSOR, Kept("BUNDLE", "node"), Kept("Scratch.averages, SCORED", "nothing: they are one for all"))
 
+MOMENTS: Final = Kept("Contention.moments, Contention.usual", "node; what classes demand")
+PASSED: Final = Kept("Contention.since_ms, passed_ms, given", "application attempt")
+LEVELS: Final = Kept("Contention.levels", "what is preferred, in words")
+
 _BY_HAND: Final = Traits(keeps=(MEMORY,))
 
 OWN: Final = (
     Own("gate", "all", AllGate, traits=Traits(overrides=False)),
     Own("gate", "file", FileGate, FilePart, _BY_HAND),
+    Own(
+        "gate",
+        "phoenix",
+        PhoenixGate,
+        PhoenixGateParameters,
+        Traits(chooses_nodes=True, weighs_classes=True, keeps=(MOMENTS, LEVELS)),
+    ),
     Own(
         "gate",
         "pilots",
@@ -99,10 +112,17 @@ OWN: Final = (
     Own("order", "file", FileOrder, KeyedFilePart, _BY_HAND),
     Own("order", "las", LasOrder, traits=Traits(keeps=(SERVICE,))),
     Own("order", "mlfq", MlfqOrder, MlfqParameters, Traits(estimates=(DURATIONS,), keeps=(TIME,))),
+    Own(
+        "order",
+        "phoenix",
+        PhoenixOrder,
+        PhoenixOrderParameters,
+        Traits(weighs_classes=True, estimates=(DURATIONS,), keeps=(MOMENTS, PASSED)),
+    ),
     Own("order", "queue", QueueOrder, traits=Traits(overrides=False)),
     Own("order", "srpt", SrptOrder, traits=Traits(estimates=(DURATIONS,))),
     Own("fit", "file", FileFit, KeyedFilePart, Traits(steps="keyed", keeps=(MEMORY,))),
-    Own("fit", "first_fit", FirstFit),
+    Own("fit", "first_fit", FirstFit, FirstFitParameters),
     Own("fit", "packing", Packing, PackingParameters, Traits(steps="packing", keeps=(CURSOR,))),
     Own("fit", "random_fit", RandomFit),
     Own("fit", "tetris", Tetris, TetrisParameters, Traits(steps="packing", estimates=(DURATIONS,), keeps=SCORES)),

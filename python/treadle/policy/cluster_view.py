@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64, U8, Records
+from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED
 from treadle.policy.work import Jobs
@@ -157,6 +158,18 @@ class ClusterView:
         """How many containers of each request are wanted and not proposed yet."""
         requests = self.requests
         return read_only((requests["count"] - requests["assumed"]).astype(np.int64))
+
+    def eligible(self, request: int) -> npt.NDArray[np.bool_]:
+        """Return for each node whether the request's constraints let it go there, as far as the engine knows.
+
+        Not whether there is room, nor whether containers of its own with allocation tags stand in the way. What a part
+        says of other nodes does not matter: nothing goes there.
+        """
+        classes, nodes = self._cluster.classes, self._cluster.nodes.size
+        at = int(classes.row_class[request]) if classes.active else ANY_NODE
+        if at == ANY_NODE or self.applications["awaiting_am"][self.requests["application"][request]]:
+            return np.ones(nodes, bool)
+        return classes.nodes[at, :nodes].copy()
 
     def text(self, name: int) -> str:
         """Return the text of a field that holds a name: ``name`` and ``rack`` of nodes, ``user`` of applications."""

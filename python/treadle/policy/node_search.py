@@ -9,7 +9,7 @@ import numpy as np
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.policy.fits.rules import score
-from treadle.policy.node_sets import is_restricted, may_use
+from treadle.policy.node_sets import counts_own, is_restricted, may_use, set_of
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
@@ -27,7 +27,7 @@ from treadle.policy.state import (
 )
 
 if TYPE_CHECKING:
-    from treadle.compiled.array_types import Records
+    from treadle.compiled.array_types import I64, Records
     from treadle.model.tables import View
     from treadle.policy.state import DecideParameters, Scratch
 
@@ -36,6 +36,15 @@ DRAWS = 16
 
 NO_NODE = -1
 WAIT = -2
+
+SPARED_MAX = 16
+"""So many windows of nodes are passed for one that no contended class needs."""
+
+SCARCE = 1e9
+"""What it weighs that contended classes need a node, beside the score of a fit."""
+
+NO_WAIT = 1 << 40
+"""More missed opportunities than any delay."""
 
 
 @inner
@@ -144,6 +153,12 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 
 
 @inner
+def needed(scratch: Scratch, node: int) -> float:
+    """Return how contended the classes are that need a node, in steps that outweigh any score; 0 unless it counts."""
+    return scratch.needs[node] * SCARCE if len(scratch.needs) > 0 else 0.0
+
+
+@inner
 def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, farthest: np.int64) -> int:
     """Return the best node no farther than ``farthest``; `NO_NODE` if none fits.
 
@@ -160,26 +175,31 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
         start = draw(parameters, scratch, row, DRAWS, count)
     elif parameters.goes_round:
         start = position_of(scratch.open_nodes, count, scratch.counters[CURSOR])
-    best, best_level, best_score, found, last = NO_NODE, NOT_THERE, 0.0, 0, 0
+    best, best_level, best_score, found, last, spared = NO_NODE, NOT_THERE, 0.0, 0, 0, 0
+    chosen, most = set_of(scratch, row), SPARED_MAX * parameters.window
     for lap in range(2):
         at = skip(scratch.open_nodes, start if lap == 0 else 0)
         end = count if lap == 0 else start
-        while at < end and found < parameters.window:
+        while at < end and found < parameters.window and spared < most:
             node = scratch.open_nodes[at].node
             scratch.counters[LOOKED] += 1
             at = skip(scratch.open_nodes, at + 1)
+            if chosen >= 0 and not (scratch.node_sets[chosen, node >> 3] >> (node & 7)) & 1:
+                continue
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
             if level > farthest or not is_wanted(view, scratch, parameters, row, node):
                 continue
-            found += 1
+            spares = needed(scratch, node) > 0.0
+            found += not spares
+            spared += spares
             last = node
-            value = score(view, scratch, parameters, row, node, level)
+            value = score(view, scratch, parameters, row, node, level) - needed(scratch, node)
             nearer = level < best_level and (parameters.remote_penalty < 0.0 or best < 0)
             if nearer or (value > best_score and (level == best_level or parameters.remote_penalty >= 0.0)):
                 best, best_level, best_score = node, level, value
-    if found > 0 and farthest == OFF_SWITCH:
+    if best >= 0 and farthest == OFF_SWITCH:
         scratch.counters[CURSOR] = last + 1
     return best
 
@@ -202,7 +222,7 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
             good = scratch.open_nodes[node].open and fits(view, scratch, row, node)
             if good and level_of(view, row, node) == NODE_LOCAL and is_wanted(view, scratch, parameters, row, node):
                 found += 1
-                value = score(view, scratch, parameters, row, node, NODE_LOCAL)
+                value = score(view, scratch, parameters, row, node, NODE_LOCAL) - needed(scratch, node)
                 if best < 0 or value > best_score or (value == best_score and node < best):
                     best, best_score = node, value
             node = view.nodes[node].next_same_name
@@ -211,31 +231,57 @@ def scan_local(view: View, scratch: Scratch, parameters: DecideParameters, row: 
 
 
 @inner
+def is_no_smaller(view: View, scratch: Scratch, row: int, amounts: I64, at: int) -> bool:
+    """Say whether an ask is no smaller in any resource than amounts that fit nowhere."""
+    larger = True
+    for r in range(len(view.counted)):
+        larger = larger and not (scratch.bound[r] and view.capability[row, r] < amounts[at, r])
+    return larger
+
+
+@inner
 def fits_nowhere(view: View, scratch: Scratch, row: int) -> bool:
-    """Has an ask that is no larger in any resource been found to fit nowhere?"""
+    """Has an ask that is no larger in any resource been found to fit nowhere, or on no node that this one may use?"""
     for infeasible in range(scratch.counters[INFEASIBLE_COUNT]):
-        larger = True
-        for r in range(len(view.counted)):
-            if scratch.bound[r] and view.capability[row, r] < scratch.asks[INFEASIBLE + infeasible, r]:
-                larger = False
-                break
-        if larger:
+        if is_no_smaller(view, scratch, row, scratch.asks, INFEASIBLE + infeasible):
             return True
-    return False
+    chosen = set_of(scratch, row)
+    known = 0 <= chosen < len(scratch.nowhere) and scratch.nowhere[chosen, 0] >= 0
+    return known and is_no_smaller(view, scratch, row, scratch.nowhere, chosen)
 
 
 @inner
 def remember_nowhere(view: View, scratch: Scratch, row: int) -> None:
-    """Remember that an ask fits nowhere, if it was only its size that mattered."""
-    pure = view.rows[row].relax and view.rows[row].exclusions == 0 and not is_restricted(scratch, row)
-    if (
-        pure
-        and view.apps[view.rows[row].application].blacklisted == 0
-        and scratch.counters[INFEASIBLE_COUNT] < INFEASIBLE_MAX
-    ):
+    """Remember that an ask fits nowhere, or on no node of its set, if it was only its size that mattered."""
+    pure = view.rows[row].relax and view.rows[row].exclusions == 0 and not counts_own(scratch, row)
+    if not pure or view.apps[view.rows[row].application].blacklisted > 0:
+        return
+    chosen = set_of(scratch, row)
+    if chosen >= 0:
+        # the last one: asks of one class are alike
+        if chosen < len(scratch.nowhere):
+            for r in range(len(view.counted)):
+                scratch.nowhere[chosen, r] = view.capability[row, r]
+    elif scratch.counters[INFEASIBLE_COUNT] < INFEASIBLE_MAX:
         for r in range(len(view.counted)):
             scratch.asks[INFEASIBLE + scratch.counters[INFEASIBLE_COUNT], r] = view.capability[row, r]
         scratch.counters[INFEASIBLE_COUNT] += 1
+
+
+@inner
+def names_nodes_in_vain(view: View, scratch: Scratch, row: int) -> bool:
+    """Say whether an ask may use none of the nodes that it names: then there is no nearer one to wait for."""
+    if not is_restricted(scratch, row):
+        return False
+    place = view.rows[row].first_locality
+    while place >= 0:
+        node = view.first_node[view.places[place].name]
+        while node >= 0:
+            if may_use(scratch, row, node):
+                return False
+            node = view.nodes[node].next_same_name
+        place = view.places[place].next
+    return True
 
 
 @inner
@@ -349,6 +395,8 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
                 return node
             scratch.rows[row].nearest = RACK_LOCAL
         missed = missed_opportunities(view, scratch, parameters, row)
+        if names_nodes_in_vain(view, scratch, row):
+            missed = NO_WAIT
         if scratch.rows[row].nearest == RACK_LOCAL and missed > min(parameters.cluster_nodes, parameters.node_delay):
             node = scan(view, scratch, parameters, row, np.int64(RACK_LOCAL))
             if node >= 0:

@@ -19,6 +19,7 @@ from treadle.events import Event, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
+from treadle.policy.contention import Contention
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.share_state import Shares, no_tree
 from treadle.policy.work import Jobs
@@ -56,6 +57,13 @@ class UsesKeeper(Protocol):
 
     def use(self, keeper: Keeper | None) -> None:
         """Take what cares for the table, before anything else; None if the gate keeps none."""
+
+
+class WeighsClasses(Protocol):
+    """A gate or an order that goes by how contended classes of nodes are (`Traits.weighs_classes`)."""
+
+    def weigh(self, contention: Contention) -> None:
+        """Take what knows, before anything else; it is brought up to date when a decide begins."""
 
 
 class Gate(Protocol):
@@ -214,6 +222,8 @@ class Fit(Protocol):
     """Where rows compete, what the work left weighs beside the packing score."""
     overbook: Mapping[str, float]
     """How many times what a node has may be given out, of resources that the RM does not count."""
+    scarcity: bool
+    """Nodes are spared that contended classes need (`Scratch.needs`)."""
 
 
 class PlainFit:
@@ -226,3 +236,4 @@ class PlainFit:
     remote_penalty = -1.0
     srpt_weight = 0.0
     overbook: Mapping[str, float] = MappingProxyType({})
+    scarcity = False

@@ -18,13 +18,15 @@ from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.claims import floor_claims
 from treadle.policy.cluster_view import ClusterView
+from treadle.policy.contention import Contention
 from treadle.policy.fits.rules import RULES as FITS
 from treadle.policy.loop.place import place
 from treadle.policy.loop.reserve import Holds
 from treadle.policy.loop.uncommitted import Uncommitted
-from treadle.policy.node_sets import NodeSets
+from treadle.policy.node_sets import sets_for
 from treadle.policy.orders.rules import RULES as ORDERS
-from treadle.policy.parts import NEVER, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper
+from treadle.policy.own_tags import own_tags
+from treadle.policy.parts import NEVER, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
     ASKS,
@@ -61,8 +63,12 @@ NO_STEP: Final = -1
 class Composition:
     """Five parts; any goes with any."""
 
-    def __init__(self, settings: Settings, calls: Calls, keeper: Keeper | None = None) -> None:
+    def __init__(
+        self, settings: Settings, calls: Calls, keeper: Keeper | None = None, contention: Contention | None = None
+    ) -> None:
         """Make the parts; a gate of the kind that ``keeper`` is of goes on with what that has kept.
+
+        So do parts that go by how contended classes of nodes are with what ``contention`` knows.
 
         Raises:
             PartFailure: one from a file cannot be made.
@@ -82,8 +88,11 @@ class Composition:
         self.keeper = self._keeper(keeper)
         made = {"gate": self._gate, "fit": self.fit}
         self._choosers: list[NodeChooser] = [
-            cast(NodeChooser, made[part]) for part in made if self.traits[part].chooses_nodes
+            cast(NodeChooser, made[part])
+            for part in made
+            if self.traits[part].chooses_nodes and not self.traits[part].weighs_classes
         ]
+        self.contention = self._weigh(settings, contention)
         self._restricts = False
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks = False
@@ -106,6 +115,18 @@ class Composition:
             if self.traits[part].uses_keeper:
                 cast(UsesKeeper, made).use(keeper)
         return keeper
+
+    def _weigh(self, settings: Settings, old: Contention | None) -> Contention | None:
+        """Return what knows how contended classes of nodes are, if a part goes by it, and let parts use it."""
+        weighing: list[Any] = [self._gate] if self.traits["gate"].weighs_classes else []
+        weighing += [self.order] if self.traits["order"].weighs_classes else []
+        if not weighing and not self.fit.scarcity:
+            return None
+        contention = old or Contention()
+        contention.kinds = settings.constraints.kinds
+        for part in weighing:
+            cast(WeighsClasses, part).weigh(contention)
+        return contention
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
@@ -164,6 +185,7 @@ class Composition:
             self._estimate.ask(self._cluster_view(cluster, now_ms, 0))
         if self._from_files:
             self._durations_ms = self._jobs.durations().rows_ms[: cluster.requests.size]
+        scratch = self._weigh_classes(cluster, view, scratch, self._jobs)
         rows = scratch.rows
         rows["may"] = rows["held"] = rows["random"] = 0
         rows["quota"] = UNBOUNDED
@@ -188,15 +210,28 @@ class Composition:
             scratch.apps["work"] = self._jobs.work()
         return self._choose_nodes(cluster, view, now_ms, scratch)
 
-    def _choose_nodes(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
-        """Let parts say which nodes asks may use, if any does."""
-        if not self._choosers:
+    def _weigh_classes(self, cluster: Cluster, view: View, scratch: Scratch, jobs: Jobs) -> Scratch:
+        """Find out how contended classes of nodes are, if a part goes by it."""
+        if not self.traits["gate"].weighs_classes:
+            cluster.classes.forget_levels()
+        if self.contention is None:
             return scratch
-        sets = NodeSets(len(view.rows), len(view.nodes))
+        self.contention.update(cluster, view, jobs.row_ms(), jobs.now_ms)
+        return scratch._replace(needs=self.contention.needs(cluster)) if self.fit.scarcity else scratch
+
+    def _choose_nodes(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
+        """Say which nodes asks may use: by their constraints, and by parts that choose any."""
+        classes = cluster.classes
+        if not self._choosers and not classes.active:
+            return scratch
+        if classes.active:
+            scratch = scratch._replace(tags=own_tags(cluster, cluster.assumed.proposals()))
+        sets = sets_for(cluster, view)
         for part in self._choosers:
             part.choose_nodes(cluster, view, now_ms, sets)
         self._restricts = bool((sets.row_nodes >= 0).any())
-        return scratch._replace(node_sets=sets.sets(), row_nodes=sets.row_nodes)
+        nowhere = np.full((len(found := sets.sets()), scratch.asks.shape[1]), -1, np.int64)
+        return scratch._replace(node_sets=found, row_nodes=sets.row_nodes, nowhere=nowhere)
 
     def open_for_idle(self, scratch: Scratch) -> bool:
         """Let through what the gate holds back from all but idle machines, by arrival; False if that is nothing."""
@@ -269,6 +304,7 @@ class Policy:
         self._fallback = fallback
         self._calls = Calls(watch)
         self._keeper: Keeper | None = None
+        self._contention: Contention | None = None
         self.holds = Holds()
         self._delayed = False
         try:
@@ -284,9 +320,11 @@ class Policy:
         Raises:
             PartFailure: one of them cannot be made; those of before stay.
         """
-        self._parts = Composition(settings, self._calls, self._keeper)
+        self._parts = Composition(settings, self._calls, self._keeper, self._contention)
         if self._parts.keeper is not None or not self._parts.may_fail:  # else that of before may be wanted again
             self._keeper = self._parts.keeper
+        if self._parts.contention is not None or not self._parts.may_fail:
+            self._contention = self._parts.contention
         self._settings = settings
 
     def warnings(self) -> Sequence[str]:
@@ -305,17 +343,25 @@ class Policy:
     @property
     def observes(self) -> bool:
         """Whether it keeps anything beside the model, so that it must see events."""
-        return self._keeper is not None
+        return self._keeper is not None or self._contention is not None
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Note an event that the model has just taken, if it `observes`; not while a snapshot comes."""
         if self._keeper is not None:
             self._keeper.observe(event, cluster)
+        if self._contention is not None:
+            self._contention.observe(event, cluster)
 
     def apply(self, event: Samples, cluster: Cluster) -> None:
         """Take back the samples of an earlier engine; raises `ModelError` for a number that is not possible."""
         if self._keeper is not None:
             self._keeper.apply(event, cluster)
+
+    def contention(self, cluster: Cluster) -> str:
+        """Return in a few words how contended classes of nodes are, and what was given up; empty if nobody asks."""
+        if self._parts.contention is None or not cluster.classes.active:
+            return ""
+        return self._parts.contention.summary(cluster)
 
     def samples(self, cluster: Cluster) -> Samples | None:
         """Return what another engine should know of what this one keeps, as far as it has changed; else None."""
@@ -326,6 +372,8 @@ class Policy:
         nodes = carried.nodes
         if self._keeper is not None:
             self._keeper.follow(old, cluster, carried)
+        if self._contention is not None:
+            self._contention.follow(old, cluster, carried)
         self.holds.follow(cluster, nodes)
         if self._scratch is not None:
             counters = self._scratch.counters

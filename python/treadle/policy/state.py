@@ -13,6 +13,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
 from treadle.model.tables import ASSUMED, FREE, TOTAL
+from treadle.policy.own_tags import OwnTags, no_tags
 from treadle.policy.share_state import Shares
 
 BIG_ROWS: Final = 64
@@ -175,8 +176,11 @@ class Scratch(NamedTuple):
     shares: Shares
     scores: F64  # of a keyed fit: (1, node), or (request row, node) where they differ from row to row
     ask_keys: F64  # of each request row, if the order ranks asks; else nothing
-    node_sets: U8  # set, node / 8: a bit a node that is in the set
-    row_nodes: I32  # which set each request row may use, -1: any node; nothing unless a part chooses nodes
+    node_sets: U8  # set, node / 8: a bit a node that is in the set; those of classes come first
+    row_nodes: I32  # which set each request row may use, -1: any node; nothing without constraints and choices
+    nowhere: I64  # set, resource: an ask that fits on no node of the set in this partition, -1: none known
+    tags: OwnTags
+    needs: F64  # node: how contended what is special about it is, for fits that spare such nodes; else nothing
     ended: Records  # `SUMS` by group of tasks, by the table beside the model that the gate keeps; nothing without one
 
 
@@ -240,5 +244,8 @@ def scratch_for(
         ask_keys=np.zeros(len(cluster.requests.at) if ranks_asks else 0),
         node_sets=np.zeros((0, 1), np.uint8),
         row_nodes=np.zeros(0, np.int32),
+        nowhere=np.zeros((0, resources), np.int64),
+        tags=no_tags(),
+        needs=np.zeros(0),
         ended=np.zeros(0, SUMS),
     )

@@ -367,6 +367,11 @@ class Jobs:
         self._estimate.durations(self.cluster, self._view, self._scratch.ended, *found)
         return found
 
+    def row_ms(self) -> F64:
+        """Return how long a container of each request row runs, the default where that is not known."""
+        rows_ms = self.durations().rows_ms
+        return np.where(np.isnan(rows_ms), float(self._estimate.default_ms), rows_ms)
+
     def work(self) -> F64:
         """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms."""
         return self._both()[0]

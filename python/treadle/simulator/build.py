@@ -9,13 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import I64
+from treadle.compiled.array_types import I64, U8
+from treadle.constraints.expression import parse
+from treadle.constraints.nodes import NodeFacts, eligible_nodes
+from treadle.constraints.placement import DEFAULT_PREFIX
 from treadle.errors import UserError
 from treadle.events import NodeState
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import SimulationParameters, State
-from treadle.simulator.flatten import Flat, Master, StageOrder, flatten
-from treadle.simulator.scenario import QueueTree, Scenario, queue_tree
+from treadle.simulator.flatten import Bound, Flat, Master, StageOrder, flatten
+from treadle.simulator.scenario import NodeGroup, QueueTree, Scenario, queue_tree
 from treadle.workload.job import Framework, Workload
 
 SLOTS: Final = 65_536
@@ -39,6 +42,10 @@ class Built:
     """What all nodes have together, shape (R,)."""
     start_ms: int
     """What clocks show at time 0."""
+    facts: tuple[NodeFacts, ...]
+    """What each node is to requirements."""
+    bounds: tuple[Bound, ...]
+    """What rows require and prefer of nodes."""
 
 
 def build(
@@ -60,10 +67,11 @@ def build(
     master = Master(amounts.of(scenario.frameworks.master)) if scenario.frameworks.master else None
     places = {name: at for at, name in enumerate(names)}
     flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
-    state = _state(scenario, flat, tree, totals, racks, len(rack_names))
+    facts = _facts(scenario, names, rack_names, racks, totals)
+    state = _state(scenario, flat, tree, totals, racks, len(rack_names), _allowed(flat, facts))
     start_ms = round(1000 * scenario.start_s)
     parameters = _parameters(scenario, seed)
-    return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms)
+    return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, flat.bounds)
 
 
 class _Scale:
@@ -116,7 +124,34 @@ def _nodes(scenario: Scenario, resources: tuple[str, ...]) -> tuple[tuple[str, .
     return tuple(names), tuple(rack_names), np.array(racks, np.int32), np.array(totals, np.int64)
 
 
-def _state(scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: Any, rack_count: int) -> State:
+def _facts(
+    scenario: Scenario, names: tuple[str, ...], rack_names: tuple[str, ...], racks: Any, totals: I64
+) -> tuple[NodeFacts, ...]:
+    """Return what each node is to requirements."""
+    kinds = [resource.name for resource in scenario.cluster.resources]
+    groups = [_attributes(group) for group in scenario.cluster.nodes for _ in range(group.count)]
+    return tuple(
+        NodeFacts(attributes, rack_names[rack], name, totals=dict(zip(kinds, total, strict=True)))
+        for attributes, rack, name, total in zip(groups, racks.tolist(), names, totals.tolist(), strict=True)
+    )
+
+
+def _attributes(group: NodeGroup) -> dict[str, str]:
+    return {name if "/" in name else f"{DEFAULT_PREFIX}/{name}": value for name, value in group.attributes.items()}
+
+
+def _allowed(flat: Flat, facts: Sequence[NodeFacts]) -> U8:
+    """Return (bound, node): 1 where rows that require this may go."""
+    allowed = np.ones((len(flat.bounds), len(facts)), np.uint8)
+    for at, bound in enumerate(flat.bounds):
+        if bound.require:
+            allowed[at] = eligible_nodes(parse(bound.require), facts)
+    return allowed
+
+
+def _state(
+    scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: Any, rack_count: int, allowed: U8
+) -> State:
     nodes, kinds = totals.shape
     machines = np.zeros(nodes, tables.NODE)
     machines["rack"] = racks
@@ -140,6 +175,7 @@ def _state(scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: 
         nodes=machines,
         node_total=totals.copy(),
         node_free=totals.copy(),
+        allowed=allowed,
         node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
         racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
         queues=queues,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64
+from treadle.constraints.expression import conditions
 from treadle.events import ApplicationState, Event, QueueState, Replaces, filled
 from treadle.simulator.build import Built
 from treadle.simulator.cluster.state import AppState, RowKind, State
 from treadle.simulator.cursor import Cursor, Unread
+from treadle.simulator.flatten import Bound
 from treadle.simulator.plans import FollowedPlans
 
 UNBOUNDED: Final = 1 << 50
@@ -64,6 +67,9 @@ class Feed:
         self._paths = np.array([self._text(path) for path in built.tree.paths], np.int32)
         self._orders = np.array([self._text(queue.ordering_policy) for queue in built.tree.configured], np.int32)
         self._where = np.concatenate([self._node_names, racks])
+        self._bounds = np.array([self._text(_constraint(bound)) for bound in built.bounds], np.int32)
+        self._bound_told = np.zeros(len(rows), bool)
+        """Which rows were told with what they require, and still ask for something."""
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
@@ -109,6 +115,7 @@ class Feed:
         self._started = False
         self._sent = 0
         self._places_told[:] = 0
+        self._bound_told[:] = False
         first = len(state.nodes) + len(state.apps)
         never_asked = state.versions[first : first + len(state.rows)] == 0
         self._ahead &= never_asked | (state.rows["count"] > 0)
@@ -170,6 +177,7 @@ class Feed:
         told: list[Event] = []
         if not bool(same.all()):
             told.append(self._whole_nodes(state, node[~same]))
+            told += self._attributes(node[~same])
         node = node[same]
         if len(node):
             told.append(filled(events.NodesFree, len(node), node=node, free=state.node_free[node]))
@@ -262,12 +270,50 @@ class Feed:
         begun = row[self._ahead[row] & (rows["count"] > 0)]
         self._ahead[begun] = False
         told: list[Event] = [outstanding(rows, state.capability[row], rows["count"])]
+        if len(self._bounds):
+            told += self._requirements(state, row)
         near = row[(rows["places_version"] > self._places_told[row]) & (rows["count"] > 0)]
         if len(near):
             told.append(self._localities(state, near))
         if self._known is not None and len(begun):
             told.append(self._history(state, begun, self._known))
         return told
+
+    def _requirements(self, state: State, row: I32) -> list[Event]:
+        """Tell what rows that begin to ask require; it is gone when they ask for nothing."""
+        bound = row[state.rows["bound"][row] >= 0]
+        asks = state.rows["count"][bound] > 0
+        begun = bound[asks & ~self._bound_told[bound]]
+        self._bound_told[bound] = asks
+        if not len(begun):
+            return []
+        rows = state.rows[begun]
+        return [
+            filled(
+                events.Constraints,
+                len(begun),
+                application=rows["app"],
+                key=rows["key"],
+                text_name=self._bounds[rows["bound"]],
+            )
+        ]
+
+    def _attributes(self, node: I32) -> list[Event]:
+        """Tell the attributes of nodes."""
+        told = [(at, *each) for at in node.tolist() for each in self._built.facts[at].attributes.items()]
+        if not told:
+            return []
+        nodes, names, values = zip(*told, strict=True)
+        return [
+            filled(
+                events.NodeAttributes,
+                len(told),
+                node=np.array(nodes, np.int32),
+                attribute_name=[self._text(name) for name in names],
+                value_name=[self._text(value) for value in values],
+                present=1,
+            )
+        ]
 
     def _localities(self, state: State, row: I32) -> events.Localities:
         self._places_told[row] = state.rows["places_version"][row]
@@ -358,6 +404,19 @@ def ranges(first: I32, count: I32) -> I32:
     ends = np.cumsum(count)
     steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
     return (np.repeat(first, count) + steps).astype(np.int32)
+
+
+def _constraint(bound: Bound) -> str:
+    """Return the text of a constraint that says what a stage requires and prefers, as `understand` reads it.
+
+    What is preferred comes as alternatives: all of it, all but the least important condition, and so on.
+    """
+    wanted: dict[str, object] = {"require": bound.require} if bound.require else {"and": []}
+    if not bound.prefer:
+        return json.dumps(wanted)
+    preferred = [one.text() for one in conditions(bound.prefer)]
+    choices = [{"require": ";".join(preferred[:kept])} for kept in range(len(preferred), 0, -1)]
+    return json.dumps({"and": [wanted, {"or": [*choices, {"and": []}]}]})
 
 
 def _durations(state: State) -> tuple[I64, I64]:

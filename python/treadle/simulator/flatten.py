@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.dag.dag import Dag, Stage
+from treadle.errors import UserError
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import FrameworkCode, RowKind
 from treadle.simulator.scenario import QueueTree
@@ -34,6 +35,13 @@ class Master:
     capability: list[int]
 
 
+class Bound(NamedTuple):
+    """What the nodes of a stage must and should be, as texts; empty: anything."""
+
+    require: str
+    prefer: str
+
+
 @dataclass(frozen=True, slots=True)
 class Flat:
     """The tables that depend on the jobs."""
@@ -47,6 +55,8 @@ class Flat:
     task_places: I32
     places: Records
     place_tasks: I32
+    bounds: tuple[Bound, ...]
+    """What rows require and prefer of nodes, by the number in ``rows["bound"]``."""
 
 
 def flatten(
@@ -116,6 +126,7 @@ class _Tables:
         self._owners: list[tuple[int, int, int]] = []
         self._hosts: list[tuple[int, int, tuple[tuple[str, ...], ...]]] = []
         self._tasks = 0
+        self._bounds: dict[Bound, int] = {}
 
     def add(self, job: Job, order: StageOrder | None) -> None:
         """Add a job."""
@@ -136,6 +147,7 @@ class _Tables:
         )
         for at, row in enumerate(rows):
             self._add_row(app, first + at, at, row, stages)
+            self._rows[first + at]["bound"] = self._bound(job, row)
         for at, row in enumerate(rows):
             if row.kind == RowKind.RETRIES and row.stage is not None:
                 served = stages[row.stage.id]
@@ -143,6 +155,20 @@ class _Tables:
             if row.stage is not None and _own(row) and row.stage.id in job.hosts:
                 begin = self._rows[first + at]["first_task"]
                 self._hosts.append((first + at, begin, job.hosts[row.stage.id]))
+
+    def _bound(self, job: Job, row: _Row) -> int:
+        """Return the number of what a row requires and prefers, -1 for nothing; a master may run anywhere."""
+        stage = row.stage.id if row.stage is not None else -1
+        if row.kind == RowKind.EXECUTORS:
+            wishes = {Bound(job.requires.get(each.id, ""), job.prefers.get(each.id, "")) for each in job.dag.stages}
+            if len(wishes) > 1:
+                raise UserError(
+                    f"job {job.id}: an executor runs tasks of all stages of a Spark job, and these require or prefer "
+                    "different nodes; write the same for each"
+                )
+            stage = job.dag.stages[0].id
+        bound = Bound(job.requires.get(stage, ""), job.prefers.get(stage, ""))
+        return self._bounds.setdefault(bound, len(self._bounds)) if any(bound) else -1
 
     def _add_row(self, app: int, number: int, key: int, row: _Row, stages: dict[int, int]) -> None:
         own = _own(row)
@@ -244,6 +270,7 @@ class _Tables:
             task_places,
             places,
             place_tasks,
+            tuple(self._bounds),
         )
 
     def _places(self, rows: Records, tasks: Records, rack_count: int) -> tuple[Records, I32, I32]:

@@ -81,6 +81,9 @@ class Invariants:
         alive = np.flatnonzero(state.containers["state"] != ContainerState.FREE)
         _require(len(alive) == state.clock[tables.CONTAINERS], "containers are miscounted")
         held = state.containers[alive]
+        bound = state.rows["bound"][held["row"]]
+        wrong = (bound >= 0) & (state.allowed[bound, held["node"]] == 0) if len(state.allowed) else bound >= 0
+        _require(not wrong.any(), f"a container of row {held['row'][wrong][:1]} is on a node that it must not use")
         amounts = state.capability[held["row"]]
         used = np.zeros_like(state.node_total)
         np.add.at(used, held["node"], amounts)
@@ -143,15 +146,14 @@ class Invariants:
             return
         counted = state.counted == 1
         free = free[:, counted]
-        free = free[(free >= 0).all(axis=1)]
-        asks, where = np.unique(
-            np.column_stack([state.apps["queue"][state.rows["app"][rows]], state.capability[rows][:, counted]]),
-            axis=0,
-            return_index=True,
-        )
+        usable = (free >= 0).all(axis=1)
+        queue, bound = state.apps["queue"][state.rows["app"][rows]], state.rows["bound"][rows]
+        kinds = np.column_stack([queue, bound, state.capability[rows][:, counted]])
+        asks, where = np.unique(kinds, axis=0, return_index=True)
         for ask, row in zip(asks, rows[where], strict=True):
-            fits = int((free >= ask[1:]).all(axis=1).sum())
-            if fits > self._held_max and self._has_room(state, used, int(ask[0]), ask[1:], counted):
+            may = usable & (state.allowed[ask[1]] == 1) if ask[1] >= 0 else usable
+            fits = int((may & (free >= ask[2:]).all(axis=1)).sum())
+            if fits > self._held_max and self._has_room(state, used, int(ask[0]), ask[2:], counted):
                 raise InvariantError(f"row {row} waits though it fits on {fits} nodes")
 
     @staticmethod

@@ -67,13 +67,14 @@ def _inline(written: tuple[InlineJob, ...]) -> Workload:
                 for at, stage in enumerate(job.stages)
             ),
         )
+        requires = {at: stage.require for at, stage in enumerate(job.stages) if stage.require}
+        prefers = {at: stage.prefer for at, stage in enumerate(job.stages) if stage.prefer}
         for turn in range(job.count):
             arrival_ms = round(1000 * (job.arrival_s + turn * job.gap_s))
             one = name if job.count == 1 else f"{name}-{turn}"
             framework = Framework(job.framework)
-            jobs.append(
-                Job(one, arrival_ms, dag, framework, name, job.user, job.queue, job.tags, priority=job.priority)
-            )
+            made = Job(one, arrival_ms, dag, framework, name, job.user, job.queue, job.tags, priority=job.priority)
+            jobs.append(replace(made, requires=requires, prefers=prefers))
     return arranged(jobs)
 
 

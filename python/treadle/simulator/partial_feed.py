@@ -99,12 +99,14 @@ class PartialFeed(Feed):
             moved = np.full(len(self._lost), ApplicationState.MOVED, np.uint8)
             dropped = np.full(len(self._lost), everything, np.uint8)
             told.append(replace(self._themselves(state, self._lost), state=moved, replaces=dropped))
+            self._bound_told[np.isin(state.rows["app"], self._lost)] = False
         return told
 
     def _requests(self, state: State, row: I32) -> list[Event]:
         told = super()._requests(state, row)
         if len(self._closed):
             told.append(outstanding(state.rows[self._closed], state.capability[self._closed], 0))
+            self._bound_told[self._closed] = False
         return told
 
 

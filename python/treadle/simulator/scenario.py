@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from treadle.compiled.array_types import I64
 from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
+from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
 
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
@@ -46,6 +47,7 @@ class NodeGroup(Model):
     resources: Amounts
     racks: int = Field(default=1, ge=1, le=100_000)
     name: str = Field(default="node", min_length=1)
+    attributes: dict[str, str] = Field(default={}, description="By prefix/name; without a prefix it is rm.yarn.io/.")
 
 
 class Cluster(Model):
@@ -148,6 +150,18 @@ class Stage(Model):
     demand: Amounts = {}
     parents: tuple[int, ...] = Field(default=(), description="Positions of earlier stages, from 0.")
     one_to_one: tuple[int, ...] = ()
+    require: str = Field(default="", description="What its nodes must be (docs/phoenix.md); empty: anything.")
+    prefer: str = Field(default="", description="What its nodes should be, the most important condition first.")
+
+    @field_validator("require", "prefer")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        if text:
+            try:
+                parse(text)
+            except ExpressionError as error:
+                raise ValueError(str(error)) from error
+        return text
 
 
 class InlineJob(Model):

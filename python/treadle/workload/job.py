@@ -76,6 +76,10 @@ class Job:
     """For a stage id: for each task the nodes that hold its input; stages missing here have no preference."""
     priority: int = 0
     """YARN's: of a leaf's applications the one with the highest comes first, where the order goes by it."""
+    requires: dict[int, str] = field(default_factory=dict)
+    """For a stage id what its nodes must be (`treadle.constraints.expression`)."""
+    prefers: dict[int, str] = field(default_factory=dict)
+    """For a stage id what its nodes should be, the most important condition first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

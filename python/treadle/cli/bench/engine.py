@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,6 +11,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._results import KeepGoingOption, check_results, write_json
+
+if TYPE_CHECKING:
+    from treadle.config.settings import Settings
 
 app = typer.Typer()
 
@@ -29,6 +32,9 @@ def engine_command(
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
     memory: Annotated[
         bool, typer.Option(help="Measure memory too: of a process with 20,000 nodes and 100,000 rows.")
+    ] = False,
+    constrained: Annotated[
+        bool, typer.Option(help="Compare with 30 % of the rows bound to 64 classes of nodes; shows nothing else.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
@@ -49,6 +55,9 @@ def engine_command(
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick)
     console = Console(stderr=True)
+    if constrained:
+        _compare(found, grid, batch, seconds, json_file)
+        return
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
         task = shown.add_task("starting", total=None)
         results = engine_run.run_grid(
@@ -78,3 +87,25 @@ def engine_command(
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, measured))))
     if failed:
         raise typer.Exit(1)
+
+
+def _compare(
+    found: dict[str, Settings], grid: list[tuple[int, int, int]], batch: int, seconds: float, json_file: Path | None
+) -> None:
+    """Show how much constrained rows cost."""
+    from dataclasses import asdict
+
+    from treadle.lab.bench import engine_run
+
+    console = Console(stderr=True)
+    results = engine_run.compare_constrained(found, grid, batch, seconds, console.print)
+    tables = console_for_tables()
+    for one in results:
+        tables.print(
+            f"{one.policy}: {one.nodes:,} nodes, {one.rows:,} rows, {one.leaves:,} leaves: {one.without:,.0f} "
+            f"placements a second of CPU time, {one.constrained:,.0f} with constrained rows: ratio {one.ratio:.2f}"
+        )
+    if json_file is not None:
+        rows = [asdict(one) | {"ratio": round(one.ratio, 4)} for one in results]
+        write_json(json_file, {"benchmark": "engine", "constrained": rows})
+        console.print(f"Results: {json_file}")

@@ -217,6 +217,58 @@ def run_grid(
     return results
 
 
+CLASSES: Final = 64
+"""Of nodes, in the configurations with constrained rows."""
+
+TURNS: Final = 2
+"""How often configurations with and without constrained rows are measured in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constrained:
+    """One configuration without constrained rows, and with them: placements a second of CPU time."""
+
+    policy: str
+    nodes: int
+    rows: int
+    leaves: int
+    without: float
+    constrained: float
+
+    @property
+    def ratio(self) -> float:
+        """How fast it is with constrained rows, as a part of how fast it is without."""
+        return self.constrained / self.without if self.without else 0.0
+
+
+def compare_constrained(
+    policies: dict[str, Settings],
+    grid: Sequence[tuple[int, int, int]],
+    batch: int,
+    seconds: float,
+    progress: Callable[[str], None],
+) -> list[Constrained]:
+    """Measure each policy and configuration with and without constrained rows, in turn; the best of each counts.
+
+    Raises:
+        BenchError: a part of a policy failed.
+    """
+    found = []
+    for name, settings in policies.items():
+        for nodes, rows, leaves in grid:
+            best = [0.0, 0.0]
+            for turn in range(2 * TURNS):
+                bound = turn % 2
+                progress(f"{name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves, {CLASSES * bound} classes")
+                load = Load(nodes, rows, leaves, batch, classes=CLASSES * bound)
+                try:
+                    best[bound] = max(best[bound], measure(name, settings, load, seconds).placements_per_s_cpu)
+                except PolicyFailedError as error:
+                    raise BenchError(f"{name}: {error}") from error
+            found.append(Constrained(name, nodes, rows, leaves, best[0], best[1]))
+    return found
+
+
 def growth(results: Sequence[Figures]) -> dict[str, dict[str, float | None]]:
     """Return for each policy and dimension the exponent k of CPU time per placement ~ n^k; None with only one size.
 

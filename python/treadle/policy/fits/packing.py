@@ -49,6 +49,10 @@ class PackingParameters(Parameters):
         le=1_000_000,
         description="How many nodes on which the ask fits are compared; more pack better and take longer.",
     )
+    scarcity: bool = Field(
+        default=False,
+        description="Of the nodes on which the ask fits, compare those that contended classes need least.",
+    )
 
 
 class Packing(PlainFit):
@@ -58,6 +62,7 @@ class Packing(PlainFit):
 
     def __init__(self, parameters: PackingParameters) -> None:
         self.window = parameters.window
+        self.scarcity = parameters.scarcity
 
 
 class TetrisParameters(Parameters):

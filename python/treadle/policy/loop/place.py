@@ -36,6 +36,7 @@ from treadle.policy.node_search import (
     place_of,
 )
 from treadle.policy.orders.leaf import application_after, begin_leaf, least_ask, next_application, wants
+from treadle.policy.own_tags import count_proposed
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.state import (
     ASKS,
@@ -98,6 +99,8 @@ def propose(
     assume(view, out, asked, i, parameters.decide)
     for r in range(len(view.counted)):
         scratch.available[node, r] -= asked[i, r]
+    if len(scratch.tags.row_tags) > 0:
+        count_proposed(scratch.tags, row, node)
     if level < OFF_SWITCH:
         count_anew(view, scratch, parameters, row, level)
     if view.rows[row].hold_node == node:
@@ -343,6 +346,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
     scratch.open_nodes[count].next = count
     scratch.counters[OPEN_NODES] = count
     scratch.counters[INFEASIBLE_COUNT] = 0
+    scratch.nowhere[:] = -1
     for r in range(resources):
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]

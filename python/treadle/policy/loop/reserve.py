@@ -85,7 +85,7 @@ class Holds:
             wanted = (
                 row >= 0 and view.rows["hold_node"][row] == node and view.rows["count"][row] > view.rows["assumed"][row]
             )
-            if wanted and not late and view.nodes["state"][node] == 1:
+            if wanted and not late and view.nodes["state"][node] == 1 and cluster.classes.may(row, node):
                 continue
             if wanted and late:
                 self._avoid_if_vain(cluster, view, row, node)

@@ -74,6 +74,12 @@ def receive(state: State, parameters: SimulationParameters, app: int) -> None:
 
 
 @inner
+def may_go(state: State, row: int, node: int) -> bool:
+    """Say whether a node is what a row requires."""
+    return state.rows[row].bound < 0 or state.allowed[state.rows[row].bound, node] == 1
+
+
+@inner
 def reuse(state: State, parameters: SimulationParameters, container: int) -> bool:
     """Run another task in a Tez container; False if the application asks for none that it is large enough for."""
     app, own = state.containers[container].app, state.containers[container].row
@@ -83,7 +89,7 @@ def reuse(state: State, parameters: SimulationParameters, container: int) -> boo
         kind = state.rows[row].kind
         if (kind != RowKind.TASKS and kind != RowKind.RETRIES) or state.rows[row].count == 0:
             continue
-        fits = state.rows[row].waiting > 0
+        fits = state.rows[row].waiting > 0 and may_go(state, row, state.containers[container].node)
         for r in range(len(state.counted)):
             fits = fits and state.capability[row, r] <= state.capability[own, r]
         if fits and (best < 0 or state.rows[row].priority < state.rows[best].priority):

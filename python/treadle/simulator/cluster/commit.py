@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner, kernel
 from treadle.events import Fate, NodeState
-from treadle.simulator.cluster.application_masters import wake
+from treadle.simulator.cluster.application_masters import may_go, wake
 from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_life, take_places
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind
@@ -30,13 +30,20 @@ def why_not(state: State, app: int, key: int, node: int) -> int:
         return Fate.INACTIVE_APPLICATION
     if key >= state.apps[app].rows:
         return Fate.UNKNOWN_REQUEST
-    row = state.apps[app].first_row + key
+    return why_not_here(state, state.apps[app].first_row + key, node)
+
+
+@inner
+def why_not_here(state: State, row: int, node: int) -> int:
+    """Return the fate of a proposal for a row on a node, of an application that is active."""
     if state.rows[row].count <= 0:
         return Fate.NO_PENDING_ASK
     if state.nodes[node].state == NodeState.GONE:
         return Fate.UNKNOWN_NODE
     if state.nodes[node].state != NodeState.USABLE:
         return Fate.NODE_STALE
+    if not may_go(state, row, node):
+        return Fate.CONSTRAINT
     for r in range(len(state.counted)):
         if state.counted[r] and state.capability[row, r] > state.node_free[node, r]:
             return Fate.NODE_FULL

@@ -174,6 +174,7 @@ ROW: Final = np.dtype(
         ("children", "i4"),
         ("first_place", "i4"),
         ("places", "i4"),
+        ("bound", "i4"),  # what it requires of nodes, a row of `State.allowed`; -1: nothing
         ("kind", "u1"),
         ("released", "u1"),  # its tasks are in the list of those that wait
         ("places_open", "u1"),  # its places have changed, and nobody has read them while it asked for something
@@ -325,6 +326,7 @@ class State(NamedTuple):
     nodes: Records
     node_total: I64
     node_free: I64
+    allowed: U8  # (bound, node): may rows that require this go there?
     node_wanted: I64  # with contention: what the tasks that run on it want; else no rows
     racks: I32  # of each place: a node's rack, or the rack itself
     queues: Records

@@ -1,0 +1,398 @@
+"""Which nodes asks may go to: predicates, classes, and the class of each request row, kept by deltas.
+
+A class is a set of nodes that asks are bound to: those that meet one of some conjunctions of predicates, in most cases
+one. Events only note what has changed; `Classes.sync` works it out before a decide. A cluster without constraints costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from treadle import events
+from treadle.compiled.array_types import I32, I64, U8
+from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, wish
+from treadle.constraints.expression import Conjunction, Predicate
+from treadle.constraints.nodes import NodeFacts, nodes_of
+from treadle.constraints.placement import Understood, understand
+from treadle.model.tables import TOTAL, grown
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from treadle.model.cluster import Cluster
+
+CLASSES_MAX: Final = 4_096
+"""What constraints beyond that demand is left to the ResourceManager; what tags beyond that require, nobody serves."""
+
+CHOICES_MAX: Final = 16_384
+"""From so many choices on those that no row has any more are forgotten."""
+
+TOLD_MAX: Final = 64
+"""Applications that are told why no node serves them, at once."""
+
+ANY_NODE: Final = -1
+NO_NODE: Final = 0
+"""The class of asks that no node will do for: the first one."""
+
+TAG: Final = "treadle:"
+_SAME: Final = ("name", "rack", "partition", "state")
+
+Wanted = tuple[Conjunction, ...]
+
+
+class Classes:
+    """The class of each request row, and the nodes of each class."""
+
+    def __init__(self) -> None:
+        self.active = False
+        """Has any ask ever been bound to nodes?"""
+        self.row_class: I32 = np.zeros(0, np.int32)
+        """The class of each request row, `ANY_NODE` for one that may go anywhere."""
+        self.row_choice: I32 = np.zeros(0, np.int32)
+        """What each request row may choose from, an index of `choices`, or -1."""
+        self.row_level: I32 = np.zeros(0, np.int32)
+        """Up to which alternative it may go; -1: the last one."""
+        self.levels: dict[Choice, int] = {}
+        """Up to which alternative asks of a choice may go, where that is not the last one."""
+        self.choices: list[Choice] = []
+        self.wanted: list[Wanted] = [()]
+        """What each class demands: a node will do that meets one of these."""
+        self.nodes: npt.NDArray[np.bool_] = np.zeros((16, 0), bool)
+        """(class, node): the nodes of each class."""
+        self.packed: U8 = np.zeros((16, 0), np.uint8)
+        """(class, node / 8): the same, a bit a node."""
+        self.errors: dict[int, str] = {}
+        """For each application whose requirement cannot be read what is wrong with it."""
+        self.left_out: set[int] = set()
+        """Applications with a constraint for which there was no class left."""
+        self.changes = 0
+        """Goes up when any row's class or any class's nodes change."""
+        self._class_of: dict[Wanted, int] = {(): NO_NODE}
+        self._choice_of: dict[Choice, int] = {}
+        self._predicates: dict[Predicate, npt.NDArray[np.bool_]] = {}
+        self._understood: dict[int, Understood | None] = {}
+        self._wishes: dict[int, Wish] = {}
+        self._facts: list[NodeFacts | None] = []
+        self._nodes_changed: set[int] = set()
+        self._apps_changed: set[int] = set()
+        self._bound: npt.NDArray[np.bool_] = np.zeros(0, bool)
+        """For each application whether its asks may be bound to nodes."""
+        self._owner: I32 = np.zeros(0, np.int32)
+        self._key: I32 = np.zeros(0, np.int32)
+        """The application and key that each row was looked at for."""
+        self._empty: npt.NDArray[np.bool_] = np.zeros(0, bool)
+        self._empty_of = -1
+        """Which classes have no nodes, and as of which of the `changes`."""
+        self._freed = False
+        """Has any row been freed since what nobody is bound to was forgotten?"""
+
+    def tags_changed(self, application: int) -> None:
+        """Note that an application's tags have changed in a way that counts."""
+        self._note(application)
+
+    def constraints_changed(self, applications: I32) -> None:
+        """Note that asks of applications are told to be constrained otherwise."""
+        for application in np.unique(applications).tolist():
+            self._note(application)
+
+    def _note(self, application: int) -> None:
+        self.active = True
+        self._bound = grown(self._bound, application + 1, False)
+        self._bound[application] = True
+        self._apps_changed.add(application)
+
+    def drop(self, application: int) -> None:
+        """Forget what the asks of an application are bound to, until something is told of them again."""
+        if application < len(self._bound) and self._bound[application]:
+            self._apps_changed.add(application)
+
+    def nodes_told(self, event: events.Nodes, cluster: Cluster) -> None:
+        """Note the nodes that are not what they were; called before the model takes them."""
+        if self.active:
+            at, totals = cluster.nodes.at, cluster.nodes.amounts
+            index = event.node
+            new = index >= cluster.nodes.size
+            known = np.where(new, 0, index)
+            same = ~new & (at["name"][known] == event.name_name) & (at["rack"][known] == event.rack_name)
+            same &= at["state"][known] == event.state
+            numbers = cluster.names.partitions_of(event.partition_name)
+            same &= (at["partition"][known] == numbers) & (totals[known, TOTAL] == event.total).all(axis=1)
+            self._nodes_changed.update(index[~same].tolist())
+
+    def attributes_told(self, event: events.NodeAttributes) -> None:
+        """Note the nodes whose attributes are told."""
+        if self.active:
+            self._nodes_changed.update(event.node.tolist())
+
+    def facts(self, cluster: Cluster, node: int) -> NodeFacts | None:
+        """Return what a node is to requirements; None if it may not be used."""
+        record, texts = cluster.nodes.at[node], cluster.names.texts
+        if record["state"] != 1:
+            return None
+        attributes = cluster.attributes.of_node.get(node, {})
+        return NodeFacts(
+            attributes={texts[name]: texts[value] for name, value in attributes.items()},
+            rack=texts[record["rack"]],
+            host=texts[record["name"]],
+            partition=texts[cluster.names.partitions[record["partition"]]],
+            totals=dict(zip(cluster.types.names, cluster.nodes.amounts[node, TOTAL].tolist(), strict=True)),
+        )
+
+    def sync(self, cluster: Cluster) -> None:
+        """Bring classes and rows up to date with the model."""
+        if not self.active:
+            return
+        self._sync_nodes(cluster)
+        self._sync_rows(cluster)
+
+    def _sync_nodes(self, cluster: Cluster) -> None:
+        size = cluster.nodes.size
+        if len(self._facts) < size:
+            self._nodes_changed.update(range(len(self._facts), size))
+            self._facts += [None] * (size - len(self._facts))
+            self.nodes = _widened(self.nodes, len(cluster.nodes.at))
+            self.packed = _widened(self.packed, (len(cluster.nodes.at) + 7) // 8)
+            for predicate, holds in self._predicates.items():
+                self._predicates[predicate] = grown(holds, len(cluster.nodes.at), False)
+        if not self._nodes_changed:
+            return
+        changed = np.array(sorted(self._nodes_changed), np.int64)
+        self._nodes_changed.clear()
+        facts = [self.facts(cluster, node) for node in changed.tolist()]
+        for node, each in zip(changed.tolist(), facts, strict=True):
+            self._facts[node] = each
+        for predicate, holds in self._predicates.items():
+            holds[changed] = nodes_of(predicate, facts)
+        usable = np.array([each is not None for each in facts], bool)
+        for at, wanted in enumerate(self.wanted):
+            found = np.zeros(len(changed), bool)
+            for conjunction in wanted:
+                meets = usable.copy()
+                for predicate in conjunction.predicates:
+                    meets &= self._predicates[predicate][changed]
+                found |= meets
+            self.nodes[at, changed] = found
+        self._pack(slice(0, len(self.wanted)))
+        self.changes += 1
+
+    def _pack(self, which: slice) -> None:
+        packed = np.packbits(self.nodes[which], axis=1, bitorder="little")
+        self.packed[which, : packed.shape[1]] = packed
+
+    def _sync_rows(self, cluster: Cluster) -> None:
+        rows = len(cluster.requests.at)
+        if len(self.row_class) < rows:
+            self.row_class = grown(self.row_class, rows, ANY_NODE)
+            self.row_choice = grown(self.row_choice, rows, -1)
+            self.row_level = grown(self.row_level, rows, -1)
+            self._owner = grown(self._owner, rows, -1)
+            self._key = grown(self._key, rows, -1)
+        apps = len(cluster.apps.at)
+        self._bound = grown(self._bound, apps, False)
+        owner, key = cluster.requests.at["application"], cluster.requests.at["key"]
+        gone = (self._owner >= 0) & ((self._owner != owner) | (self._key != key))
+        if self._apps_changed:
+            told = np.zeros(len(self._bound), bool)
+            told[list(self._apps_changed)] = True
+            gone |= (self._owner >= 0) & told[np.maximum(self._owner, 0)]
+            for application in sorted(self._apps_changed):
+                self._read(cluster, application)
+            self._apps_changed.clear()
+        if gone.any():
+            self._forget(gone)
+        new = np.flatnonzero((owner >= 0) & (self._owner < 0) & self._bound[owner])
+        for row in new.tolist():
+            self._bind_row(cluster, row)
+        if len(new):
+            self.changes += 1
+
+    def _forget(self, gone: npt.NDArray[np.bool_]) -> None:
+        self.row_class[gone] = ANY_NODE
+        self.row_choice[gone] = -1
+        self.row_level[gone] = -1
+        self._owner[gone] = -1
+        self._freed = True
+        self.changes += 1
+
+    def _read(self, cluster: Cluster, application: int) -> None:
+        """Read what an application requires, and whether its asks are bound to nodes."""
+        tags = [tag for tag in cluster.tags(application) if tag.lower().startswith(TAG)]
+        mine = wish(tags) if tags else NO_WISH
+        self._wishes.pop(application, None)
+        self.errors.pop(application, None)
+        self.left_out.discard(application)
+        if mine is not NO_WISH:
+            self._wishes[application] = mine
+        if mine.error:
+            self.errors[application] = mine.error
+        self._bound[application] = mine is not NO_WISH or bool(cluster.constraints.text.get(application))
+
+    def _bind_row(self, cluster: Cluster, row: int) -> None:
+        """Find out what an ask is bound to."""
+        if len(self.choices) >= CHOICES_MAX and self._freed:
+            self._sweep()
+        ask = cluster.requests.at[row]
+        application, key = int(ask["application"]), int(ask["key"])
+        self._owner[row], self._key[row] = application, key
+        tags = cluster.constraints.tags.get(application, {}).get(key)
+        if tags:
+            said = frozenset(cluster.names.texts[tag] for tag in tags)
+            cluster.own_tags.say(application, int(ask["priority"]), said)
+        text = cluster.constraints.text.get(application, {}).get(key, -1)
+        asked = self._understand(cluster, text) if text >= 0 else None
+        mine = self._wishes.get(application, NO_WISH)
+        if mine is NO_WISH and asked is None:
+            return
+        chosen = choice(mine, asked)
+        level = min(self.levels.get(chosen, chosen.last), chosen.last)
+        at = self._class(chosen.nodes_at(level))
+        if at is None:
+            self.left_out.add(application)
+            if mine is NO_WISH:
+                return  # the ResourceManager judges it
+            at = NO_NODE
+        self.row_class[row] = at
+        self.row_level[row] = -1 if level == chosen.last else level
+        self.row_choice[row] = self._choice_of.setdefault(chosen, len(self.choices))
+        if len(self._choice_of) > len(self.choices):
+            self.choices.append(chosen)
+
+    def _understand(self, cluster: Cluster, text: int) -> Understood | None:
+        if text not in self._understood:
+            found = understand(cluster.names.texts[text])
+            self._understood[text] = found if isinstance(found, Understood) else None
+        return self._understood[text]
+
+    def set_level(self, row: int, level: int) -> bool:
+        """Let a row go no farther than an alternative, -1 or the last one: all; False if there is no class left."""
+        chosen = self.choices[self.row_choice[row]]
+        at = self.class_for(chosen.nodes_at(chosen.last if level < 0 else level))
+        if at < 0:
+            return False
+        self.row_level[row] = -1 if level >= chosen.last else level
+        if self.row_class[row] != at:
+            self.row_class[row] = at
+            self.changes += 1
+            self._freed = True
+        return True
+
+    def class_of(self, conjunction: Conjunction) -> int:
+        """Return the class of nodes that meet a conjunction, -1 if there is none left for it."""
+        return self.class_for((conjunction,))
+
+    def class_for(self, wanted: Wanted) -> int:
+        """Return the class that demands this, -1 if there is none left for it."""
+        if wanted not in self._class_of and len(self.wanted) == CLASSES_MAX:
+            return -1  # to make room would number classes anew
+        at = self._class(wanted)
+        return -1 if at is None else at
+
+    def supply(self, cluster: Cluster, predicate: Predicate) -> I64:
+        """Return what the usable nodes have together on which a predicate holds."""
+        holds = self._nodes_of(predicate)[: cluster.nodes.size]
+        holds = holds & (cluster.nodes.at["state"][: len(holds)] == 1)
+        found: I64 = cluster.nodes.amounts[: len(holds), TOTAL][holds].sum(axis=0)
+        return found
+
+    def forget_levels(self) -> None:
+        """Let all rows go as far as their last alternative."""
+        self.levels = {}
+        for row in np.flatnonzero(self.row_level >= 0).tolist():
+            self.set_level(row, -1)
+
+    def unmet(self, cluster: Cluster) -> list[tuple[int, str]]:
+        """Return up to `TOLD_MAX` applications with asks that no node can serve, and why; each once."""
+        found = dict(self.errors)
+        if not self.active:
+            return []
+        if self._empty_of != self.changes or len(self._empty) != len(self.wanted):
+            self._empty = np.asarray(~self.nodes[: len(self.wanted)].any(axis=1))
+            self._empty_of = self.changes
+        rows = np.flatnonzero(self.row_class >= 0)
+        rows = rows[self._empty[self.row_class[rows]] & (cluster.requests.at["count"][rows] > 0)]
+        masters = cluster.apps.at["awaiting_am"][cluster.requests.at["application"][rows]] == 1
+        rows = rows[~masters]
+        applications, first = np.unique(cluster.requests.at["application"][rows], return_index=True)
+        for application, row in zip(applications[:TOLD_MAX].tolist(), rows[first][:TOLD_MAX].tolist(), strict=True):
+            said = " or ".join(one.text() for one in self.wanted[self.row_class[row]])
+            text = f"no usable node meets {said}; change the requirement, or give nodes what it names"
+            found.setdefault(application, text if said else "no node can meet its constraint; change it")
+        return sorted(found.items())
+
+    def may(self, row: int, node: int) -> bool:
+        """Say whether a request row may go to a node by its class, as of the last `sync`."""
+        at = int(self.row_class[row]) if row < len(self.row_class) else ANY_NODE
+        return at == ANY_NODE or bool(node < self.nodes.shape[1] and self.nodes[at, node])
+
+    def _class(self, wanted: Wanted) -> int | None:
+        """Return the class that demands this, a new one if there is none; None if there are too many."""
+        found = self._class_of.get(wanted)
+        if found is not None:
+            return found
+        if len(self.wanted) == CLASSES_MAX:
+            if self._freed:
+                self._sweep()
+            if len(self.wanted) == CLASSES_MAX:
+                return None
+        at = len(self.wanted)
+        self.wanted.append(wanted)
+        self._class_of[wanted] = at
+        self.nodes = grown(self.nodes, at + 1, False)
+        self.packed = grown(self.packed, at + 1, 0)
+        usable = np.zeros(self.nodes.shape[1], bool)
+        usable[: len(self._facts)] = [each is not None for each in self._facts]
+        self.nodes[at] = False
+        for conjunction in wanted:
+            meets = usable.copy()
+            for predicate in conjunction.predicates:
+                meets &= self._nodes_of(predicate)
+            self.nodes[at] |= meets
+        self._pack(slice(at, at + 1))
+        return at
+
+    def _nodes_of(self, predicate: Predicate) -> npt.NDArray[np.bool_]:
+        found = self._predicates.get(predicate)
+        if found is None:
+            found = np.zeros(self.nodes.shape[1], bool)
+            found[: len(self._facts)] = nodes_of(predicate, self._facts)
+            self._predicates[predicate] = found
+        return found
+
+    def _sweep(self) -> None:
+        """Forget what no row is bound to any more, and number the rest anew."""
+        used = np.unique(self.row_choice[self.row_choice >= 0])
+        choices: I32 = np.full(len(self.choices), -1, np.int32)
+        choices[used] = np.arange(len(used))
+        self.choices = [self.choices[at] for at in used.tolist()]
+        self._choice_of = {kept: at for at, kept in enumerate(self.choices)}
+        live = self.row_choice >= 0
+        self.row_choice[live] = choices[self.row_choice[live]]
+        kept = np.union1d([NO_NODE], self.row_class[self.row_class >= 0]).astype(np.int64)
+        numbers: I32 = np.full(len(self.wanted), -1, np.int32)
+        numbers[kept] = np.arange(len(kept))
+        self.wanted = [self.wanted[at] for at in kept.tolist()]
+        self._class_of = {wanted: at for at, wanted in enumerate(self.wanted)}
+        bound = self.row_class >= 0
+        self.row_class[bound] = numbers[self.row_class[bound]]
+        self.nodes[: len(kept)] = self.nodes[kept]
+        self.packed[: len(kept)] = self.packed[kept]
+        needed = {one for wanted in self.wanted for conjunction in wanted for one in conjunction.predicates}
+        self._predicates = {one: holds for one, holds in self._predicates.items() if one in needed}
+        self._understood.clear()
+        self._freed = False
+        self.changes += 1
+
+
+A = TypeVar("A", bound=np.generic)
+
+
+def _widened(table: npt.NDArray[A], width: int) -> npt.NDArray[A]:
+    """Return a table with at least so many columns, the new ones 0."""
+    if table.shape[1] >= width:
+        return table
+    wide = np.zeros((table.shape[0], width), table.dtype)
+    wide[:, : table.shape[1]] = table
+    return wide

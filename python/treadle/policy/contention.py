@@ -1,0 +1,289 @@
+"""How contended each class of nodes is: Phoenix's constraint resource vector, and how long asks of a class wait.
+
+**CRV**: what is asked for over what the usable nodes of a class have, by dominant resource; also by predicate and by
+kind of predicate.
+
+**Wait**: Pollaczek-Khinchine's formula for the nodes of a class taken as one server that is m times as fast, m being
+the containers that they hold at a time: W = λE[S²] / (2m(m - λE[S])). It is at least the waiting work of the class's
+nodes / m, and infinite when λE[S] reaches m. The paper's own terms are lost; these are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from treadle import events
+from treadle.compiled.array_types import F64, I64
+from treadle.constraints.choices import Choice
+from treadle.constraints.expression import Predicate
+from treadle.constraints.kinds import kind_of
+from treadle.events import ApplicationState, Event
+from treadle.model.carry import Carried
+from treadle.model.classes import Wanted
+from treadle.model.cluster import Cluster
+from treadle.model.tables import TOTAL, View, grown
+from treadle.policy.moments import WINDOW_MS, Moments
+
+CELLS_MAX: Final = 1_000_000
+"""Classes x nodes from which on waits are worked out at most every `REFRESH_MS`."""
+
+REFRESH_MS: Final = 500
+
+SHOWN_MAX: Final = 3
+"""So many classes are in the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the vector, for the status."""
+
+    what: str
+    ratio: float
+    wait_ms: float = 0.0
+
+
+class Contention:
+    """CRV and wait by class; kept from decide to decide by the policy, and across snapshots."""
+
+    def __init__(self) -> None:
+        self.kinds: Mapping[str, str] = {}
+        """Of which kind predicates are, by name, besides those that are known."""
+        self.ratio: F64 = np.zeros(1)
+        """By class: demand over supply."""
+        self.wait_ms: F64 = np.zeros(1)
+        """By class: how long an ask waits that comes now."""
+        self.work_ms: F64 = np.zeros(1)
+        """By class: waiting asks x their durations."""
+        self.servers: F64 = np.zeros(1)
+        """By class: how many containers its nodes hold at a time."""
+        self.passed_ms: F64 = np.zeros(0)
+        """By application: task time of those who passed it while it waited."""
+        self.since_ms: I64 = np.zeros(0, np.int64)
+        """By application: since when it waits without a new container; -1: it does not."""
+        self.given: I64 = np.zeros(0, np.int64)
+        """By application: how many containers it had at the last decide."""
+        self.reordered = 0
+        """Applications that were brought forward by contention at the last decide."""
+        self.levels: dict[Choice, int] = {}
+        """How far asks may depart from what they prefer."""
+        self.relaxed: list[str] = []
+        """What is preferred and was given up for now."""
+        self.row_ms: F64 = np.zeros(0)
+        """How long a container of each request row runs."""
+        self.fresh: I64 = np.zeros(0, np.int64)
+        """By application: containers that it got since the last decide."""
+        self._moments = Moments()
+        self._usual: dict[Wanted, float] = {}
+        self._member: F64 = np.zeros((0, 0))
+        self._supply: F64 = np.zeros((0, 0))
+        self._demand: F64 = np.zeros((0, 0))
+        self._seen = -1
+        self._at_ms = -1
+
+    def observe(self, event: Event, cluster: Cluster) -> None:
+        """Note containers that begin and end."""
+        if isinstance(event, events.Containers):
+            self._moments.observe(event, cluster)
+
+    def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
+        """Go on after a snapshot."""
+        self._moments.follow(carried.nodes, len(new.nodes.at))
+        new.classes.levels = self.levels
+        stayed = np.flatnonzero(carried.apps[: len(self.passed_ms)] >= 0)
+        passed, since, given = self.passed_ms, self.since_ms, self.given
+        self.passed_ms, self.since_ms, self.given = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.fit_applications(len(new.apps.at))
+        for to, have in ((self.passed_ms, passed), (self.since_ms, since), (self.given, given)):
+            to[carried.apps[stayed]] = have[stayed]
+        self._seen = -1
+
+    def fit_applications(self, count: int) -> None:
+        """Make room for so many applications."""
+        self.passed_ms = grown(self.passed_ms, count, 0.0)
+        self.since_ms = grown(self.since_ms, count, -1)
+        self.given = grown(self.given, count, 0)
+
+    def update(self, cluster: Cluster, view: View, rows_ms: F64, now_ms: int) -> None:
+        """Work out vector and waits; ``rows_ms`` says how long a container of each request row runs."""
+        self.row_ms = rows_ms
+        self._note_waits(cluster, now_ms)
+        classes = cluster.classes
+        count = len(classes.wanted)
+        changed = self._seen != classes.changes or len(self.ratio) != count
+        late = now_ms - self._at_ms >= REFRESH_MS or now_ms < self._at_ms
+        if not (changed or late or self._member.size <= CELLS_MAX):
+            return
+        if changed:
+            self._remember(cluster)
+        elapsed_ms = max(now_ms - self._at_ms, 0) if self._at_ms >= 0 else 0
+        self._at_ms = now_ms
+        left = np.maximum(view.rows["count"] - view.rows["assumed"], 0)
+        left[view.rows["application"] < 0] = 0
+        bound = classes.row_class[: len(left)] if classes.active else np.full(len(left), -1)
+        asking, free = (left > 0) & (bound >= 0), (left > 0) & (bound < 0)
+        at, each = bound[asking], left[asking].astype(np.float64)
+        amounts = view.capability[asking] * each[:, None]
+        self._demand = np.zeros((count, amounts.shape[1]))
+        np.add.at(self._demand, at, amounts)
+        self.work_ms = np.zeros(count)
+        np.add.at(self.work_ms, at, each * rows_ms[: len(left)][asking])
+        self.ratio = _ratio(self._demand, self._supply, cluster.counted == 1)
+        free_ms = float((left[free] * rows_ms[: len(left)][free]).sum())
+        self._waits(cluster, view, left, free_ms, now_ms)
+        self._learn(classes.wanted, elapsed_ms)
+
+    def _note_waits(self, cluster: Cluster, now_ms: int) -> None:
+        """Note who waits since when, and how many containers each has got since the last decide."""
+        apps = cluster.apps.at
+        count = len(apps)
+        self.fit_applications(count)
+        given = (apps["containers"] + apps["assumed_count"]).astype(np.int64)
+        self.fresh = np.maximum(given - self.given[:count], 0)
+        self.given[:count] = given
+        waits = np.zeros(len(self.since_ms), bool)
+        waits[:count] = (apps["pending"] > apps["assumed_count"]) & (apps["state"] == int(ApplicationState.ACTIVE))
+        served = np.zeros(len(waits), bool)
+        served[:count] = self.fresh > 0
+        self.since_ms[~waits] = -1
+        self.since_ms[waits & ((self.since_ms < 0) | served)] = now_ms
+        self.passed_ms[~waits | served] = 0.0
+
+    def _remember(self, cluster: Cluster) -> None:
+        """Note which nodes classes have, and what these have together."""
+        classes, size = cluster.classes, cluster.nodes.size
+        count = len(classes.wanted)
+        member = np.zeros((count, size))
+        known = min(size, classes.nodes.shape[1])
+        member[:, :known] = classes.nodes[:count, :known]
+        self._member = member
+        self._supply = member @ cluster.nodes.amounts[:size, TOTAL].astype(np.float64)
+        self._seen = classes.changes
+
+    def _waits(self, cluster: Cluster, view: View, left: I64, free_ms: float, now_ms: int) -> None:
+        size = self._member.shape[1]
+        total = cluster.nodes.amounts[:size, TOTAL].astype(np.float64)
+        usable = cluster.nodes.at["state"][:size] == 1
+        counted = cluster.counted == 1
+        asked = left.sum()
+        mean = (view.capability * left[:, None]).sum(axis=0) / max(float(asked), 1.0)
+        needs = counted & (mean > 0.0)
+        default = (total[:, needs] / mean[needs]).min(axis=1, initial=1e9) if needs.any() else np.ones(size)
+        slots = self._moments.slots(size, default) * usable
+        rate, first, second = self._moments.rates(size, now_ms)
+        self.servers = self._member @ slots
+        room = np.maximum(self.servers, 1e-9)
+        everywhere = max(float(slots.sum()), 1e-9)
+        waiting = slots * ((self.work_ms / room) @ self._member + free_ms / everywhere)
+        busy = self._member @ (rate * first)
+        spread = self._member @ (rate * second)
+        self.wait_ms = np.maximum(pollaczek_khinchine(busy, spread, self.servers), self._member @ waiting / room)
+        self.wait_ms[self.servers <= 0.0] = np.inf
+
+    def _learn(self, wanted: list[Wanted], elapsed_ms: int) -> None:
+        """Let what was asked for of late weigh as well, for nodes to be spared before it is asked for again."""
+        keeps = float(np.exp(-elapsed_ms / WINDOW_MS))
+        usual = {one: ratio * keeps for one, ratio in self._usual.items() if ratio * keeps > 1e-4}
+        now = np.minimum(np.where(np.isfinite(self.ratio), self.ratio, 0.0), 1e6)
+        for at in np.flatnonzero(now > 0.0).tolist():
+            usual[wanted[at]] = max(usual.get(wanted[at], 0.0), float(now[at]))
+        self._usual = usual
+
+    def needs(self, cluster: Cluster) -> F64:
+        """Return for each node how contended the classes are that need it, of late; nothing if none is."""
+        weights = np.array([self._usual.get(one, 0.0) for one in cluster.classes.wanted])
+        if self._seen != cluster.classes.changes or not weights.any():
+            return np.zeros(0)
+        needed = np.zeros(len(cluster.nodes.at))
+        needed[: self._member.shape[1]] = weights @ self._member
+        return needed
+
+    def of(self, values: F64, at: int) -> float:
+        """Return a class's value; 0 for one that has come since `update`."""
+        return float(values[at]) if 0 <= at < len(values) else 0.0
+
+    def wait_with(self, at: int, more_ms: float) -> float:
+        """Return how long asks of a class would wait with so much more work."""
+        servers = self.of(self.servers, at)
+        return self.of(self.wait_ms, at) + more_ms / servers if servers > 0.0 else float("inf")
+
+    @property
+    def most(self) -> int:
+        """The most contended class, -1 if nothing is asked for."""
+        finite = np.where(np.isfinite(self.ratio), self.ratio, 0.0)
+        at = int(np.argmax(finite)) if len(finite) else -1
+        return at if at >= 0 and finite[at] > 0.0 else -1
+
+    def shares_nodes(self, one: int, other: int) -> bool:
+        """Say whether two classes have a node in common."""
+        if max(one, other) >= len(self._member) or min(one, other) < 0:
+            return False
+        return bool((self._member[one] * self._member[other]).any())
+
+    def summary(self, cluster: Cluster) -> str:
+        """Return vector, waits and what was given up, in a few words."""
+        found = self.vector(cluster)
+        kinds = ", ".join(f"{entry.what} {entry.ratio:.2f}" for entry in found["kinds"])
+        waits = ", ".join(f"{entry.what} {seconds(entry.wait_ms)}" for entry in found["classes"][:SHOWN_MAX])
+        parts = [f"contention {kinds}" if kinds else "", f"waits {waits}" if waits else ""]
+        parts.append(f"relaxed {len(self.relaxed)}: {self.relaxed[0]}" if self.relaxed else "")
+        return "; ".join(filter(None, parts))
+
+    def vector(self, cluster: Cluster) -> dict[str, list[Entry]]:
+        """Return the vector by kind, predicate and class, the most contended first."""
+        wanted = cluster.classes.wanted
+        by_predicate: dict[Predicate, F64] = {}
+        for at in np.flatnonzero(self._demand.any(axis=1) if self._demand.size else np.zeros(0)).tolist():
+            for predicate in {one for part in wanted[at] for one in part.predicates}:
+                by_predicate[predicate] = by_predicate.get(predicate, 0.0) + self._demand[at]
+        counted = cluster.counted == 1
+        ratios = {
+            predicate: float(
+                _ratio(demand[None], cluster.classes.supply(cluster, predicate)[None].astype(np.float64), counted)[0]
+            )
+            for predicate, demand in by_predicate.items()
+        }
+        kinds: dict[str, float] = {}
+        for predicate, ratio in ratios.items():
+            kind = kind_of(predicate.name, self.kinds)
+            kinds[kind] = max(kinds.get(kind, 0.0), ratio)
+        of_classes = [
+            Entry(shown(wanted[at]), float(self.ratio[at]), float(self.wait_ms[at]))
+            for at in np.flatnonzero(self.ratio > 0.0).tolist()
+            if at < len(wanted)
+        ]
+        return {
+            "kinds": _sorted([Entry(kind, ratio) for kind, ratio in kinds.items()]),
+            "predicates": _sorted([Entry(predicate.text(), ratio) for predicate, ratio in ratios.items()]),
+            "classes": _sorted(of_classes),
+        }
+
+
+def seconds(wait_ms: float) -> str:
+    """Return a wait in words."""
+    return f"{wait_ms / 1000:.0f} s" if np.isfinite(wait_ms) else "no end"
+
+
+def shown(wanted: Wanted) -> str:
+    """Return what a class demands, in words."""
+    return " or ".join(one.text() or "any node" for one in wanted) or "no node"
+
+
+def pollaczek_khinchine(busy: F64, spread: F64, servers: F64) -> F64:
+    """Return the mean waits in ms: ``busy`` is λE[S], ``spread`` λE[S²], by class; infinite when saturated."""
+    left = servers - busy
+    return np.where(left > 0.0, spread / np.where(left > 0.0, 2.0 * np.maximum(servers, 1e-9) * left, 1.0), np.inf)
+
+
+def _ratio(demand: F64, supply: F64, counted: np.ndarray) -> F64:
+    """Return demand over supply of the dominant resource, infinite where something is asked for that nobody has."""
+    demand, supply = demand[:, counted], supply[:, counted]
+    ratio = np.where(supply > 0.0, demand / np.where(supply > 0.0, supply, 1.0), np.where(demand > 0.0, np.inf, 0.0))
+    return ratio.max(axis=1, initial=0.0)
+
+
+def _sorted(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: (-entry.ratio, entry.what))

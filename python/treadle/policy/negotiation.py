@@ -1,0 +1,123 @@
+"""Phoenix's gate: asks begin at what they prefer, and take the next alternative where that waits too long.
+
+Hard constraints are never touched: they hold at every level of a `Choice`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from treadle.compiled.array_types import I64, Records
+from treadle.config.parts import Parameters
+from treadle.constraints.choices import Choice
+from treadle.model.cluster import Cluster
+from treadle.model.tables import View
+from treadle.policy.contention import Contention, shown
+from treadle.policy.parts import NEVER, PlainGate
+
+CHECK_MS = 1_000
+"""While asks are kept at what they prefer, waits are looked at this often though nothing happens."""
+
+
+class PhoenixGateParameters(Parameters):
+    """What can be set."""
+
+    wait_threshold_ms: int = Field(
+        default=5_000, ge=0, le=86_400_000, description="Asks that wait longer take the next alternative."
+    )
+    gain: float = Field(
+        default=2 / 3,
+        gt=0.0,
+        lt=1.0,
+        description="If it waits at most so many times as long, with their own work. They go back when what they "
+        "prefer waits less than so many times the threshold.",
+    )
+
+
+class PhoenixGate(PlainGate):
+    """All may be served, first where they prefer to be; what waits too long takes the next alternative."""
+
+    def __init__(self, parameters: PhoenixGateParameters) -> None:
+        self._set = parameters
+        self._contention = Contention()
+        self._since_ms: dict[Choice, int] = {}
+        self.waits_for = ""
+        self.due_ms = NEVER
+
+    def weigh(self, contention: Contention) -> None:
+        """Go by this."""
+        self._contention = contention
+
+    def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
+        """Let every row through, and say how far each may depart from what it prefers."""
+        rows["may"] = 1
+        self.waits_for, self.due_ms = "", NEVER
+        self._contention.relaxed = []
+        classes = cluster.classes
+        if not classes.active:
+            return
+        bound = np.flatnonzero(classes.row_choice[: len(view.rows)] >= 0)
+        soft = [at for at in np.unique(classes.row_choice[bound]).tolist() if classes.choices[at].last > 0]
+        asking = {classes.choices[at]: bound[classes.row_choice[bound] == at] for at in soft}
+        levels = {chosen: self._contention.levels.get(chosen, 0) for chosen in asking}
+        self._contention.levels = classes.levels = levels
+        self._since_ms = {chosen: self._since_ms.get(chosen, now_ms) for chosen in asking}
+        left = np.maximum(view.rows["count"] - view.rows["assumed"], 0)
+        for chosen, mine in asking.items():
+            level = self._next_level(cluster, chosen, left[mine], mine, now_ms)
+            levels[chosen] = level
+            for row in mine.tolist():
+                classes.set_level(row, level)
+            if level < chosen.last:
+                self.waits_for, self.due_ms = "nodes that asks prefer", now_ms + CHECK_MS
+            if level > 0:
+                where = f"{shown(chosen.nodes_at(0))}: now {shown(chosen.nodes_at(level))}"
+                self._contention.relaxed.append(where)
+
+    def _next_level(self, cluster: Cluster, chosen: Choice, left: I64, rows: I64, now_ms: int) -> int:
+        """Return how far the asks of a choice may go: one alternative more or less than before, or as far."""
+        level, contention = self._contention.levels[chosen], self._contention
+        if not left.any():
+            self._since_ms[chosen] = now_ms
+            return level
+        own_ms = float((left * contention.row_ms[rows]).sum())
+        at = self._class(cluster, chosen, level)
+        waits_ms = max(contention.of(contention.wait_ms, at), float(self._waited_ms(chosen, cluster, rows, now_ms)))
+        if level < chosen.last and waits_ms > self._set.wait_threshold_ms:
+            wider = self._class(cluster, chosen, level + 1)
+            own_there = 0.0 if contention.shares_nodes(at, wider) else own_ms
+            if contention.wait_with(wider, own_there) <= self._set.gain * waits_ms and not self._lifts(at, wider):
+                self._since_ms[chosen] = now_ms
+                return level + 1
+        elif level > 0:
+            narrow = self._class(cluster, chosen, level - 1)
+            # a part of their own work is counted there already
+            spread = contention.of(contention.servers, narrow) / max(contention.of(contention.servers, at), 1e-9)
+            if (
+                contention.wait_with(narrow, own_ms * max(1.0 - spread, 0.0))
+                < self._set.gain * self._set.wait_threshold_ms
+            ):
+                self._since_ms[chosen] = now_ms
+                return level - 1
+        return level
+
+    def _waited_ms(self, chosen: Choice, cluster: Cluster, rows: I64, now_ms: int) -> int:
+        """Return how long the asks of a choice have stood at their level without a container: a wait that was seen."""
+        contention = self._contention
+        applications = cluster.requests.at["application"][rows]
+        since = contention.since_ms[applications] if applications.max() < len(contention.since_ms) else np.array([-1])
+        stood = now_ms - self._since_ms[chosen]
+        seen = [now_ms - int(at) for at in since.tolist() if at >= 0]
+        return min(stood, max(seen)) if seen else 0
+
+    def _lifts(self, at: int, wider: int) -> bool:
+        """Say whether the most contended class would get more to do, which these asks are not in yet."""
+        most = self._contention.most
+        if most < 0 or most in (at, wider):
+            return most == wider and most != at
+        return self._contention.shares_nodes(most, wider) and not self._contention.shares_nodes(most, at)
+
+    @staticmethod
+    def _class(cluster: Cluster, chosen: Choice, level: int) -> int:
+        return cluster.classes.class_for(chosen.nodes_at(level))

@@ -1,0 +1,132 @@
+"""Phoenix's order: the least work left first, but contended classes before others."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from treadle.compiled.array_types import F64, I64
+from treadle.config.parts import Parameters
+from treadle.model.cluster import Cluster
+from treadle.policy.contention import Contention
+from treadle.policy.parts import PlainOrder
+from treadle.policy.work import Jobs
+
+
+class PhoenixOrderParameters(Parameters):
+    """What can be set."""
+
+    wait_threshold_ms: int = Field(
+        default=5_000,
+        ge=0,
+        le=86_400_000,
+        description="Applications of a class whose asks wait longer go by how contended it is.",
+    )
+    reorder: Literal["bounded", "paper"] = Field(
+        default="bounded",
+        description="bounded: only among applications whose work left differs by less than bound_factor; paper: any.",
+    )
+    bound_factor: float = Field(default=4.0, gt=1.0, le=1e6, description="See reorder.")
+    slack_factor: float = Field(
+        default=5.0,
+        ge=0.0,
+        le=1e6,
+        description="Nobody is passed any more once tasks that passed him take so many times one of his own.",
+    )
+    starvation_ms: int = Field(
+        default=60_000,
+        ge=0,
+        le=86_400_000,
+        description="Nor once he has waited so long for a container; it is the time in which he got none.",
+    )
+
+
+class PhoenixOrder(PlainOrder):
+    """The least work left first; where asks wait too long for a class of nodes, the most contended class first."""
+
+    def __init__(self, parameters: PhoenixOrderParameters) -> None:
+        self._set = parameters
+        self._contention = Contention()
+
+    def weigh(self, contention: Contention) -> None:
+        """Go by this."""
+        self._contention = contention
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set each application's place in the order."""
+        cluster, contention = jobs.cluster, self._contention
+        work = jobs.work() * jobs.part()
+        key[:] = work
+        contention.reordered = 0
+        waiting = np.flatnonzero(cluster.apps.at["pending"] > cluster.apps.at["assumed_count"])
+        contended = self._contended(cluster, len(key))
+        if not contended[waiting].any():
+            return
+        own_ms = self._own_ms(jobs, len(key))
+        starved = (contention.since_ms >= 0) & (jobs.now_ms - contention.since_ms >= self._set.starvation_ms)
+        slack_ms = self._set.slack_factor * own_ms
+        for charges in (True, False):
+            spent = starved[: len(key)] | (contention.passed_ms[: len(key)] > slack_ms)
+            order = waiting[arranged(work[waiting], contended[waiting], spent[waiting], self._factor)]
+            if charges:
+                self._charge(order, work, contention.fresh * own_ms)
+        key[order] = np.arange(len(order))
+
+    @property
+    def _factor(self) -> float:
+        return self._set.bound_factor if self._set.reorder == "bounded" else np.inf
+
+    def _contended(self, cluster: Cluster, count: int) -> F64:
+        """Return for each application how contended the most contended class is that it waits too long for, else 0."""
+        contended = np.zeros(count)
+        classes, contention = cluster.classes, self._contention
+        if not classes.active:
+            return contended
+        rows = cluster.requests.at
+        bound = np.flatnonzero((classes.row_class[: len(rows)] >= 0) & (rows["count"] > rows["assumed"]))
+        at = classes.row_class[bound]
+        known = at < len(contention.wait_ms)
+        bound, at = bound[known], at[known]
+        # what nobody can serve must not pass those who can be served
+        late = (contention.wait_ms[at] > self._set.wait_threshold_ms) & np.isfinite(contention.ratio[at])
+        np.maximum.at(contended, rows["application"][bound[late]], contention.ratio[at[late]])
+        return contended
+
+    def _own_ms(self, jobs: Jobs, count: int) -> F64:
+        """Return how long a task of each application takes, the mean of those that it asks for."""
+        rows = jobs.cluster.requests.at
+        left = np.maximum(rows["count"] - rows["assumed"], 0) * (rows["application"] >= 0)
+        app = np.maximum(rows["application"], 0)
+        tasks = np.bincount(app, left, count)
+        return np.bincount(app, left * self._contention.row_ms, count)[:count] / np.maximum(tasks[:count], 1.0)
+
+    def _charge(self, order: I64, work: F64, took_ms: F64) -> None:
+        """Charge those who were passed with what those who passed them have got."""
+        contention = self._contention
+        passes = work[order] > np.minimum.accumulate(work[order][::-1])[::-1]
+        contention.reordered = int(np.count_nonzero(passes))
+        for at in np.flatnonzero(passes & (took_ms[order] > 0.0)).tolist():
+            behind = order[at + 1 :]
+            contention.passed_ms[behind[work[behind] < work[order[at]]]] += took_ms[order[at]]
+
+
+def arranged(work: F64, contended: F64, spent: np.ndarray, factor: float) -> I64:
+    """Return the order of applications: the least work first, within bands of work the most contended first.
+
+    Args:
+        work: what is left of each
+        contended: how contended its class is, 0 if it does not wait too long
+        spent: who may not be passed any more by one with more work
+        factor: the width of a band; infinite: there is one
+    """
+    place = np.arange(len(work))
+    least = work[work > 0.0].min(initial=np.inf)
+    band = np.zeros(len(work), np.int64)
+    if np.isfinite(factor) and np.isfinite(least):
+        band = np.floor(np.log(np.maximum(work, least) / least) / np.log(factor)).astype(np.int64)
+    fixed = np.sort(work[spent])
+    # behind each of those who may not be passed begins a segment of its own
+    segment = np.searchsorted(fixed, work, side="left")
+    return np.lexsort((place, work, -contended, spent, segment, band))

@@ -1,0 +1,210 @@
+"""Bounds on how many containers of its own with some tags an application has at a node or rack, within one decide.
+
+What is proposed counts at once. A row without such bounds is bound by its set of nodes alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from treadle.compiled.array_types import I32, U8, Records
+from treadle.compiled.functions import inner
+from treadle.compiled.structs import tables
+from treadle.constraints.choices import Choice
+from treadle.constraints.placement import TagCount
+from treadle.model.cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+BOUND: Final = np.dtype(
+    [
+        ("set", "i4"),  # the nodes of the alternative; -1: says nothing of nodes
+        ("least", "i4"),
+        ("most", "i4"),
+        ("first", "i4"),  # its counters in `OwnTags.listed`
+        ("counters", "i4"),
+        ("rack", "u1"),
+        ("ends", "u1"),  # `GOES_ON`, `ENDS_ALTERNATIVE` or `ENDS_ROW`
+    ],
+    align=True,
+)
+GOES_ON: Final = 0
+ENDS_ALTERNATIVE: Final = 1
+ENDS_ROW: Final = 2
+
+
+@tables
+class OwnTags(NamedTuple):
+    """What the loop counts."""
+
+    row_bounds: I32  # the first bound of each request row, or -1; nothing if no row has any
+    row_tags: I32  # where in `listed` the counters of a row's containers begin, ended by -1; -1: none
+    bounds: Records
+    listed: I32  # counters, by bound and by row
+    at_node: I32  # counter, node
+    at_rack: I32  # counter, rack
+    rack_of: I32  # the number of each node's rack
+
+
+def no_tags() -> OwnTags:
+    """Return what there is where no ask counts containers."""
+    none, table = np.zeros(0, np.int32), np.zeros((0, 0), np.int32)
+    return OwnTags(none, none, np.zeros(0, BOUND), none, table, table, none)
+
+
+@inner
+def bound_holds(node_sets: U8, tags: OwnTags, at: int, node: int) -> bool:
+    """Say whether a bound holds on a node now."""
+    chosen = tags.bounds[at].set
+    if chosen >= 0 and not (node_sets[chosen, node >> 3] >> (node & 7)) & 1:
+        return False
+    for place in range(tags.bounds[at].first, tags.bounds[at].first + tags.bounds[at].counters):
+        counter = tags.listed[place]
+        count = tags.at_rack[counter, tags.rack_of[node]] if tags.bounds[at].rack else tags.at_node[counter, node]
+        if count < tags.bounds[at].least or count > tags.bounds[at].most:
+            return False
+    return True
+
+
+@inner
+def counts_allow(node_sets: U8, tags: OwnTags, row: int, node: int) -> bool:
+    """Say whether one of a row's alternatives holds on a node, with what has been proposed in this decide."""
+    at, holds = tags.row_bounds[row], True
+    while True:
+        holds = holds and bound_holds(node_sets, tags, at, node)
+        ends = tags.bounds[at].ends
+        if ends != GOES_ON:
+            if holds or ends == ENDS_ROW:
+                return holds
+            holds = True
+        at += 1
+
+
+@inner
+def count_proposed(tags: OwnTags, row: int, node: int) -> None:
+    """Count a container that was just proposed."""
+    at = tags.row_tags[row]
+    while at >= 0 and tags.listed[at] >= 0:
+        tags.at_node[tags.listed[at], node] += 1
+        tags.at_rack[tags.listed[at], tags.rack_of[node]] += 1
+        at += 1
+
+
+@dataclass
+class _Counters:
+    """Counters by application and tag, and the lists of them."""
+
+    number: dict[tuple[int, str], int] = field(default_factory=dict)
+    listed: list[int] = field(default_factory=list)
+
+    def list(self, application: int, tags: Iterable[str], *, ended: bool) -> tuple[int, int]:
+        """List the counters of some tags; return where, and how many there are."""
+        first = len(self.listed)
+        self.listed += [self.number.setdefault((application, tag), len(self.number)) for tag in sorted(tags)]
+        count = len(self.listed) - first
+        if ended:
+            self.listed.append(-1)
+        return first, count
+
+
+def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
+    """Return what is counted now, with the ``proposals`` whose fate is not known."""
+    classes, own = cluster.classes, cluster.own_tags
+    counting = [at for at, chosen in enumerate(classes.choices) if chosen.counts_tags]
+    rows = np.flatnonzero(np.isin(classes.row_choice, counting)).tolist() if counting else []
+    if not rows:
+        return no_tags()
+    counters, bounds = _Counters(), list[tuple[int, ...]]()
+    row_bounds = np.full(len(cluster.requests.at), -1, np.int32)
+    row_tags = np.full(len(cluster.requests.at), -1, np.int32)
+    applications = set[int]()
+    for row in rows:
+        application = int(cluster.requests.at["application"][row])
+        mine = _bounds(cluster, row, application, counters)
+        if mine:
+            row_bounds[row] = len(bounds)
+            bounds += mine
+            applications.add(application)
+    for application in sorted(applications):
+        _list_rows(cluster, application, counters, row_tags)
+    racks, rack_of = np.unique(cluster.nodes.at["rack"], return_inverse=True)
+    tags = OwnTags(
+        row_bounds=row_bounds,
+        row_tags=row_tags,
+        bounds=np.array(bounds, BOUND),
+        listed=np.array(counters.listed, np.int32),
+        at_node=np.zeros((len(counters.number), len(cluster.nodes.at)), np.int32),
+        at_rack=np.zeros((len(counters.number), len(racks)), np.int32),
+        rack_of=rack_of.astype(np.int32),
+    )
+    for application in sorted(applications):
+        for priority, node in _running(cluster, application):
+            _count(tags, counters, application, own.of[application].get(priority) or (), node)
+    for batch in proposals:
+        for at in np.flatnonzero((batch["open"] == 1) & np.isin(batch["application"], sorted(applications))).tolist():
+            application, row = int(batch["application"][at]), int(batch["row"][at])
+            priority = int(cluster.requests.at["priority"][row])
+            _count(tags, counters, application, own.of[application].get(priority) or (), int(batch["node"][at]))
+    return tags
+
+
+def _running(cluster: Cluster, application: int) -> Iterator[tuple[int, int]]:
+    """Yield priority and node of each container of an application that runs, but its master's."""
+    groups, tasks = cluster.tasks.at, cluster.tasks.tasks.at
+    group = int(cluster.apps.at["first_group"][application])
+    while group >= 0:
+        task = int(groups["first"][group])
+        while task >= 0:
+            yield int(groups["priority"][group]), int(tasks["node"][task])
+            task = int(tasks["next"][task])
+        group = int(groups["next"][group])
+
+
+def _count(tags: OwnTags, counters: _Counters, application: int, names: Iterable[str], node: int) -> None:
+    for name in names:
+        counter = counters.number.get((application, name), -1)
+        if counter >= 0 and 0 <= node < len(tags.rack_of):
+            tags.at_node[counter, node] += 1
+            tags.at_rack[counter, tags.rack_of[node]] += 1
+
+
+def _list_rows(cluster: Cluster, application: int, counters: _Counters, row_tags: I32) -> None:
+    """List what the containers of each of an application's rows will count as."""
+    known = cluster.own_tags.of.get(application, {})
+    row = int(cluster.apps.at["first_row"][application])
+    while row >= 0:
+        mine = known.get(int(cluster.requests.at["priority"][row]))
+        if mine and cluster.requests.at["constrained"][row]:
+            row_tags[row], _ = counters.list(application, mine, ended=True)
+        row = int(cluster.requests.at["next"][row])
+
+
+def _bounds(cluster: Cluster, row: int, application: int, counters: _Counters) -> list[tuple[int, ...]]:
+    """Return the bounds of a row, by alternative; nothing if its counts are not known, which the RM then judges."""
+    classes = cluster.classes
+    known = cluster.own_tags.of.setdefault(application, {})
+    if None in known.values():
+        return []
+    complete = all(priority in known for priority, _ in _running(cluster, application))
+    chosen: Choice = classes.choices[classes.row_choice[row]]
+    level = int(classes.row_level[row])
+    found = list[tuple[int, ...]]()
+    for alternative in chosen.alternatives[: (chosen.last if level < 0 else level) + 1]:
+        at = classes.class_of(alternative.where)
+        if at < 0:
+            return []
+        one: list[tuple[int, ...]] = [(at, 0, 0, 0, 0, 0, GOES_ON)]
+        one += [_bound(application, count, counters, complete=complete) for count in alternative.counts]
+        found += one[:-1]
+        found.append((*one[-1][:-1], ENDS_ALTERNATIVE))
+    return [*found[:-1], (*found[-1][:-1], ENDS_ROW)] if found else []
+
+
+def _bound(application: int, count: TagCount, counters: _Counters, *, complete: bool) -> tuple[int, ...]:
+    """Return a bound; where not all containers' tags are known, too few of them say nothing."""
+    first, tags = counters.list(application, count.tags, ended=False)
+    return (-1, count.least if complete else 0, count.most, first, tags, int(count.rack), GOES_ON)

@@ -1,0 +1,222 @@
+"""Asks that only some nodes can serve: no policy places them elsewhere, whatever comes, goes or changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.constrained_rm import LEAF, ConstrainedRM, attribute, cluster, own
+from tests.engine.parts import any_parts, engine_with, settings_with
+
+from treadle.config.settings import Hold
+from treadle.engine import Engine
+from treadle.events import NodeState
+from treadle.model.classes import CLASSES_MAX
+
+
+def round_of(rm: ConstrainedRM, engine: Engine, now_ms: int = 1_000) -> list[int]:
+    """Let the engine decide once; every proposal is checked. Return the nodes."""
+    engine.apply(rm.frame())
+    made = engine.decide(now_ms, 1_000, sequence=rm.sequence)
+    rm.commit(made)
+    return sorted(made.node.tolist())
+
+
+def one(count: int, *requires: str, nodes: int = 8, **more: Any) -> ConstrainedRM:
+    """Return a cluster with an application that asks for containers of one unit."""
+    rm = cluster(nodes)
+    app = rm.application(LEAF)
+    rm.ask(app, 0, count, (1, 1), **more)
+    if requires:
+        rm.require(app, *requires)
+    return rm
+
+
+def test_a_requirement_holds_and_what_no_node_meets_is_not_placed() -> None:
+    assert round_of(one(20, "zone=z1"), engine_with()) == [1] * 4 + [5] * 4
+    assert round_of(one(20, "zone=z1", "host=n5"), engine_with()) == [5] * 4
+    assert round_of(one(20, "zone=z9"), engine_with()) == []
+    assert round_of(one(20, "zone"), engine_with()) == [], "malformed: it waits"
+
+
+def test_what_is_preferred_is_no_condition() -> None:
+    rm = one(20)
+    rm.require(0, prefer=("zone=z1",))
+    assert len(round_of(rm, engine_with())) == 20
+
+
+def test_an_application_master_may_run_anywhere() -> None:
+    rm = one(1, "zone=z9")
+    rm.applications[0].awaiting_am = True
+    assert len(round_of(rm, engine_with())) == 1
+    rm.ask(0, 0, 4, (1, 1))
+    rm.snapshot_next()
+    assert round_of(rm, engine_with()) == []
+
+
+def test_attributes_nodes_and_asks_may_change_while_asks_wait() -> None:
+    rm = one(4, "zone=z9")
+    engine = engine_with()
+    assert round_of(rm, engine) == []
+    rm.special(3, zone="z9")
+    assert round_of(rm, engine, 2_000) == [3] * 4
+    rm.ask(0, 1, 4, (1, 1))
+    rm.nodes[3].state = NodeState.GONE
+    rm.attributes.pop(3)
+    assert round_of(rm, engine, 3_000) == []
+    rm.node("n9", (4, 4))
+    rm.special(8, zone="z9")
+    assert round_of(rm, engine, 4_000) == [8] * 4
+    rm.require(0, "zone=z0")
+    rm.ask(0, 2, 1, (1, 1))
+    engine = engine_with()
+    rm.snapshot_next()
+    assert round_of(rm, engine, 5_000) == [0]
+
+
+def test_placement_constraints_hold_and_an_or_takes_any_child() -> None:
+    rm = one(20)
+    rm.constrain(0, 0, {"and": [{"or": [attribute("zone", "z1"), attribute("zone", "z2")]}, attribute("gpu", "yes")]})
+    assert round_of(rm, engine_with()) == [5] * 4
+    rm = one(20)
+    rm.constrain(0, 0, {"and": [attribute("zone", "z0", "NE"), attribute("gpu", "yes", "NE")]})
+    assert sorted(set(round_of(rm, engine_with()))) == [1, 2, 3, 6, 7]
+
+
+def test_own_tags_are_counted_while_containers_are_placed() -> None:
+    rm = one(20)
+    rm.constrain(0, 0, {"and": [own("w", most=1)]}, "w")
+    engine = engine_with()
+    first = round_of(rm, engine)
+    assert first == sorted([*range(8), *range(8)]), "2 on each: there may be one before"
+    assert round_of(rm, engine, 2_000) == []
+
+
+def test_own_tags_are_counted_by_rack_and_alternatives_count_each_by_itself() -> None:
+    rm = one(20)
+    rm.constrain(0, 0, {"and": [own("w", most=2, scope="rack")]}, "w")
+    found = round_of(rm, engine_with())
+    assert sum(node % 2 for node in found) == 3
+    assert len(found) == 6
+    rm = one(20)
+    either = {"or": [{"and": [attribute("zone", "z1"), own("w", most=0)]}, {"and": [attribute("zone", "z2")]}]}
+    rm.constrain(0, 0, either, "w")
+    assert round_of(rm, engine_with()) == [1, 2, 2, 2, 2, 5, 6, 6, 6, 6]
+
+
+def test_an_ask_that_wants_to_be_beside_others_goes_where_they_are() -> None:
+    rm = one(1)
+    rm.constrain(0, 0, attribute("zone", "z3"), "w")
+    rm.ask(0, 1, 3, (1, 1), priority=1)
+    rm.constrain(0, 1, {"and": [own("w", least=1)]}, "v")
+    engine = engine_with()
+    found = round_of(rm, engine)
+    assert len(set(found)) == 1
+    assert len(found) == 4
+
+
+def test_a_node_reserved_for_an_ask_is_given_back_when_that_may_not_use_it_any_more() -> None:
+    rm = cluster(2, (4, 4))
+    first, second = rm.application(LEAF), rm.application(LEAF)
+    rm.ask(first, 0, 2, (3, 3))
+    engine = Engine(replace(settings_with(), hold=Hold(nodes_max=2, nodes_share=1.0)))
+    assert len(round_of(rm, engine)) == 2
+    rm.require(first, "zone=z1")
+    rm.ask(first, 1, 1, (4, 4))
+    rm.ask(second, 0, 1, (1, 1))
+    round_of(rm, engine, 2_000)
+    assert list(engine._policy.holds._missing) == [1]
+    rm.special(1, zone="z7")
+    rm.ask(second, 1, 8, (1, 1))
+    assert 1 in round_of(rm, engine, 3_000), "others may use it"
+
+
+def test_asks_do_not_wait_for_named_nodes_that_they_may_not_use() -> None:
+    rm = one(2, "zone=z1")
+    rm.ask(0, 0, 2, (1, 1), places={"n0": (2, True), "/r0": (2, True)})
+    rm.change(0)
+    assert len(round_of(rm, engine_with())) == 2
+
+
+def test_a_part_from_a_file_sees_which_nodes_an_ask_may_use() -> None:
+    rm = one(4, "gpu=yes")
+    engine = engine_with()
+    engine.apply(rm.frame())
+    engine.decide(1_000, 0, sequence=1)
+    view = engine._policy._parts._cluster_view(engine._cluster, 1_000, 0)  # type: ignore[arg-type]
+    assert np.flatnonzero(view.eligible(0)).tolist() == [0, 5]
+    assert len(view.eligible(0)) == 8
+
+
+def test_more_classes_than_there_may_be_are_left_to_the_resource_manager_or_wait() -> None:
+    rm = cluster(4, (100_000, 100_000))
+    app = rm.application(LEAF)
+    count = CLASSES_MAX + 200
+    for key in range(count):
+        rm.ask(app, key, 1, (1, 1))
+        rm.constrain(app, key, {"and": [attribute(f"a{key}", "x", "NE"), attribute("zone", "z2")]})
+    engine = engine_with()
+    engine.apply(rm.frame())
+    rm.commit(engine.decide(1_000, 1, sequence=rm.sequence))
+    classes = engine._cluster.classes  # type: ignore[union-attr]
+    assert len(classes.wanted) == CLASSES_MAX
+    assert classes.left_out == {app}
+    rm.ask(app, 0, 0, (1, 1))
+    rm.require(app, "zone=z3")
+    for key in range(1, count):
+        rm.constraints.pop((app, key))
+        rm.applications[app].asks.pop(key)
+    rm.ask(app, count, 1, (1, 1))
+    engine.apply(rm.frame())
+    rm.commit(engine.decide(2_000, 10, sequence=rm.sequence))
+    assert [node for _, node, *_ in rm.containers] == [2, 3]
+
+
+CONSTRAINT = st.one_of(
+    st.builds(attribute, st.sampled_from(["zone", "gpu"]), st.sampled_from(["z0", "z1", "z2", "yes"])),
+    st.builds(attribute, st.sampled_from(["zone", "gpu"]), st.sampled_from(["z0", "z1", "yes"]), st.just("NE")),
+    st.builds(own, st.just("w"), most=st.integers(0, 2), scope=st.sampled_from(["node", "rack"])),
+)
+TREE = st.recursive(
+    CONSTRAINT,
+    lambda child: st.builds(
+        lambda kind, children: {kind: children},
+        st.sampled_from(["and", "or"]),
+        st.lists(child, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    parts=any_parts(),
+    trees=st.lists(TREE, min_size=1, max_size=4),
+    requires=st.sampled_from(["zone=z1|z2", "gpu!=yes", "rack=/r1;zone!=z1", "vcores>=4", "host=n3"]),
+    changed=st.lists(st.integers(0, 8), max_size=4),
+)
+def test_no_policy_places_on_a_node_that_will_not_do(
+    parts: dict[str, str], trees: list[dict[str, Any]], requires: str, changed: list[int]
+) -> None:
+    """`FakeRM.commit` fails on each proposal that the words of the constraint forbid."""
+    rm = cluster(9)
+    engine = engine_with(**parts)
+    for tree in trees:
+        app = rm.application(LEAF)
+        rm.ask(app, 0, 3, (1, 1))
+        rm.constrain(app, 0, tree, "w")
+    bound = rm.application(LEAF)
+    rm.require(bound, requires)
+    rm.ask(bound, 0, 6, (1, 1))
+    rm.ask(rm.application(LEAF), 0, 4, (2, 2))
+    for at in range(4):
+        engine.apply(rm.frame())
+        made = engine.decide(1_000 + 30_000 * at, 7, sequence=rm.sequence)
+        rm.commit(made)
+        for node in changed[at : at + 1]:
+            rm.special(node, zone=f"z{at}")
+        if at == 2:
+            rm.snapshot_next()
