@@ -191,7 +191,9 @@ def test_a_wrong_roster_is_told_with_line_field_and_remedy(text: str, line: str)
 
 def test_a_misspelt_key_of_an_entry_is_told_with_all_that_may_stand_there() -> None:
     (line,) = problems("engines:\n  a:\n    copys: 2\n")
-    assert line.startswith("conf/t.yaml:3: engines.a.copys: 'copys' is not one of assumed, claim, conflicts, copies, ")
+    assert line.startswith(
+        "conf/t.yaml:3: engines.a.copys: 'copys' is not one of assumed, claim, conflicts, constraints,"
+    )
     assert line.endswith("; did you mean copies?")
 
 

@@ -127,7 +127,7 @@ def test_what_others_could_have_remembered_is_not_believed(tmp_path: Path) -> No
 def named(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """What a ResourceManager, or whoever answers in its place, says of where its treadle.yaml is."""
     said: list[Path] = []
-    monkeypatch.setattr(_take_over, "configured_file", lambda _: said[0])
+    monkeypatch.setattr(_take_over, "configured_file", lambda *_: said[0])
     return said
 
 

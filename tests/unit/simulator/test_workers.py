@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.simulator.workers.eligible import Eligible, Groups
+from treadle.simulator.workers.eligible import Eligible, Groups, unconstrained
+from treadle.simulator.workers.probing import hand_map, new_map
+from treadle.simulator.workers.state import Total
 from treadle.simulator.workers.systems import SYSTEMS
+from treadle.simulator.workers.tables import new_workers
 from treadle.simulator.workers.trace import Trace, trace_of
 from treadle.simulator.workers.workers import Outcome, simulate_workers
 
@@ -115,6 +118,20 @@ def test_a_thief_skips_what_it_may_not_run() -> None:
     trace = jobs((0.0, [1000.0]), (1.0, [10.0]), (2.0, [3.0]), long_percent=50.0)
     for seed in range(20):
         assert run("hawk-c", trace, 2, only(2, None, [1], [0]), seed=seed).response_s[1] == pytest.approx(1009, abs=0.1)
+
+
+def test_a_worker_that_gets_several_long_tasks_of_a_job_has_its_map_once() -> None:
+    """A map that was taken for unused went out twice, and back more often than there are maps."""
+    trace = jobs((0.0, [150.0] * 3), (1.0, [150.0] * 3))
+    state = new_workers(SYSTEMS["eagle"], trace, unconstrained(2, 1), 1)
+    maps = len(state.free_maps)
+    for _ in range(20):
+        at = new_map.py_func(state)  # type: ignore[attr-defined]
+        for _ in range(3):
+            hand_map.py_func(state, 0, at)  # type: ignore[attr-defined]
+        assert state.met[0] == at
+        assert state.map_uses.sum() == 1
+        assert state.totals[Total.FREE_MAPS] == maps - 1
 
 
 @given(

@@ -24,7 +24,7 @@ app = typer.Typer()
 SLOTS = 15_000
 SEEDS = 10
 FIRST_SEED = 11
-DEFAULT_SYSTEMS = "sparrow,hawk,eagle,dlwl,sparrow-c,hawk-c,eagle-c,yacc-d-c"
+DEFAULT_SYSTEMS = "sparrow,hawk,eagle,dlwl,sparrow-c,hawk-c,eagle-c,yacc-d-c,phoenix,one-queue-srpt-c"
 
 
 @app.command()

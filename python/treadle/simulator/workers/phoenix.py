@@ -30,8 +30,12 @@ NEED_BEATS: Final = 10
 NEED_LEVELS: Final = 256
 CAP: Final = 5.0
 """Nobody passes a probe beyond so many times its estimate in sum."""
-WEIGHT: Final = 4.0
+WEIGHT: Final = 16.0
 """By how much demand over supply counts against remaining work."""
+DRAWS: Final = 2
+"""Workers that are asked for each probe of a job without constraints."""
+CONSTRAINED_DRAWS: Final = 5
+"""Workers that are asked for each probe of a job with constraints: fewer can run it, and they differ more."""
 SAMPLE: Final = 20
 """Workers at which a job looks before it gives up a soft constraint."""
 
@@ -112,8 +116,20 @@ def count_start(run: Workers, worker: int, job: int, took_s: float) -> None:
 
 
 @inner
-def less_needed(run: Workers, worker: int, other: int) -> int:
-    """Return the one of two workers that jobs with few places need less; the first if they need them alike."""
+def more_draws(run: Workers, group: int) -> int:
+    """Return how many further workers are asked for each probe of a job that runs on a group; 0 if none is spared."""
+    if run.mode[Mode.SCARCITY] == 0:
+        return 0
+    return CONSTRAINED_DRAWS - 1 if group > 0 else DRAWS - 1
+
+
+@inner
+def better_place(run: Workers, worker: int, other: int) -> int:
+    """Return the one of two workers with fewer tasks and probes; of equals the one that others need less."""
+    own = run.queued[worker] + run.is_busy[worker]
+    its = run.queued[other] + run.is_busy[other]
+    if own != its:
+        return other if its < own else worker
     return other if run.need[other] < run.need[worker] else worker
 
 

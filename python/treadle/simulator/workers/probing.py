@@ -8,7 +8,7 @@ from treadle.compiled.simulator import inner
 from treadle.simulator.workers.draws import draw, draw_long_part, draw_short_only, draw_unmarked
 from treadle.simulator.workers.event_queue import schedule
 from treadle.simulator.workers.least_waiting import MESSAGE_S, place_least_waiting
-from treadle.simulator.workers.phoenix import count_arrival, less_needed, negotiate
+from treadle.simulator.workers.phoenix import better_place, count_arrival, more_draws, negotiate
 from treadle.simulator.workers.state import EventKind, Mode, Order, Placement, Real, Total
 
 if TYPE_CHECKING:
@@ -80,9 +80,11 @@ def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
 
 @inner
 def _first_draw(run: Workers, group: int) -> int:
-    """Return a random worker; where workers are spared the one of two that others need less, as in all draws."""
+    """Return a random worker; where workers are spared the best of several, as in all draws."""
     worker = draw(run, group)
-    return less_needed(run, worker, draw(run, group)) if run.mode[Mode.SCARCITY] != 0 else worker
+    for _ in range(more_draws(run, group)):
+        worker = better_place(run, worker, draw(run, group))
+    return worker
 
 
 @inner
@@ -91,16 +93,18 @@ def _second_draw(run: Workers, group: int, known: int) -> int:
     if known < 0:
         return _first_draw(run, group)
     worker = draw_unmarked(run, group, known)
-    if run.mode[Mode.SCARCITY] == 0 or worker < 0:
-        return worker
-    return less_needed(run, worker, draw_unmarked(run, group, known))
+    for _ in range(more_draws(run, group) if worker >= 0 else 0):
+        worker = better_place(run, worker, draw_unmarked(run, group, known))
+    return worker
 
 
 @inner
 def _last_draw(run: Workers, group: int) -> int:
     """Return a random worker that never has long work, or any of the group if it has none such."""
     worker = draw_short_only(run, group)
-    return less_needed(run, worker, draw_short_only(run, group)) if run.mode[Mode.SCARCITY] != 0 else worker
+    for _ in range(more_draws(run, group)):
+        worker = better_place(run, worker, draw_short_only(run, group))
+    return worker
 
 
 @inner
@@ -150,6 +154,8 @@ def new_map(run: Workers) -> int:
 def hand_map(run: Workers, worker: int, at: int) -> None:
     """Let a worker have a map instead of the one that it has."""
     old = run.met[worker]
+    if old == at:  # it gets several tasks of one job
+        return
     if old >= 0:
         run.map_uses[old] -= 1
         if run.map_uses[old] == 0:
