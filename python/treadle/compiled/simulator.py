@@ -25,6 +25,7 @@ SIMULATOR: Final = (
     "compiled",
     "policy/mapreduce_workers.py",
     "simulator/cluster",
+    "simulator/event_queue.py",
     "simulator/cell",
     "simulator/workers",
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner, kernel
-from treadle.simulator.cell.event_queue import remove_first, schedule
 from treadle.simulator.cell.placing import (
     add_to_claim,
     begin_claim,
@@ -22,6 +21,7 @@ from treadle.simulator.cell.placing import (
     use,
 )
 from treadle.simulator.cell.state import EventKind, Total
+from treadle.simulator.event_queue import remove_first, schedule
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.cell.event_queue import schedule
 from treadle.simulator.cell.state import EventKind, Total
+from treadle.simulator.event_queue import schedule
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState

@@ -9,9 +9,9 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.simulator import kernel
-from treadle.simulator.cell.event_queue import schedule
 from treadle.simulator.cell.placing import add_to_claim, begin_claim, first_fit, use
 from treadle.simulator.cell.state import EventKind, Total
+from treadle.simulator.event_queue import schedule
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState

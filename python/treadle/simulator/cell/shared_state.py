@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner, kernel
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle.simulator.cell.event_queue import remove_first, schedule
 from treadle.simulator.cell.placing import (
     add_to_claim,
     begin_claim,
@@ -23,6 +22,7 @@ from treadle.simulator.cell.placing import (
 )
 from treadle.simulator.cell.state import EventKind, Mode, Total
 from treadle.simulator.cell.workers import give_workers
+from treadle.simulator.event_queue import remove_first, schedule
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.structs import tables
+from treadle.simulator.event_queue import Queued
 
 
 class EventKind(IntEnum):
@@ -46,8 +47,8 @@ class Mode(IntEnum):
 class Total(IntEnum):
     """Places of counters in `CellState.totals`."""
 
-    EVENTS = 0
-    ORDER = 1
+    EVENTS = Queued.EVENTS
+    ORDER = Queued.ORDER
     CLAIMS = 2
     CLAIMED_MACHINES = 3
     USED_CPU = 4

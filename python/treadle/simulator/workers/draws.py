@@ -37,9 +37,15 @@ def long_part(run: Workers, group: int) -> int:
 
 
 @inner
+def draw_of_first(run: Workers, group: int, count: int) -> int:
+    """Return a random worker of so many at the front of a group."""
+    return run.members[run.member_start[group] + below(run, count)]
+
+
+@inner
 def draw(run: Workers, group: int) -> int:
     """Return a random worker of a group."""
-    return run.members[run.member_start[group] + below(run, size(run, group))]
+    return draw_of_first(run, group, size(run, group))
 
 
 @inner
@@ -50,10 +56,10 @@ def draw_long_part(run: Workers, group: int) -> int:
 
 
 @inner
-def draw_short_only(run: Workers, group: int) -> int:
-    """Return a random worker of a group in front of the long partition, or of all of the group if it has none there."""
+def short_part(run: Workers, group: int) -> int:
+    """Return how many workers a group has in front of the long partition; all of them if it has none there."""
     short_only = run.short_only[group]
-    return run.members[run.member_start[group] + below(run, short_only if short_only > 0 else size(run, group))]
+    return short_only if short_only > 0 else size(run, group)
 
 
 @inner

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from treadle.compiled.simulator import inner
 from treadle.simulator.workers.phoenix import take_by_crv
-from treadle.simulator.workers.queues import remaining_s
+from treadle.simulator.workers.queues import CAP, remaining_s
 from treadle.simulator.workers.state import Mode, Order
 
 if TYPE_CHECKING:
     from treadle.simulator.workers.state import Workers
-
-CAP: Final = 5.0
-"""Nobody passes a probe beyond so many times its estimate in sum."""
 
 
 @inner

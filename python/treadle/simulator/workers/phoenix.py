@@ -13,7 +13,7 @@ import numpy as np
 
 from treadle.compiled.simulator import inner
 from treadle.simulator.workers.draws import draw, size
-from treadle.simulator.workers.queues import remaining_s
+from treadle.simulator.workers.queues import CAP, remaining_s
 from treadle.simulator.workers.state import Mode, Real, Total
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ BUSY_MAX: Final = 0.99
 NEED_BEATS: Final = 10
 """Heartbeats from one look at who is needed to the next."""
 NEED_LEVELS: Final = 256
-CAP: Final = 5.0
-"""Nobody passes a probe beyond so many times its estimate in sum."""
 WEIGHT: Final = 16.0
 """By how much demand over supply counts against remaining work."""
 DRAWS: Final = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.workers.draws import draw, draw_long_part, draw_short_only, draw_unmarked
-from treadle.simulator.workers.event_queue import schedule
+from treadle.simulator.event_queue import schedule
+from treadle.simulator.workers.draws import draw, draw_long_part, draw_of_first, draw_unmarked, short_part, size
 from treadle.simulator.workers.least_waiting import MESSAGE_S, place_least_waiting
 from treadle.simulator.workers.phoenix import better_place, count_arrival, more_draws, negotiate
 from treadle.simulator.workers.state import EventKind, Mode, Order, Placement, Real, Total
@@ -57,7 +57,7 @@ def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
     run.reals[Real.NEWEST] = -1.0
     first, newest, refused = run.totals[Total.TARGETS], -1, 0
     for _ in range(probes):
-        worker = _first_draw(run, group)
+        worker = _best_draw(run, group, size(run, group))
         newest = _newer(run, worker, newest)
         if has_long(run, worker):
             refused += 1
@@ -73,17 +73,17 @@ def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
             left += 1
         else:
             _add(run, worker)
-    for _ in range(left):
-        _add(run, _last_draw(run, group))
+    for _ in range(left):  # to workers that never have long work, if there are any
+        _add(run, _best_draw(run, group, short_part(run, group)))
     _deliver_later(run, job, first, 2 * MESSAGE_S)
 
 
 @inner
-def _first_draw(run: Workers, group: int) -> int:
-    """Return a random worker; where workers are spared the best of several, as in all draws."""
-    worker = draw(run, group)
+def _best_draw(run: Workers, group: int, count: int) -> int:
+    """Return a random worker of so many at a group's front; where workers are spared the best of several."""
+    worker = draw_of_first(run, group, count)
     for _ in range(more_draws(run, group)):
-        worker = better_place(run, worker, draw(run, group))
+        worker = better_place(run, worker, draw_of_first(run, group, count))
     return worker
 
 
@@ -91,19 +91,10 @@ def _first_draw(run: Workers, group: int) -> int:
 def _second_draw(run: Workers, group: int, known: int) -> int:
     """Return a random worker without long work as far as a map says; -1 if there is none."""
     if known < 0:
-        return _first_draw(run, group)
+        return _best_draw(run, group, size(run, group))
     worker = draw_unmarked(run, group, known)
     for _ in range(more_draws(run, group) if worker >= 0 else 0):
         worker = better_place(run, worker, draw_unmarked(run, group, known))
-    return worker
-
-
-@inner
-def _last_draw(run: Workers, group: int) -> int:
-    """Return a random worker that never has long work, or any of the group if it has none such."""
-    worker = draw_short_only(run, group)
-    for _ in range(more_draws(run, group)):
-        worker = better_place(run, worker, draw_short_only(run, group))
     return worker
 
 

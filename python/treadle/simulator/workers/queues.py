@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
 from treadle.simulator.workers.state import Total
 
 if TYPE_CHECKING:
     from treadle.simulator.workers.state import Workers
+
+CAP: Final = 5.0
+"""Nobody passes a probe beyond so many times its estimate in sum."""
 
 
 @inner

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner, kernel
+from treadle.simulator.event_queue import remove_first, schedule
 from treadle.simulator.workers.draws import below
-from treadle.simulator.workers.event_queue import remove_first, schedule
 from treadle.simulator.workers.least_waiting import MESSAGE_S, ROUND_TRIP_S, see_queues
 from treadle.simulator.workers.one_queue import idle_worker, job_for, wait_for_workers
 from treadle.simulator.workers.order import next_probe, pass_those_before

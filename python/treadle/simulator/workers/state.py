@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.structs import tables
+from treadle.simulator.event_queue import Queued
 
 
 class EventKind(IntEnum):
@@ -81,8 +82,8 @@ class Mode(IntEnum):
 class Total(IntEnum):
     """Places of counters in `Workers.totals`."""
 
-    EVENTS = 0
-    ORDER = 1
+    EVENTS = Queued.EVENTS
+    ORDER = Queued.ORDER
     FREE_PROBE = 2
     """The first probe that is not used."""
     RANDOM = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -120,11 +120,6 @@ def _run(setup: Setup, eligible: Eligible, seed: int, name: str, *, keep: bool) 
             }
         )
     return Run(name, seed, rows, outcome if keep else None, eligible.constrained if keep else None)
-
-
-def quick_setup(setup: Setup) -> Setup:
-    """Return the same load on fewer workers."""
-    return replace(setup, trace=setup.trace.every(QUICK_STEP), slots=max(1, setup.slots // QUICK_STEP))
 
 
 def as_json(value: Any) -> Any:

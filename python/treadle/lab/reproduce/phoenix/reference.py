@@ -21,7 +21,6 @@ TOLERANCES: Final = {
 }
 """Shares that a figure may be off. The P99 of long jobs has two modes, 22 % apart, and is not judged."""
 DLWL_TOLERANCE: Final = 0.06
-FILE: Final = "summary.csv"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.workers.state import Total
 
 if TYPE_CHECKING:
+    from treadle.simulator.cell.state import CellState
     from treadle.simulator.workers.state import Workers
+
+    Tables: TypeAlias = CellState | Workers
+
+
+class Queued(IntEnum):
+    """Places of the queue's own counters in `totals` of the tables that it is part of."""
+
+    EVENTS = 0
+    ORDER = 1
 
 
 @inner
-def schedule(run: Workers, time_s: float, kind: int, subject: int) -> None:
+def schedule(run: Tables, time_s: float, kind: int, subject: int) -> None:
     """Let something happen at an instant."""
-    at = run.totals[Total.EVENTS]
-    order = run.totals[Total.ORDER]
-    run.totals[Total.EVENTS] = at + 1
-    run.totals[Total.ORDER] = order + 1
+    at = run.totals[Queued.EVENTS]
+    order = run.totals[Queued.ORDER]
+    run.totals[Queued.EVENTS] = at + 1
+    run.totals[Queued.ORDER] = order + 1
     while at > 0:
         above = (at - 1) >> 1
         if run.event_s[above] <= time_s:
@@ -31,10 +41,10 @@ def schedule(run: Workers, time_s: float, kind: int, subject: int) -> None:
 
 
 @inner
-def remove_first(run: Workers) -> None:
+def remove_first(run: Tables) -> None:
     """Take the first event away; there is one."""
-    last = run.totals[Total.EVENTS] - 1
-    run.totals[Total.EVENTS] = last
+    last = run.totals[Queued.EVENTS] - 1
+    run.totals[Queued.EVENTS] = last
     at = 0
     while True:
         below = 2 * at + 1
@@ -50,14 +60,14 @@ def remove_first(run: Workers) -> None:
 
 
 @inner
-def _earlier(run: Workers, a: int, b: int) -> bool:
+def _earlier(run: Tables, a: int, b: int) -> bool:
     if run.event_s[a] != run.event_s[b]:
         return run.event_s[a] < run.event_s[b]
     return run.event_order[a] < run.event_order[b]
 
 
 @inner
-def _move(run: Workers, here: int, there: int) -> None:
+def _move(run: Tables, here: int, there: int) -> None:
     run.event_s[there] = run.event_s[here]
     run.event_order[there] = run.event_order[here]
     run.event_kind[there] = run.event_kind[here]
