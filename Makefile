@@ -97,6 +97,16 @@ campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
 wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
 	@TREADLE_BUILD_JAR=built $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 
+# For the Python and the system that make it: name and contents say which.
+.PHONY: wheelhouse
+wheelhouse: wheel ## the wheel with all that it needs, for hosts without network, in dist/
+	@rm -rf build/wheelhouse && mkdir -p build/wheelhouse
+	@version=$$($(BIN)/python -c 'import treadle; print(treadle.__version__)'); \
+	tag=$$($(BIN)/python -c 'import sys, sysconfig; print(f"cp{sys.version_info[0]}{sys.version_info[1]}-" + sysconfig.get_platform())'); \
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check -w build/wheelhouse "dist/treadle-$$version-py3-none-any.whl[encrypt,history]"; \
+	tar -C build -czf "dist/treadle-wheelhouse-$$version-$$tag.tar.gz" wheelhouse; \
+	echo "dist/treadle-wheelhouse-$$version-$$tag.tar.gz"
+
 .PHONY: image
 image: wheel ## a Docker image for every role of a cluster (docs/docker.md)
 	@docker/build.sh

@@ -42,13 +42,14 @@ def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engi
 
     Of several engines each but the first has a folder of its own, by its name.
 
-    Beside it, else in systemd's ``STATE_DIRECTORY``, else where the user keeps such things.
+    Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``, else where the user keeps such things.
     """
     config = config.absolute()
     if engine:
         config = config.with_name(f"{config.name}.{engine}")
-    if os.access(config.parent, os.W_OK | os.X_OK):
-        return config.parent / f".{config.name}.state"
+    beside = config.parent / f".{config.name}.state"
+    if os.access(beside if beside.is_dir() else config.parent, os.W_OK | os.X_OK):
+        return beside
     name = f"{config.name}-{hashlib.sha256(str(config).encode()).hexdigest()[:12]}"
     home = environment.get("HOME", "")
     for base in (

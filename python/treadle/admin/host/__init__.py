@@ -1,0 +1,1 @@
+"""Putting Treadle on a ResourceManager's host, and taking it off again."""

@@ -1,0 +1,44 @@
+"""The lines in yarn-env.sh that put the shim's jar on the ResourceManager's class path."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+_BEGIN: Final = "# treadle: begin. Written by treadle install; treadle uninstall takes it out."
+_JOINED: Final = " The line before it had no end."
+_END: Final = "# treadle: end"
+_BLOCK: Final = re.compile(
+    rf"(\n)?{re.escape(_BEGIN)}({re.escape(_JOINED)})?\n.*?^{re.escape(_END)}$\n?".encode(), re.DOTALL | re.MULTILINE
+)
+
+
+def with_jar(data: bytes, jar: Path) -> bytes:
+    """Return a yarn-env.sh that has the jar on the class path of the ResourceManager, and of nothing else.
+
+    Hadoop's scripts keep a command's words in HADOOP_USER_PARAMS; where other ones do not, every command gets the jar,
+    which does nothing there.
+    """
+    data = without_jar(data)
+    joined = bool(data) and not data.endswith(b"\n")
+    lines = [
+        _BEGIN + (_JOINED if joined else ""),
+        'case " ${HADOOP_USER_PARAMS[*]-resourcemanager} " in',
+        '  *" resourcemanager "*)',
+        f'    export HADOOP_CLASSPATH={shlex.quote(str(jar))}"${{HADOOP_CLASSPATH:+:${{HADOOP_CLASSPATH}}}}" ;;',
+        "esac",
+        _END,
+        "",
+    ]
+    return data + (b"\n" if joined else b"") + "\n".join(lines).encode()
+
+
+def without_jar(data: bytes) -> bytes:
+    """Return a yarn-env.sh without our lines; the rest as it is."""
+
+    def instead(found: re.Match[bytes]) -> bytes:
+        return b"" if found[2] or not found[1] else b"\n"
+
+    return _BLOCK.sub(instead, data, count=1)

@@ -1,0 +1,243 @@
+"""Carrying an installation out: all of it, or nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from treadle import __version__
+from treadle.admin.host.environment import Contents, make_environment, refuse_private_python, running_environment
+from treadle.admin.host.manifest import NAME, Manifest, read_manifest
+from treadle.admin.host.place import back_up, content_of, make_folders, put, remove_folders, user_ids
+from treadle.admin.host.plan import FileChange, Options, Plan, plan_installation, record_of
+from treadle.errors import UserError
+
+Say = Callable[[str], None]
+WarmUp = Callable[[Plan], None]
+MakeContents = Callable[[Path], Contents]
+
+_LOCK: Final = ".lock"
+_STAGING: Final = ".new-"
+_WARM_UP_S: Final = 1800.0
+_OWN_ONLY: Final = 0o700
+
+
+def plan_of(options: Options, make_contents: MakeContents = running_environment) -> Plan:
+    """Work out what an installation changes; writes nothing.
+
+    Raises:
+        UserError: it cannot be done.
+    """
+    uid, _ = user_ids(options.user)
+    if os.geteuid() not in (0, uid):
+        raise UserError(f"only root may install for another user; run this as root, or as {options.user}")
+    refuse_private_python(options.user, uid)
+    known = read_manifest(options.prefix)
+    if known is not None and known.user not in ("", options.user):
+        raise UserError(
+            f"{options.prefix} was installed for {known.user}, whose compiled code {options.user} may not use; run "
+            f"`treadle uninstall --prefix {options.prefix}` first, or choose another --prefix"
+        )
+    return plan_installation(options, make_contents(options.target), known)
+
+
+def carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None) -> None:
+    """Do what was planned; whatever fails, everything is as it was.
+
+    Args:
+        plan: what to do
+        now: the time that backups are named by
+        say: is told each step
+        warm_up: compiles the engine's kernels
+
+    Raises:
+        UserError: it failed, and everything is as it was.
+    """
+    prefix, made, leftovers = plan.options.prefix, list[Path](), list[Path]()
+    try:
+        made = make_folders(prefix)
+        with _locked(prefix), ExitStack() as undo:
+            _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers)
+            undo.pop_all()
+            for folder in leftovers:
+                shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        remove_folders(made)
+        if isinstance(error, OSError):
+            name = f"{error.filename}: " if error.filename else ""
+            raise UserError(f"{name}{error.strerror or error}; everything is as it was") from error
+        if isinstance(error, UserError):
+            raise UserError(f"{error}; everything is as it was") from error
+        raise
+
+
+def _carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp, undo: ExitStack, leftovers: list[Path]) -> None:
+    options = plan.options
+    leftovers += options.prefix.glob(f"{_STAGING}*")  # of an installation that was killed
+    known = read_manifest(options.prefix)
+    manifest = known or Manifest(options.prefix)
+    manifest.release, manifest.user = __version__, options.user
+    manifest.releases = sorted({*manifest.releases, __version__})
+    if known is None:
+        manifest.folders.append(options.prefix)
+    _undo_file(undo, options.prefix / NAME)
+    if plan.makes_environment:
+        say(f"copying the environment to {options.target}")
+        leftovers.append(_place_environment(plan, undo))
+    _make_own_folders(plan, manifest, undo)
+    before, after = _split(plan.changes)
+    for change in before:
+        _apply(change, now, manifest, undo, say)
+    if plan.makes_environment or plan.makes_kernels:
+        say(f"compiling the engine's kernels as {options.user} (a minute or two)")
+        warm_up(plan)
+    if plan.links:
+        _link(options, undo)
+    # yarn-site.xml comes last: what a ResourceManager is told to use is all there.
+    for change in after:
+        _apply(change, now, manifest, undo, say)
+    manifest.save()
+
+
+def _split(changes: Sequence[FileChange]) -> tuple[list[FileChange], list[FileChange]]:
+    """Return what is Treadle's alone, and what Hadoop reads."""
+    own = [change for change in changes if change.kind == "own"]
+    return own, [change for change in changes if change.kind != "own"]
+
+
+def _place_environment(plan: Plan, undo: ExitStack) -> Path:
+    """Make the environment beside its place and put it there; return a folder that is to go when all is done."""
+    target = plan.options.target
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=target.parent))
+    undo.callback(shutil.rmtree, staging, ignore_errors=True)
+    make_environment(plan.contents, target, staging / "env")
+    if target.exists():
+        plan.remarks.append(f"{target} was made anew: restart what runs from it")
+        target.rename(staging / "old")
+        undo.callback((staging / "old").rename, target)
+    (staging / "env").rename(target)
+    undo.callback(shutil.rmtree, target, ignore_errors=True)
+    return staging
+
+
+def _make_own_folders(plan: Plan, manifest: Manifest, undo: ExitStack) -> None:
+    """Make the folders of compiled code and of treadle.yaml, and where the engine keeps its state beside that."""
+    owner = user_ids(plan.options.user)
+    if plan.makes_kernels:
+        _make_for(plan.options.kernels, owner, manifest, undo)
+    if any(change.path == plan.config for change in plan.changes):
+        made = make_folders(plan.config.parent)
+        undo.callback(remove_folders, made)
+        manifest.folders += made
+        state = plan.config.with_name(f".{plan.config.name}.state")
+        if not state.exists():
+            _make_for(state, owner, manifest, undo)
+
+
+def _make_for(folder: Path, owner: tuple[int, int], manifest: Manifest, undo: ExitStack) -> None:
+    folder.mkdir(mode=_OWN_ONLY)
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(_OWN_ONLY)
+    if owner != (os.geteuid(), os.getegid()):
+        os.chown(folder, *owner)
+    manifest.folders.append(folder)
+
+
+def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStack, say: Say) -> None:
+    if content_of(change.path) != change.before:
+        raise UserError(f"{change.path} was changed by somebody else meanwhile; try again")
+    backup = None
+    if change.before is not None and change.kind != "own":
+        backup = back_up(change.path, change.before, now)
+        undo.callback(backup.unlink, missing_ok=True)
+        say(f"kept {change.path} as {backup.name}")
+    known = manifest.files.get(change.path)
+    manifest.files[change.path] = record_of(change, backup, known)
+    manifest.save()  # before the change: what is cut off after it can be taken back
+    _undo_file(undo, change.path)
+    put(change.path, change.after)
+    say(f"wrote {change.path}")
+
+
+def _undo_file(undo: ExitStack, path: Path) -> None:
+    """Put a file back as it is now, if something fails later."""
+    before = content_of(path)
+    if before is None:
+        undo.callback(path.unlink, missing_ok=True)
+    else:
+        undo.callback(put, path, before)
+
+
+def _link(options: Options, undo: ExitStack) -> None:
+    link = options.prefix / "current"
+    before = str(link.readlink()) if link.is_symlink() else None
+    _point(link, __version__)
+    if before is None:
+        undo.callback(link.unlink, missing_ok=True)
+    else:
+        undo.callback(_point, link, before)
+
+
+def _point(link: Path, target: str) -> None:
+    new = link.with_name(f".{link.name}.new")
+    with suppress(FileNotFoundError):
+        new.unlink()
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def compile_kernels(plan: Plan) -> None:
+    """Compile as the sidecar's user, so that its first start is quick.
+
+    Raises:
+        UserError: it failed; the text has why.
+    """
+    options = plan.options
+    uid, gid = user_ids(options.user)
+    as_user = {} if os.geteuid() == uid else {"user": uid, "group": gid, "extra_groups": []}
+    command = [str(options.target / "bin" / "treadle"), "sidecar", "--warm-up", "--config", str(plan.config)]
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env=environment,
+            timeout=_WARM_UP_S,
+            **as_user,  # type: ignore[call-overload]
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{' '.join(command)} did not end within {_WARM_UP_S:.0f} s") from error
+    if ended.returncode != 0:
+        lines = [line for line in ended.stderr.splitlines() if line.strip()]
+        raise UserError(f"{' '.join(command)}, as {options.user}: {lines[-1] if lines else 'it said nothing'}")
+
+
+@contextmanager
+def _locked(prefix: Path) -> Iterator[None]:
+    """Keep a second installation below a prefix out.
+
+    Raises:
+        UserError: one is under way.
+    """
+    path = prefix / _LOCK
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"another installation below {prefix} is under way; wait for it") from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,319 @@
+"""What an installation would change: worked out before anything is written."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from treadle import __version__
+from treadle.admin.host.env_script import with_jar
+from treadle.admin.host.environment import JAR, Contents, is_intact
+from treadle.admin.host.manifest import FileRecord, Kind, Manifest, sha256
+from treadle.admin.host.place import content_of
+from treadle.admin.host.site_edit import Replaced, edit_site
+from treadle.admin.host.site_xml import Setting, read_site, settings_of
+from treadle.admin.install import templates
+from treadle.config.trust import reason_against
+from treadle.errors import UserError
+
+DEFAULT_PREFIX: Final = Path("/opt/treadle")
+DEFAULT_SYSTEMD: Final = Path("/etc/systemd/system")
+UNIT: Final = "treadle-sidecar.service"
+
+CLASS_KEY: Final = "yarn.resourcemanager.scheduler.class"
+_CAPACITY: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
+CLASS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
+_PREFIX_KEY: Final = "yarn.scheduler.treadle."
+_BAD_IN_PATHS: Final = re.compile(r"[:*?'\"\\$`\s]|[^\x20-\x7e]")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an administrator chooses."""
+
+    conf: Path
+    """The ResourceManager's HADOOP_CONF_DIR."""
+    user: str
+    """Whom the sidecar runs as."""
+    prefix: Path = DEFAULT_PREFIX
+    config: Path | None = None
+    """Where treadle.yaml is to be; None: by the prefix."""
+    systemd: Path | None = None
+    """Where a systemd unit goes; None: nowhere."""
+
+    @property
+    def target(self) -> Path:
+        """Where this release goes."""
+        return self.prefix / __version__
+
+    @property
+    def kernels(self) -> Path:
+        """Where compiled code is kept."""
+        return self.prefix / "kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file's new content."""
+
+    path: Path
+    kind: Kind
+    before: bytes | None
+    after: bytes
+    replaced: tuple[Replaced, ...] = ()
+    added: tuple[tuple[str, str], ...] = ()
+
+    def diff(self) -> Iterator[str]:
+        """Yield the lines of a unified diff."""
+        old = [] if self.before is None else _lines(self.before)
+        yield from difflib.unified_diff(
+            old, _lines(self.after), "/dev/null" if self.before is None else str(self.path), str(self.path), lineterm=""
+        )
+
+
+@dataclass(slots=True)
+class Plan:
+    """All that an installation would do."""
+
+    options: Options
+    config: Path
+    contents: Contents
+    digests: dict[str, str]
+    makes_environment: bool
+    makes_kernels: bool
+    links: bool
+    changes: list[FileChange] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Is everything in place already?"""
+        return not (self.changes or self.makes_environment or self.makes_kernels or self.links)
+
+
+def plan_installation(options: Options, contents: Contents, known: Manifest | None) -> Plan:
+    """Work out what an installation changes.
+
+    Args:
+        options: what the administrator chooses
+        contents: of the environment
+        known: what an installation before this one wrote
+
+    Raises:
+        UserError: it cannot be done; nothing was changed.
+    """
+    _refuse_paths(options)
+    site_path = _real(options.conf / "yarn-site.xml")
+    site = read_site(site_path)
+    held = settings_of(site)
+    _refuse_schedulers(held.get(CLASS_KEY))
+    digests = contents.digests()
+    config, writes_config = _config_of(options, held)
+    link = options.prefix / "current"
+    plan = Plan(
+        options,
+        config,
+        contents,
+        digests,
+        makes_environment=not is_intact(options.target, digests),
+        makes_kernels=writes_config and not options.kernels.is_dir(),
+        links=not (link.is_symlink() and str(link.readlink()) == __version__),
+    )
+    if link.exists() and not link.is_symlink():
+        raise UserError(f"{link} is no link; move it away, or choose another --prefix")
+    if writes_config:
+        plan.changes.append(FileChange(config, "own", None, _yaml(options.kernels).encode()))
+    _plan_unit(plan, known)
+    env_path = _real(options.conf / "yarn-env.sh")
+    script = content_of(env_path)
+    new_script = with_jar(script or b"", options.target / JAR)
+    if new_script != script:
+        _refuse_broken_script(env_path, script, new_script)
+        plan.changes.append(FileChange(env_path, "env", script, new_script))
+    edit = edit_site(site, _wanted(options, held, config))
+    if edit.data != site.data:
+        plan.changes.append(FileChange(site_path, "site", site.data, edit.data, edit.replaced, edit.added))
+    _remark(plan, held)
+    _refuse_unwritable(plan)
+    return plan
+
+
+def settings_in(conf: Path) -> Mapping[str, Setting]:
+    """Return what the yarn-site.xml of a folder sets.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    return settings_of(read_site(_real(conf / "yarn-site.xml")))
+
+
+def record_of(change: FileChange, backup: Path | None, known: FileRecord | None) -> FileRecord:
+    """Return what is remembered of a change; of a file that was changed before, what was there before that."""
+    kept = () if backup is None else (str(backup),)
+    if known is None:
+        before, after = sha256(change.before), sha256(change.after)
+        return FileRecord(change.path, change.kind, before, after, True, kept, change.replaced, change.added)
+    replaced, added = {each.name: each for each in known.replaced}, dict(known.added)
+    for each in change.replaced:
+        if each.name in added:
+            added[each.name] = each.after
+        else:
+            first = replaced.get(each.name, each)
+            replaced[each.name] = Replaced(each.name, first.before, each.after)
+    return replace(
+        known,
+        after=sha256(change.after),
+        clean=known.clean and sha256(change.before) in {known.after, known.before},
+        backups=(*known.backups, *kept),
+        replaced=tuple(replaced.values()),
+        added=tuple((added | dict(change.added)).items()),
+    )
+
+
+def _wanted(options: Options, held: Mapping[str, Setting], config: Path) -> dict[str, str]:
+    """Return what yarn-site.xml must say. What an administrator has chosen stays."""
+    wanted = {CLASS_KEY: CLASS}
+    if f"{_PREFIX_KEY}mode" not in held:
+        wanted[f"{_PREFIX_KEY}mode"] = "observe_only"
+    # By the release, not by the link: a sidecar that is started again must be of the same release as the jar.
+    wanted[f"{_PREFIX_KEY}python.command"] = str(options.target / "bin" / "treadle")
+    wanted[f"{_PREFIX_KEY}config.file"] = str(config)
+    return wanted
+
+
+def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, bool]:
+    """Return which treadle.yaml is used, and whether it has to be written."""
+    named = held.get(f"{_PREFIX_KEY}config.file")
+    if named is not None and named.value.strip():
+        path = Path(named.value.strip())
+        if options.config is not None and options.config != path:
+            raise UserError(
+                f"{named.file}:{named.line}: the engine reads {path}, not {options.config}; leave --config out, or "
+                "change that setting first"
+            )
+        if path == default_config(options) and not path.exists():
+            return path, True
+        if not path.is_file():
+            raise UserError(
+                f"{named.file}:{named.line}: {named.value.strip()} is not there; write it, or unset the key"
+            )
+        return path, False
+    path = options.config or default_config(options)
+    return path, not path.exists()
+
+
+def default_config(options: Options) -> Path:
+    """Return where treadle.yaml is to be unless it is named."""
+    if options.config is not None:
+        return options.config
+    folder = Path("/etc/treadle") if options.prefix == DEFAULT_PREFIX else options.prefix / "etc"
+    return folder / "treadle.yaml"
+
+
+def _plan_unit(plan: Plan, known: Manifest | None) -> None:
+    options = plan.options
+    if options.systemd is None:
+        return
+    path = options.systemd / UNIT
+    text = (templates() / "systemd" / UNIT).read_text("utf-8")
+    text = text.replace("/opt/treadle/bin/treadle", str(options.target / "bin" / "treadle"))
+    text = text.replace("--config /etc/treadle/treadle.yaml", f"--config {plan.config}")
+    before, wrote = content_of(path), known.files.get(path) if known is not None else None
+    if before == text.encode():
+        return
+    if before is not None and (wrote is None or wrote.after != sha256(before)):
+        plan.remarks.append(f"{path} is somebody's own: left as it is (the template is in {templates() / 'systemd'})")
+        return
+    plan.changes.append(FileChange(path, "own", before, text.encode()))
+
+
+def _yaml(kernels: Path) -> str:
+    return (
+        "# The settings of Treadle's engine; docs/administrator.md, and `treadle conf` for a file with every default.\n"
+        "# What may be written here: `treadle policy check` tells, and `treadle policy use` changes the policy.\n"
+        "kernels:\n"
+        "  # Of the sidecar's user; `treadle install` has compiled into it.\n"
+        f"  folder: {kernels}\n"
+    )
+
+
+def _remark(plan: Plan, held: Mapping[str, Setting]) -> None:
+    mode = held.get(f"{_PREFIX_KEY}mode")
+    if mode is not None and mode.value.strip() != "observe_only":
+        plan.remarks.append(f"{mode.file}:{mode.line}: the mode is {mode.value.strip()}, and stays that")
+    sidecar = held.get(f"{_PREFIX_KEY}sidecar")
+    if sidecar is not None and sidecar.value.strip() == "external":
+        plan.remarks.append(
+            "the sidecar is external: restart it (treadle sidecar restart) together with the ResourceManager"
+        )
+    others = [each for each in plan.options.prefix.glob("*/treadle-files.json") if each.parent != plan.options.target]
+    if others:
+        names = ", ".join(sorted(each.parent.name for each in others))
+        plan.remarks.append(f"other releases stay in {plan.options.prefix} until `treadle uninstall`: {names}")
+
+
+def _refuse_paths(options: Options) -> None:
+    if not options.conf.is_dir():
+        raise UserError(f"{options.conf} is no folder; --hadoop-conf is the ResourceManager's HADOOP_CONF_DIR")
+    for name, path in (("--prefix", options.prefix), ("--config", options.config), ("--systemd-dir", options.systemd)):
+        if path is None:
+            continue
+        if not path.is_absolute() or _BAD_IN_PATHS.search(str(path)):
+            raise UserError(f"{name} {path}: give an absolute path of plain letters, since shells and Java read it")
+    if options.systemd is not None and not options.systemd.is_dir():
+        raise UserError(f"--systemd-dir {options.systemd} is no folder")
+    there = next(each for each in (options.prefix, *options.prefix.parents) if each.exists())
+    reason = reason_against(there)
+    if reason:
+        raise UserError(f"--prefix {options.prefix}: {reason}. What lies there is run by the ResourceManager's user")
+
+
+def _refuse_schedulers(setting: Setting | None) -> None:
+    if setting is not None and setting.value.strip() not in {"", _CAPACITY, CLASS}:
+        raise UserError(
+            f"{setting.file}:{setting.line}: {CLASS_KEY} is '{setting.value.strip()}'. Treadle stands in for the "
+            f"CapacityScheduler alone: move the cluster to it first ('{_CAPACITY}'; for the FairScheduler `yarn "
+            "fs2cs` converts queues), and install then"
+        )
+
+
+def _refuse_broken_script(path: Path, before: bytes | None, after: bytes) -> None:
+    """Refuse lines that the shell would not read as such, after a text that never ends for example."""
+    bash = shutil.which("bash")
+    if bash is None or before is None:
+        return
+    for data, reads in ((before, True), (after, False)):
+        ended = subprocess.run([bash, "-n"], input=data, capture_output=True, check=False)
+        if ended.returncode != 0:
+            said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+            which = "cannot be read by bash as it is" if reads else "cannot have lines added at its end"
+            raise UserError(f"{path} {which}: {said[-1] if said else 'no reason is told'}; put it right first")
+
+
+def _refuse_unwritable(plan: Plan) -> None:
+    places = [change.path.parent for change in plan.changes]
+    if plan.makes_environment or plan.makes_kernels or plan.links:
+        places.append(plan.options.prefix)
+    for place in places:
+        there = next(each for each in (place, *place.parents) if each.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            raise UserError(f"{there} may not be written by this user; run treadle install as root, or choose others")
+
+
+def _real(path: Path) -> Path:
+    """Return the file that is meant: a link stays, and what it leads to is changed."""
+    return path.resolve() if path.is_symlink() else path.absolute()
+
+
+def _lines(data: bytes) -> list[str]:
+    try:
+        return data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return data.decode("latin-1").splitlines()

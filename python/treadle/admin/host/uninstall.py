@@ -1,0 +1,194 @@
+"""Taking an installation back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from treadle.admin.host.env_script import without_jar
+from treadle.admin.host.environment import RECORD
+from treadle.admin.host.manifest import NAME, FileRecord, Manifest, read_manifest, sha256
+from treadle.admin.host.place import content_of, put, remove_folders
+from treadle.admin.host.plan import FileChange
+from treadle.admin.host.site_edit import take_back
+from treadle.errors import UserError
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Restored:
+    """What becomes of a file."""
+
+    record: FileRecord
+    now: bytes | None
+    then: bytes | None
+    """None: it goes."""
+    remarks: list[str] = field(default_factory=list)
+
+    def diff(self) -> Iterator[str]:
+        """Yield the lines of a unified diff."""
+        if self.now is not None and self.now != self.then:
+            yield from FileChange(self.record.path, self.record.kind, self.now, self.then or b"").diff()
+
+
+@dataclass(slots=True)
+class Removal:
+    """All that taking an installation back would do."""
+
+    manifest: Manifest
+    files: list[Restored]
+    users: list[str]
+    """Processes that run from the prefix."""
+
+
+def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = None) -> Removal:
+    """Work out what taking an installation back changes; writes nothing.
+
+    Raises:
+        UserError: nothing is installed there, or a file cannot be restored.
+    """
+    manifest = read_manifest(prefix)
+    if manifest is None:
+        raise UserError(
+            f"{prefix} holds no installation of `treadle install`; name its --prefix. What was installed by hand is "
+            "taken out by hand (docs/administrator.md#remove-it)"
+        )
+    files = [_restored(each) for each in manifest.files.values()]
+    order = {"site": 0, "env": 1, "own": 2}
+    files.sort(key=lambda each: order[each.record.kind])
+    for each in files:
+        parent = each.record.path.parent
+        if each.now != each.then and not os.access(parent, os.W_OK | os.X_OK):
+            raise UserError(f"{parent} may not be written by this user; run treadle uninstall as root")
+    return Removal(manifest, files, (processes or processes_below)(prefix))
+
+
+def remove(plan: Removal, say: Say) -> bool:
+    """Do what was planned; return whether nothing is left to be done.
+
+    The files that Hadoop reads are restored all or none. While something runs from the prefix the environment stays.
+
+    Raises:
+        UserError: a file cannot be written; those that Hadoop reads are as they were.
+    """
+    manifest = plan.manifest
+    try:
+        with ExitStack() as undo:
+            for each in plan.files:
+                _restore(each, undo, say)
+            undo.pop_all()
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; everything is as it was") from error
+    for each in plan.files:
+        _remove_backups(each, say)
+    if plan.users:
+        manifest.files.clear()
+        manifest.save()
+        return False
+    _remove_folders(manifest, say)
+    return True
+
+
+def processes_below(prefix: Path) -> list[str]:
+    """Return which processes, this one and those that started it aside, run from a prefix: number and name."""
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for process in psutil.process_iter():
+        if process.pid in own:
+            continue
+        with suppress(psutil.Error, OSError):
+            if any(f"{prefix}/" in word for word in process.cmdline()):
+                found.append(f"{process.pid} ({process.name()}, of {process.username()})")
+    return found
+
+
+def _restored(record: FileRecord) -> Restored:
+    now = content_of(record.path)
+    if now is None:
+        return Restored(record, None, None, [f"{record.path} is gone already"] if record.before else [])
+    if record.kind == "own":
+        if sha256(now) == record.after:
+            return Restored(record, now, None)
+        return Restored(record, now, now, [f"{record.path} was edited since: it stays"])
+    original = _backup_of(record)
+    if original is not None and record.clean and sha256(now) == record.after:
+        return Restored(record, now, original)
+    remarks = list[str]()
+    if record.kind == "env":
+        then: bytes | None = without_jar(now)
+    else:
+        then, remarks = take_back(record.path, now, record.replaced, record.added)
+    if sha256(now) == record.before:
+        return Restored(record, now, now)  # an installation was cut off before it wrote
+    if not then and not record.before:
+        return Restored(record, now, None)
+    if sha256(then) != record.before:
+        remarks.insert(0, f"{record.path} was edited since: only Treadle's own lines are taken out")
+    return Restored(record, now, then, remarks)
+
+
+def _backup_of(record: FileRecord) -> bytes | None:
+    with suppress(UserError, IndexError):
+        kept = content_of(Path(record.backups[0]))
+        return kept if sha256(kept) == record.before else None
+    return None
+
+
+def _restore(restored: Restored, undo: ExitStack, say: Say) -> None:
+    path, now, then = restored.record.path, restored.now, restored.then
+    if content_of(path) != now:
+        raise UserError(f"{path} was changed by somebody else meanwhile; try again")
+    if now is None or then == now:
+        return
+    found = path.stat()
+    undo.callback(put, path, now, found.st_mode & 0o7777, (found.st_uid, found.st_gid))
+    if then is None:
+        path.unlink()
+        say(f"removed {path}")
+    else:
+        put(path, then)
+        as_before = sha256(then) == restored.record.before
+        say(f"restored {path}{', as it was byte for byte' if as_before else ''}")
+
+
+def _remove_backups(restored: Restored, say: Say) -> None:
+    for name in restored.record.backups:
+        path = Path(name)
+        with suppress(UserError, OSError):
+            kept = content_of(path)
+            if kept is None:
+                continue
+            if sha256(restored.then) == restored.record.before:
+                path.unlink()
+            else:
+                say(f"left {path}: it is what was there before an installation")
+
+
+def _remove_folders(manifest: Manifest, say: Say) -> None:
+    prefix = manifest.prefix
+    link = prefix / "current"
+    if link.is_symlink():
+        link.unlink()
+    for folder in [prefix / release for release in manifest.releases]:
+        if (folder / RECORD).is_file():
+            shutil.rmtree(folder)
+            say(f"removed {folder}")
+    kept = {each.path for each in manifest.files.values()}
+    (prefix / NAME).unlink()
+    for folder in reversed(manifest.folders):
+        if not folder.is_dir():
+            continue
+        if folder.name == "kernels" or folder.name.startswith("."):
+            shutil.rmtree(folder)
+            continue
+        remove_folders([folder])
+        if folder.is_dir():
+            left = ", ".join(sorted(each.name for each in folder.iterdir()))
+            say(f"left {folder}: it holds {left}" + (", which was edited" if kept & set(folder.iterdir()) else ""))

@@ -1,0 +1,104 @@
+"""`treadle install`: puts Treadle on a ResourceManager's host, all of it or nothing."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.errors import UserError, printable
+
+app = typer.Typer()
+
+
+@app.command()
+def install(
+    hadoop_conf: Annotated[
+        Path,
+        typer.Option(
+            "--hadoop-conf", envvar="HADOOP_CONF_DIR", help="The folder with the ResourceManager's yarn-site.xml."
+        ),
+    ],
+    prefix: Annotated[Path, typer.Option(help="Where releases go, each in a folder of its own.")] = Path(
+        "/opt/treadle"
+    ),
+    user: Annotated[
+        str | None, typer.Option(help="Whom the sidecar runs as: the ResourceManager's user, unless you give it one.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Where treadle.yaml goes if there is none: /etc/treadle, or etc below another prefix."),
+    ] = None,
+    systemd_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where a unit for an external sidecar goes: /etc/systemd/system if that is there, with the "
+            "usual prefix; else nowhere. It is never enabled."
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+) -> None:
+    """Show what changes, and put Treadle in place: the ResourceManager takes it over when it is started again."""
+    from treadle.admin.host.install import carry_out, plan_of
+    from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, Options
+
+    if systemd_dir is None and prefix == DEFAULT_PREFIX and DEFAULT_SYSTEMD.is_dir():
+        systemd_dir = DEFAULT_SYSTEMD
+    options = Options(hadoop_conf.absolute(), user or _user(), prefix, config, systemd_dir)
+    plan = plan_of(options)
+    if plan.is_empty:
+        _remarks(plan.remarks)
+        typer.echo(f"nothing to do: {prefix / 'current'} and {hadoop_conf} are as `treadle install` leaves them")
+        return
+    for change in plan.changes:
+        for line in change.diff():
+            typer.echo(printable(line))
+    if plan.makes_environment:
+        typer.echo(f"new: {options.target}, {len(plan.contents.files)} files")
+    if plan.makes_kernels:
+        typer.echo(f"new: {options.kernels}, compiled code for {options.user}")
+    if plan.links:
+        typer.echo(f"new: {prefix / 'current'} -> {options.target.name}")
+    if dry_run:
+        _remarks(plan.remarks)
+        typer.echo("nothing was changed (--dry-run)")
+        return
+    signal.signal(signal.SIGTERM, _end)
+    carry_out(plan, datetime.now(), lambda text: typer.echo(printable(text)))  # a name that its reader's clock shows
+    _remarks(plan.remarks)
+    typer.echo(
+        "installed. Next: restart the ResourceManager, and see "
+        "`treadle status`. With several ResourceManagers do the same on each of their hosts"
+    )
+
+
+def _remarks(remarks: list[str]) -> None:
+    for line in remarks:
+        typer.echo(f"note: {printable(line)}")
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(143)
+
+
+def _user() -> str:
+    """Return whom the ResourceManager of this host runs as.
+
+    Raises:
+        UserError: nobody can tell.
+    """
+    from treadle.admin.host.running import resource_managers
+
+    found = {process.username() for process in resource_managers()}
+    if len(found) == 1:
+        return found.pop()
+    if os.geteuid() != 0:
+        return getpass.getuser()
+    raise UserError(
+        "no ResourceManager runs here, or several users run one: name the user of yours with --user (as --user yarn)"
+    )

@@ -1,0 +1,40 @@
+"""`treadle uninstall`: takes back what `treadle install` has done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.errors import printable
+
+app = typer.Typer()
+
+
+@app.command()
+def uninstall(
+    prefix: Annotated[Path, typer.Option(help="Where it was installed.")] = Path("/opt/treadle"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+) -> None:
+    """Restore the files that `treadle install` changed, and remove what it made. Exit code 1: something still runs."""
+    from treadle.admin.host.uninstall import plan_removal, remove
+
+    plan = plan_removal(prefix.absolute())
+    for each in plan.files:
+        for line in each.diff():
+            typer.echo(printable(line))
+        for remark in each.remarks:
+            typer.echo(f"note: {printable(remark)}")
+    if dry_run:
+        typer.echo("nothing was changed (--dry-run)")
+        return
+    if remove(plan, lambda text: typer.echo(printable(text))):
+        typer.echo("uninstalled. A ResourceManager that is started from now on runs without Treadle")
+        return
+    typer.echo(
+        f"{prefix} stays as long as something runs from it: {'; '.join(map(printable, plan.users))}. Restart the "
+        "ResourceManager (stop the sidecar's unit), and run this again",
+        err=True,
+    )
+    raise typer.Exit(1)
