@@ -16,6 +16,7 @@ import treadle
 from treadle.admin.host import install, plan, uninstall
 from treadle.admin.host.environment import Contents
 from treadle.admin.host.install import carry_out, plan_of
+from treadle.admin.host.manifest import Manifest
 from treadle.admin.host.plan import CLASS, CLASS_KEY, Options, Plan
 from treadle.admin.host.uninstall import plan_removal, remove
 from treadle.cli.main import run
@@ -169,7 +170,7 @@ def test_whatever_fails_everything_is_as_it_was(
 
         warm_up, expected = interrupted, KeyboardInterrupt
     elif step.startswith("put "):
-        put = install.put
+        from treadle.admin.host.place import put
 
         def full(path: Path, data: bytes, *more: object) -> None:
             if path.name == step.removeprefix("put ") and b"treadle" in data:
@@ -178,7 +179,7 @@ def test_whatever_fails_everything_is_as_it_was(
 
         monkeypatch.setattr(install, "put", full)
     elif step == "save":
-        monkeypatch.setattr(install.Manifest, "save", fail)
+        monkeypatch.setattr(Manifest, "save", fail)
     elif step != "warm-up":
         monkeypatch.setattr(install, step, fail)
     with pytest.raises(expected) as error:
@@ -382,7 +383,7 @@ def test_a_process_that_runs_from_the_prefix_is_seen(tmp_path: Path) -> None:
 def test_paths_that_cannot_be_used_are_refused(more: dict[str, object], said: str, conf: Path, tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     with pytest.raises(UserError, match=said):
-        put_in_place(conf, **more)
+        plan_of(options(conf, **more))
     assert snapshot(tmp_path) == before
 
 

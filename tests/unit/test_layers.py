@@ -39,7 +39,7 @@ ALLOWED = {
     "wire": BASE,
     "workload": BASE | {"constraints", "dag"},
     "planner": BASE | {"compiled", "dag"},
-    "admin": BASE | {"config", "yarn"},
+    "admin": BASE | {"compiled", "config", "yarn"},
     "model": BASE | {"compiled", "constraints", "yarn"},
     "history": BASE | {"dag", "workload", "yarn"},
     "policy": BASE | {"compiled", "config", "constraints", "model", "yarn"},

@@ -72,7 +72,7 @@ def install(
     carry_out(plan, datetime.now(), lambda text: typer.echo(printable(text)))  # a name that its reader's clock shows
     _remarks(plan.remarks)
     typer.echo(
-        "installed. Next: restart the ResourceManager, and see "
+        "installed. Next: look whether all is well (treadle doctor --pre), restart the ResourceManager, and see "
         "`treadle status`. With several ResourceManagers do the same on each of their hosts"
     )
 

@@ -42,7 +42,8 @@ def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engi
 
     Of several engines each but the first has a folder of its own, by its name.
 
-    Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``, else where the user keeps such things.
+    Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``,
+    else where the user keeps such things.
     """
     config = config.absolute()
     if engine:

@@ -110,9 +110,10 @@ def make_environment(contents: Contents, target: Path, folder: Path) -> None:
         place.write_text(text)
         place.chmod(0o755 if name.startswith("bin/") else 0o644)
     python = folder / "bin" / "python"
-    python.symlink_to(Path(sys._base_executable).resolve())
+    python.symlink_to(_python())
     (folder / "bin" / "python3").symlink_to("python")
-    compile_command = [python, "-P", "-m", "compileall", "-q", "-s", folder, "-p", target, folder / "lib"]
+    words = ("-P", "-m", "compileall", "-q", "-s", str(folder), "-p", str(target), str(folder / "lib"))
+    compile_command = [str(python), *words]
     subprocess.run(compile_command, check=False, capture_output=True, umask=0o022)
     (folder / RECORD).write_text(json.dumps(contents.digests(), indent=0, sort_keys=True))
     (folder / RECORD).chmod(0o644)
@@ -136,7 +137,7 @@ def refuse_private_python(user: str, uid: int) -> None:
     Raises:
         UserError: it lies where only others may look.
     """
-    python = Path(sys._base_executable).resolve()
+    python = _python()
     for at in (python, *python.parents):
         found = at.stat()
         if uid not in (0, found.st_uid) and not found.st_mode & 0o001:
@@ -146,8 +147,13 @@ def refuse_private_python(user: str, uid: int) -> None:
             )
 
 
+def _python() -> Path:
+    """Return the interpreter that this environment was made of."""
+    return Path(str(getattr(sys, "_base_executable", sys.executable))).resolve()
+
+
 def _written(target: Path, site: str) -> dict[str, str]:
-    python = Path(sys._base_executable).resolve()
+    python = _python()
     info = f"{site}/treadle-{metadata.version('treadle')}.dist-info"
     own = metadata.distribution("treadle")
     return {
@@ -201,3 +207,11 @@ def _make_parents(place: Path, above: Path) -> None:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def record_in(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of an environment as it was written; empty if that cannot be read."""
+    try:
+        return {str(name): str(digest) for name, digest in json.loads((folder / RECORD).read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}

@@ -47,6 +47,11 @@ class CompatTest {
   }
 
   @Test
+  void whatRunsWithoutAResourceManagerFindsThatToo() {
+    assertNull(SelfCheck.verdict());
+  }
+
+  @Test
   void theListHasWhatTheShimRefersTo() throws IOException {
     List<String> list = ReferenceCheck.list();
     assertTrue(list.size() > 350, list.size() + " references");

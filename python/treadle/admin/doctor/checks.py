@@ -1,0 +1,134 @@
+"""What a check finds, and what checks go by."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from treadle.admin.host.manifest import Manifest, read_manifest
+from treadle.admin.host.plan import settings_in
+from treadle.admin.host.running import resource_managers
+from treadle.admin.host.site_xml import read_site, settings_of
+from treadle.errors import UserError
+from treadle.yarn.pairs import addresses, expanded
+
+Status = Literal["ok", "warn", "fail", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a check has found."""
+
+    status: Status
+    text: str
+    remedy: str = ""
+    """What to do; of ok and skipped what is missing to know more, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A question, and what answers it."""
+
+    name: str
+    group: str
+    look: Callable[[Facts], Iterator[Finding]]
+    asks_rm: bool = False
+    """Has it nothing to say before a ResourceManager runs with Treadle?"""
+
+
+@dataclass(slots=True)
+class Facts:
+    """Where to look. What has to be found out is found out once."""
+
+    conf: Path | None = None
+    rms: tuple[str, ...] = ()
+    """Addresses given; else by the settings."""
+    prefix: Path = Path("/opt/treadle")
+    ca: Path | None = None
+    user_given: str = ""
+    yarn: str | None = None
+    """Hadoop's command."""
+    java_given: Path | None = None
+    trouble: str = ""
+    """Why the settings could not be read."""
+    _settings: dict[str, str] | None = field(default=None, init=False)
+    beans: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
+
+    def setting(self, key: str) -> str:
+        """Return what yarn-site.xml or capacity-scheduler.xml set for a key; empty if nothing does."""
+        return expanded(lambda name: self.settings.get(name, ""))(key)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The settings of the ResourceManager's folder; none if there is no folder, or it cannot be read."""
+        if self._settings is None:
+            self._settings = {}
+            try:
+                if self.conf is not None:
+                    self._settings = {name: each.value for name, each in settings_in(self.conf).items()}
+                    queues = self.conf / "capacity-scheduler.xml"
+                    if queues.is_file():
+                        self._settings |= {name: each.value for name, each in settings_of(read_site(queues)).items()}
+            except UserError as error:
+                self.trouble = str(error)
+        return self._settings
+
+    def addresses(self) -> dict[str, str]:
+        """Return the addresses of the ResourceManagers' pages, by their id."""
+        if self.rms:
+            return {"" if len(self.rms) == 1 else str(number): rm for number, rm in enumerate(self.rms, 1)}
+        return addresses(lambda key: self.settings.get(key, ""))
+
+    def manifest(self) -> Manifest | None:
+        """Return what `treadle install` has written; None if it has not.
+
+        Raises:
+            UserError: that cannot be read.
+        """
+        return read_manifest(self.prefix)
+
+    @property
+    def config(self) -> Path | None:
+        """The engine's treadle.yaml, if one is set."""
+        named = self.setting("yarn.scheduler.treadle.config.file")
+        return Path(named) if named else None
+
+    @property
+    def user(self) -> str:
+        """Whom the sidecar runs as, as far as that can be told."""
+        external = self.setting("yarn.scheduler.treadle.sidecar.user")
+        if self.user_given or external:
+            return self.user_given or external
+        found = {each.username() for each in resource_managers()}
+        if len(found) == 1:
+            return found.pop()
+        try:
+            known = self.manifest()
+        except UserError:
+            known = None
+        return known.user if known is not None and known.user else pwd.getpwuid(os.geteuid()).pw_name
+
+    @property
+    def uid(self) -> int:
+        """The number of that user; -1 if this host has none of that name."""
+        try:
+            return pwd.getpwnam(self.user).pw_uid
+        except KeyError:
+            return -1
+
+
+def mode_of(path: Path) -> str:
+    """Return a file's mode as chmod writes it."""
+    return f"{path.stat().st_mode & 0o7777:04o}"
+
+
+def may_write(path: Path, uid: int) -> bool:
+    """May a user write to a folder, by its owner and mode? Groups are not looked at: nobody should need one."""
+    found = path.stat()
+    if uid == 0:
+        return True
+    return bool(found.st_mode & (0o200 if found.st_uid == uid else 0o002))

@@ -1,0 +1,133 @@
+"""Checks of the host: Python, packages, compiled code, memory."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+import treadle
+from treadle.admin.doctor.checks import Facts, Finding, may_write
+from treadle.admin.host.environment import is_intact, needed_distributions, record_in
+from treadle.config.errors import ConfigError
+from treadle.config.reader import read_kernels
+from treadle.config.trust import reason_against
+from treadle.errors import UserError
+
+PYTHON_MIN: Final = (3, 11)
+MEMORY_MB: Final = 2048
+"""So much should be free before a sidecar starts: an engine of a large cluster, and what it compiles."""
+
+
+def python(_: Facts) -> Iterator[Finding]:
+    """Look at the interpreter."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < PYTHON_MIN:
+        yield Finding("fail", f"Python {version}", "use 3.11 or newer")
+    else:
+        yield Finding("ok", f"Python {version}, {sys.executable}")
+
+
+def packages(_: Facts) -> Iterator[Finding]:
+    """Look whether all is there that the engine imports."""
+    missing = []
+    for line in metadata.distribution("treadle").requires or ():
+        if "extra ==" not in line:
+            name = line.partition(">")[0].partition("=")[0].partition("<")[0].strip()
+            try:
+                metadata.distribution(name)
+            except metadata.PackageNotFoundError:
+                missing.append(name)
+    if missing:
+        yield Finding(
+            "fail", f"missing: {', '.join(missing)}", "install treadle again, with pip, into this environment"
+        )
+    else:
+        yield Finding("ok", f"treadle {treadle.__version__}, {len(needed_distributions())} packages")
+
+
+def installation(facts: Facts) -> Iterator[Finding]:
+    """Look whether what `treadle install` wrote is as it wrote it."""
+    try:
+        known = facts.manifest()
+    except UserError as error:
+        yield Finding("fail", str(error))
+        return
+    if known is None:
+        yield Finding("skipped", f"`treadle install` has put nothing below {facts.prefix}", "--prefix names another")
+        return
+    folder = facts.prefix / known.release
+    if is_intact(folder, record_in(folder)):
+        yield Finding("ok", f"release {known.release} in {folder}, for {known.user}")
+    else:
+        yield Finding("fail", f"{folder} is not as it was installed", "run the same `treadle install` again")
+    gone = [str(each.path) for each in known.files.values() if not each.path.exists()]
+    if gone:
+        yield Finding("warn", f"gone: {', '.join(gone)}", "run the same `treadle install` again")
+
+
+def kernels(facts: Facts) -> Iterator[Finding]:
+    """Look whether the sidecar finds compiled code, and may keep more."""
+    from treadle.compiled.functions import ENGINE, digest_of
+
+    warm_up = f"sudo -u {facts.user} treadle sidecar --warm-up" + (f" --config {facts.config}" if facts.config else "")
+    try:
+        folder = _kernel_folder(facts)
+    except ConfigError as error:
+        yield Finding("fail", str(error), "treadle policy check tells more")
+        return
+    if folder is None:
+        yield Finding(
+            "warn",
+            f"{facts.user} has no place for compiled code: each start compiles",
+            "name a folder of that user's in treadle.yaml (kernels.folder)",
+        )
+        return
+    owner = {0, facts.uid}
+    reason = reason_against(folder, owner) if folder.is_dir() else ""
+    if not folder.is_dir():
+        yield Finding("warn", f"{folder} is not there yet: the first start compiles", warm_up)
+    elif reason:
+        yield Finding("fail", reason, f"the sidecar of {facts.user} runs no code from there")
+    elif not may_write(folder, facts.uid):
+        yield Finding("fail", f"{facts.user} may not write to {folder}", f"chown {facts.user} {folder}")
+    else:
+        found = sum(1 for _ in (folder / f"kernels-{digest_of(ENGINE)}").rglob("*.nbi"))
+        if found:
+            yield Finding("ok", f"{found} compiled functions of this release in {folder}, for {facts.user}")
+        else:
+            yield Finding("warn", f"nothing compiled of this release in {folder}: the next start compiles", warm_up)
+
+
+def _kernel_folder(facts: Facts) -> Path | None:
+    """Return where a sidecar of the user keeps compiled code; None if nowhere.
+
+    Raises:
+        ConfigError: treadle.yaml is wrong.
+    """
+    chosen = read_kernels(facts.config).folder if facts.config is not None and facts.config.is_file() else ""
+    if chosen:
+        return Path(chosen)
+    package = Path(treadle.__file__).parent
+    beside = package / "__pycache__"
+    if facts.uid >= 0 and may_write(beside if beside.is_dir() else package, facts.uid):
+        return beside
+    home = Path(pwd.getpwnam(facts.user).pw_dir) if facts.uid >= 0 else Path("/nonexistent")
+    return home / ".cache" / "treadle" if home.is_dir() and may_write(home, facts.uid) else None
+
+
+def memory(_: Facts) -> Iterator[Finding]:
+    """Look whether there is room for a sidecar."""
+    free = psutil.virtual_memory().available >> 20
+    cores = len(os.sched_getaffinity(0))
+    said = f"{free} MiB free, {cores} cores"
+    if free < MEMORY_MB:
+        yield Finding("warn", said, f"leave at least {MEMORY_MB} MiB to a sidecar (docs/running-it.md#sizing)")
+    else:
+        yield Finding("ok", said)

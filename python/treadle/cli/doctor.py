@@ -1,0 +1,75 @@
+"""`treadle doctor`: looks whether all is well on a ResourceManager's host, and says what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from treadle.cli._jmx import CaOption, JsonOption
+from treadle.errors import printable
+
+if TYPE_CHECKING:
+    from treadle.admin.doctor.run import Result
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor(
+    hadoop_conf: Annotated[
+        Path | None,
+        typer.Option(
+            "--hadoop-conf", envvar="HADOOP_CONF_DIR", help="The folder with the ResourceManager's yarn-site.xml."
+        ),
+    ] = None,
+    rm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rm",
+            envvar="TREADLE_RM",
+            help="Address of a ResourceManager's web pages, again for each; else by yarn-site.xml.",
+        ),
+    ] = None,
+    pre: Annotated[bool, typer.Option("--pre", help="Before Treadle runs: ask no ResourceManager.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="One check, again for each.")] = None,
+    as_json: JsonOption = False,
+    prefix: Annotated[Path, typer.Option(help="Where `treadle install` put things.")] = Path("/opt/treadle"),
+    user: Annotated[str, typer.Option(help="Whom the sidecar runs as, if that cannot be told.")] = "",
+    yarn: Annotated[
+        str | None, typer.Option(help="Hadoop's `yarn`; else the one in the path or of HADOOP_HOME.")
+    ] = None,
+    java: Annotated[Path | None, typer.Option(help="The ResourceManager's Java, if that cannot be told.")] = None,
+    ca: CaOption = None,
+) -> None:
+    """Look at the host, Hadoop's settings, files and ResourceManagers. Exit code 1: a check has failed."""
+    from treadle.admin.doctor.checks import Facts
+    from treadle.admin.doctor.run import chosen_checks, examine
+    from treadle.cli._take_over import refresh_command
+
+    checks = chosen_checks(only or (), pre=pre)
+    conf = None if hadoop_conf is None else hadoop_conf.absolute()
+    facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java)
+    results: list[Result] = []
+    for result in examine(facts, checks):
+        if not as_json:
+            _show(result, results[-1] if results else None)
+        results.append(result)
+    if as_json:
+        typer.echo(json.dumps([each.plain() for each in results], indent=2))
+    failed = sum(each.finding.status == "fail" for each in results)
+    if not as_json:
+        warned = sum(each.finding.status == "warn" for each in results)
+        typer.echo(f"\n{failed} failed, {warned} to look at, of {len(results)} findings")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _show(result: Result, before: Result | None) -> None:
+    check, finding = result
+    if before is None or before.check.group != check.group:
+        typer.echo(f"{'' if before is None else chr(10)}{check.group}")
+    typer.echo(f"  {finding.status:<7}  {check.name:<12}  {printable(finding.text)}")
+    if finding.remedy and finding.status != "ok":
+        typer.echo(f"{'':25}{printable(finding.remedy)}")

@@ -1,0 +1,127 @@
+"""Pages of a ResourceManager that answer in JSON, read within bounds; what goes wrong is told with a remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import requests
+
+from treadle.errors import UserError
+from treadle.yarn.web import open_session, why_failed
+
+_BYTES_MAX: Final = 16 << 20
+_TIMEOUT_S: Final = 10.0
+DOMAIN: Final = "Hadoop:service=ResourceManager,name="
+
+
+class Page(NamedTuple):
+    """What a page said."""
+
+    content: Any
+    date_s: float | None
+    """The server's time, seconds since 1970; None if it does not tell."""
+
+
+def address_of(rm: str) -> str:
+    """Return the address of a ResourceManager's web pages, without a slash at its end."""
+    return (rm if "://" in rm else f"http://{rm}").rstrip("/")
+
+
+def read_page(rm: str, path: str, query: Mapping[str, str], ca: Path | None = None) -> Page:
+    """Return what a page says. Over https its server has to show a certificate that is trusted.
+
+    Raises:
+        UserError: there is no ResourceManager.
+    """
+    url = address_of(rm)
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an address or a port that is none
+        valid = False
+    if not valid:
+        raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
+    page, headers = f"{url}{path}", {"Accept": "application/json"}
+    try:
+        with (
+            open_session(ca) as session,
+            session.get(page, params=dict(query), headers=headers, timeout=_TIMEOUT_S, stream=True) as answer,
+        ):
+            answer.raise_for_status()
+            content = answer.raw.read(_BYTES_MAX + 1, decode_content=True)
+            date = answer.headers.get("Date")
+        if len(content) > _BYTES_MAX:
+            raise UserError(f"{page} answered more than {_BYTES_MAX} bytes")
+        return Page(json.loads(content), _seconds(date))
+    except requests.RequestException as error:
+        status = None if error.response is None else error.response.status_code
+        # a server that cannot be trusted, or that wants somebody else, is there
+        there = isinstance(error, requests.exceptions.SSLError) or status in (
+            requests.codes.unauthorized,
+            requests.codes.forbidden,
+        )
+        question = "" if there else "; is it the address of a ResourceManager's web pages? (--rm)"
+        raise UserError(f"{page}: {why_failed(error)}{question}") from error
+    except ValueError as error:
+        raise UserError(f"{page} is no ResourceManager's page; check --rm") from error
+
+
+def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
+    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME stands for anything.
+
+    Raises:
+        UserError: there is no ResourceManager.
+    """
+    return beans_in(rm, read_page(rm, "/jmx", {"qry": f"{DOMAIN}{name}"}, ca))
+
+
+def beans_in(rm: str, page: Page) -> list[dict[str, Any]]:
+    """Return the beans of a page.
+
+    Raises:
+        UserError: it holds none.
+    """
+    try:
+        return [dict(bean) for bean in page.content["beans"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{address_of(rm)}/jmx is no ResourceManager's page; check --rm") from error
+
+
+def state_of(rm: str, ca: Path | None = None) -> str:
+    """Return whether a ResourceManager is ``ACTIVE`` or on ``STANDBY``; empty if it does not tell.
+
+    Raises:
+        UserError: there is no ResourceManager.
+    """
+    found = read_beans(rm, "RMInfo", ca)
+    return str(found[0].get("State", "")) if found else ""
+
+
+def property_of(rm: str, key: str, ca: Path | None = None) -> str:
+    """Return a property of a ResourceManager's configuration; empty if it is not set, or not told.
+
+    Raises:
+        UserError: there is no ResourceManager.
+    """
+    try:
+        content = read_page(rm, "/conf", {"name": key}, ca).content
+        return str(content["property"]["value"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+    except UserError as error:
+        response = getattr(error.__cause__, "response", None)
+        if response is not None and response.status_code == requests.codes.not_found:
+            return ""
+        raise
+
+
+def _seconds(date: str | None) -> float | None:
+    try:
+        return None if date is None else parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,391 @@
+"""`treadle doctor`: every check finds what it is there for, says what to do, and the exit code tells."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.pages import FakeManager, served
+
+from treadle import __version__
+from treadle.admin.doctor import hadoop, host
+from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor.run import CHECKS, chosen_checks, examine
+from treadle.admin.host.plan import CLASS, CLASS_KEY
+from treadle.cli.main import run
+
+BEAN: dict[str, Any] = {
+    "tag.Mode": "enforce",
+    "tag.Policy": "share=capacity",
+    "Schedules": 1,
+    "LeaseHeld": 1,
+    "LeaseFlips": 1,
+    "SidecarStarts": 1,
+    "LinkFailures": 0,
+    "Escapes": 0,
+    "Starving": 0,
+}
+RUNTIME = {"Uptime": 7_200_000, "StartTime": 1}
+HEALTHY = {CLASS_KEY: CLASS, "yarn.scheduler.treadle.mode": "enforce"}
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    folder = tmp_path / "conf"
+    folder.mkdir()
+    write(folder, HEALTHY)
+    return folder
+
+
+def write(conf: Path, values: dict[str, str], name: str = "yarn-site.xml") -> None:
+    entries = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>\n" for key, value in values.items()
+    )
+    (conf / name).write_text(f"<configuration>\n{entries}</configuration>\n")
+
+
+def found(facts: Facts, *names: str) -> list[tuple[str, str, str]]:
+    """Return what checks find: status, text and remedy."""
+    results = examine(facts, chosen_checks(names, pre=False))
+    return [(each.finding.status, each.finding.text, each.finding.remedy) for each in results]
+
+
+@pytest.fixture
+def managers() -> Iterator[list[FakeManager]]:
+    """Two of a pair, the first one active."""
+    with ExitStack() as stack:
+        first = FakeManager(
+            {"Treadle": dict(BEAN), "RMInfo": {"State": "ACTIVE"}, "java.lang:type=Runtime": RUNTIME}, HEALTHY
+        )
+        second = FakeManager({"RMInfo": {"State": "STANDBY"}}, HEALTHY)
+        pair = [stack.enter_context(served(each)) for each in (first, second)]
+        ids = {"yarn.resourcemanager.ha.enabled": "true", "yarn.resourcemanager.ha.rm-ids": "rm1,rm2"}
+        for number, each in enumerate(pair, 1):
+            ids[f"yarn.resourcemanager.webapp.address.rm{number}"] = each.url.removeprefix("http://")
+        for each in pair:
+            each.properties |= ids
+        yield pair
+
+
+def of_pair(conf: Path, managers: list[FakeManager]) -> Facts:
+    write(conf, managers[0].properties)
+    return Facts(conf)
+
+
+def test_a_healthy_pair_has_nothing_to_do(conf: Path, managers: list[FakeManager]) -> None:
+    facts = of_pair(conf, managers)
+    results = found(facts, "settings", "features", "reach", "modes", "clock", "lease")
+    assert {status for status, _, _ in results} == {"ok"}
+    texts = "\n".join(text for _, text, _ in results)
+    assert f"rm1 at {managers[0].url} is active" in texts
+    assert f"rm2 at {managers[1].url} is standby" in texts
+    assert "on standby, would run mode enforce" in texts
+    assert "1 flips of the lease, 1 starts of the sidecar, 0 failures in 2.0 h" in texts
+
+
+def test_a_manager_that_does_not_answer_fails_and_the_other_is_told(conf: Path, managers: list[FakeManager]) -> None:
+    facts = of_pair(conf, managers)
+    gone = FakeManager({}, {})
+    with served(gone):
+        pass
+    write(conf, managers[0].properties | {"yarn.resourcemanager.webapp.address.rm2": gone.url.removeprefix("http://")})
+    results = found(facts, "reach")
+    assert [status for status, _, _ in results] == ["fail", "ok"]
+    assert gone.url in results[0][1]
+    assert "start the ResourceManager" in results[0][2]
+
+
+def test_a_pair_without_an_active_one_fails(conf: Path, managers: list[FakeManager]) -> None:
+    managers[0].beans = {"RMInfo": {"State": "STANDBY"}}
+    assert ("fail", "no ResourceManager is active") in [each[:2] for each in found(of_pair(conf, managers), "reach")]
+
+
+def test_a_standby_that_would_run_the_stock_scheduler_fails(conf: Path, managers: list[FakeManager]) -> None:
+    facts = of_pair(conf, managers)
+    del managers[1].properties[CLASS_KEY]
+    status, text, remedy = found(facts, "modes")[-1]
+    assert status == "fail"
+    assert "rm2" in text
+    assert "would run the CapacityScheduler" in text
+    assert "treadle install on its host too" in remedy
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"tag.Refusal": "multi-node placement: set x to false", "Schedules": 0}, "is refused: multi-node placement"),
+        ({"Schedules": 0}, "mode enforce, and the stock scheduler schedules"),
+    ],
+)
+def test_an_enforcing_manager_that_does_not_schedule_fails(
+    changed: dict[str, Any], said: str, conf: Path, managers: list[FakeManager]
+) -> None:
+    managers[0].beans["Treadle"] |= changed
+    results = [text for status, text, _ in found(of_pair(conf, managers), "modes") if status == "fail"]
+    assert len(results) == 1
+    assert said in results[0]
+
+
+def test_what_the_shim_complains_of_is_a_warning(conf: Path, managers: list[FakeManager]) -> None:
+    managers[0].beans["Treadle"] |= {"tag.LastError": "E1", "tag.Warnings": "W1", "tag.IgnoredSettings": "I1"}
+    texts = [text for status, text, _ in found(of_pair(conf, managers), "modes") if status == "warn"]
+    assert [text.rpartition(": ")[2] for text in texts] == ["E1", "W1", "I1"]
+
+
+@pytest.mark.parametrize(("ahead_s", "status"), [(0, "ok"), (60, "warn"), (-60, "warn"), (3600, "fail")])
+def test_clocks_that_differ_are_told(ahead_s: float, status: str, conf: Path, managers: list[FakeManager]) -> None:
+    facts = of_pair(conf, managers)
+    managers[0].date_s = time.time() + ahead_s
+    result = found(facts, "clock")[0]
+    assert result[0] == status
+    assert ("ahead" in result[1]) == (ahead_s > 0) or status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "said"),
+    [
+        ({"LeaseFlips": 12}, "ok", "12 flips"),
+        ({"LeaseFlips": 13}, "warn", "13 flips"),
+        ({"LeaseHeld": 0}, "fail", "no engine holds the lease now"),
+        ({"LeaseHeld": 0, "tag.Mode": "off"}, "ok", "1 flips"),
+        ({"Escapes": 2}, "fail", "2 exceptions caught"),
+        ({"Starving": 1}, "fail", "places nothing although it could"),
+    ],
+)
+def test_how_leases_were_held(
+    changed: dict[str, Any], status: str, said: str, conf: Path, managers: list[FakeManager]
+) -> None:
+    managers[0].beans["Treadle"] |= changed
+    assert (status, True) in [(each[0], said in each[1]) for each in found(of_pair(conf, managers), "lease")]
+
+
+@pytest.mark.parametrize(
+    ("values", "status", "said"),
+    [
+        ({CLASS_KEY: "fair.FairScheduler"}, "fail", "stands in for the CapacityScheduler alone"),
+        ({}, "warn", "treadle install"),
+        ({"yarn.scheduler.treadle.lease": "1"}, "warn", "did you mean lease-ms?"),
+        ({"yarn.scheduler.treadle.mode": "enforced"}, "fail", "set it to one of off, observe_only, enforce"),
+        ({"yarn.scheduler.treadle.sidecar": "external"}, "fail", "set it"),
+        (
+            {"yarn.scheduler.treadle.python.command": "/no/such"},
+            "fail",
+            "correct yarn.scheduler.treadle.python.command",
+        ),
+        ({"yarn.scheduler.treadle.config.file": "/no/such.yaml"}, "fail", "unset yarn.scheduler.treadle.config.file"),
+    ],
+)
+def test_wrong_settings_are_named(values: dict[str, str], status: str, said: str, conf: Path) -> None:
+    write(conf, {"a": "b", **values})
+    assert [True for each in found(Facts(conf), "settings") if each[0] == status and said in each[2]] == [True]
+
+
+def test_a_file_of_settings_that_cannot_be_read_is_told(conf: Path) -> None:
+    (conf / "yarn-site.xml").write_text("<configuration>")
+    status, text, _ = found(Facts(conf), "settings")[0]
+    assert status == "fail"
+    assert "put the XML right first" in text
+
+
+MONITOR = "yarn.resourcemanager.scheduler.monitor.enable"
+PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
+INSIDE = f"{PREEMPTION}intra-queue-preemption.enabled"
+
+
+@pytest.mark.parametrize(
+    ("values", "policy", "said"),
+    [
+        ({"yarn.scheduler.capacity.multi-node-placement-enabled": "true"}, "", "multi-node placement"),
+        ({"yarn.scheduler.capacity.lazy-preemption-enabled": "true", MONITOR: "true"}, "", "lazy preemption"),
+        ({"yarn.scheduler.capacity.lazy-preemption-enabled": "true"}, "", ""),
+        ({MONITOR: "true"}, "policy: {share: {kind: hdrf}}", "works against share hdrf"),
+        ({MONITOR: "true", f"{PREEMPTION}observe_only": "true"}, "policy: {share: {kind: hdrf}}", ""),
+        ({MONITOR: "true"}, "policy: {order: {kind: srpt}}", ""),
+        ({MONITOR: "true", INSIDE: "true"}, "policy: {order: {kind: srpt}}", "works against order srpt, gate all"),
+        (
+            {
+                "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation": "true",
+                "yarn.node-labels.enabled": "true",
+            },
+            "",
+            "application masters on lent nodes",
+        ),
+    ],
+)
+@pytest.mark.parametrize(("mode", "status"), [("enforce", "fail"), ("observe_only", "warn")])
+def test_features_that_enforce_refuses(
+    values: dict[str, str], policy: str, said: str, mode: str, status: str, conf: Path
+) -> None:
+    yaml = conf / "treadle.yaml"
+    yaml.write_text(policy)
+    write(conf, {"yarn.scheduler.treadle.mode": mode, "yarn.scheduler.treadle.config.file": str(yaml), **values})
+    results = found(Facts(conf), "features")
+    if said:
+        assert [(each[0], said in each[1], "set " in each[2]) for each in results] == [(status, True, True)]
+    else:
+        assert [each[0] for each in results] == ["ok"]
+
+
+def test_the_keys_are_those_of_the_shim() -> None:
+    source = Path(__file__).parents[2] / "java-shim/shim/src/main/java/io/treadle/shim/config/ShimConfig.java"
+    named = [line.partition('PREFIX + "')[2].partition('"')[0] for line in source.read_text().splitlines()]
+    assert sorted(hadoop.KEYS) == sorted(filter(None, named))
+
+
+def java(folder: Path, version: str, code: int = 0) -> Path:
+    """Return a program that says of itself what Java would."""
+    program = folder / "java"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && {{ echo \'openjdk version "{version}"\' >&2; exit 0; }}\n'
+        f'echo "verdict"\nexit {code}\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("1.7.0_80", "fail"), ("1.8.0_402", "ok"), ("17.0.11", "ok"), ("x", "warn")]
+)
+def test_java_is_compared_with_the_byte_code(
+    version: str, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hadoop, "_class_version", lambda _: 8)
+    monkeypatch.setattr(hadoop, "shim_jar", lambda: tmp_path / "treadle-shim.jar")
+    facts = Facts(java_given=java(tmp_path, version))
+    assert found(facts, "java")[0][0] == status
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "ok"), (1, "fail")])
+def test_the_shims_own_look_at_hadoop_is_told(
+    code: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hadoop, "_class_version", lambda _: 8)
+    monkeypatch.setattr(hadoop, "shim_jar", lambda: tmp_path / "treadle-shim.jar")
+    yarn = tmp_path / "yarn"
+    yarn.write_text("#!/bin/sh\necho /hadoop/lib/*\n")
+    yarn.chmod(0o755)
+    result = found(Facts(java_given=java(tmp_path, "17", code), yarn=str(yarn)), "java")[1]
+    assert result[0] == status
+    assert "verdict" in result[1]
+
+
+def test_compiled_code_is_looked_for_where_the_sidecar_looks(tmp_path: Path, conf: Path) -> None:
+    yaml, folder = tmp_path / "treadle.yaml", tmp_path / "kernels"
+    yaml.write_text(f"kernels: {{folder: {folder}}}\n")
+    write(conf, {"yarn.scheduler.treadle.config.file": str(yaml)})
+    facts = Facts(conf, user_given=getpass.getuser())
+    status, text, remedy = found(facts, "kernels")[0]
+    assert (status, remedy) == ("warn", f"sudo -u {getpass.getuser()} treadle sidecar --warm-up --config {yaml}")
+    assert f"{folder} is not there yet" in text
+    folder.mkdir(mode=0o700)
+    assert "nothing compiled of this release" in found(facts, "kernels")[0][1]
+    from treadle.compiled.functions import ENGINE, digest_of
+
+    kept = folder / f"kernels-{digest_of(ENGINE)}"
+    kept.mkdir()
+    (kept / "a.nbi").touch()
+    assert found(facts, "kernels")[0][:2] == (
+        "ok",
+        f"1 compiled functions of this release in {folder}, for {getpass.getuser()}",
+    )
+    folder.chmod(0o777)
+    assert found(facts, "kernels")[0][0] == "fail"
+
+
+def test_files_that_others_may_change_fail(tmp_path: Path, conf: Path) -> None:
+    yaml = tmp_path / "treadle.yaml"
+    yaml.write_text("seed: 3\n")
+    write(conf, {"yarn.scheduler.treadle.config.file": str(yaml)})
+    facts = Facts(conf, user_given=getpass.getuser())
+    assert found(facts, "owners")[0][0] == "ok"
+    yaml.chmod(0o666)
+    status, text, _ = found(facts, "owners")[0]
+    assert status == "fail"
+    assert f"{yaml} may be written by everybody" in text
+
+
+@pytest.mark.parametrize(("mode", "status"), [(0o600, "ok"), (0o640, "fail"), (0o604, "fail")])
+def test_a_secret_that_others_may_read_fails(mode: int, status: str, tmp_path: Path, conf: Path) -> None:
+    secret = tmp_path / "connection.json"
+    keys = {"sidecar": "external", "sidecar.connection-file": str(secret)}
+    write(conf, {f"yarn.scheduler.treadle.{key}": value for key, value in keys.items()})
+    facts = Facts(conf, user_given=getpass.getuser())
+    assert found(facts, "connection")[0][::2] == ("warn", "treadle sidecar restart")
+    secret.write_text("{}")
+    secret.chmod(mode)
+    assert found(facts, "connection")[0][0] == status
+
+
+def test_little_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "MEMORY_MB", 1 << 40)
+    assert found(Facts(), "memory")[0][0] == "warn"
+
+
+def test_a_check_that_fails_itself_is_told_and_the_others_go_on(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: 1 // 0)
+    results = found(Facts(conf), "memory", "settings")
+    assert results[0][0] == "fail"
+    assert "ZeroDivisionError" in results[0][1]
+    assert results[1][0] == "ok"
+
+
+def test_the_command_tells_by_its_exit_code(
+    conf: Path, managers: list[FakeManager], capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_pair(conf, managers)
+    words = ["doctor", "--hadoop-conf", str(conf), "--only", "reach", "--only", "modes"]
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert "ResourceManagers\n  ok" in said
+    assert "0 failed, 0 to look at, of 4 findings" in said
+    managers[0].beans["Treadle"] |= {"Schedules": 0}
+    assert run([*words, "--json"]) == 1
+    plain = json.loads(capsys.readouterr().out)
+    assert {"group", "check", "status", "text", "remedy"} == set(plain[0])
+    assert [each["status"] for each in plain].count("fail") == 1
+
+
+def test_before_an_installation_no_resource_manager_is_asked(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {check.name for check in chosen_checks((), pre=True)}
+    assert names == {check.name for check in CHECKS if check.group != "ResourceManagers"}
+    assert run(["doctor", "--pre", "--hadoop-conf", str(conf), "--only", "python"]) == 0
+    assert "python" in capsys.readouterr().out
+
+
+def test_an_unknown_check_is_an_error_that_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--only", "kernel"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean kernels?" in said
+    assert all(check.name in said for check in CHECKS)
+
+
+def test_status_on_standby_names_the_active_one(
+    managers: list[FakeManager], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["status", "--rm", managers[1].url]) == 2
+    said = capsys.readouterr().err
+    assert f"the ResourceManager at {managers[1].url} is on standby" in said
+    assert f"ask the active one: --rm {managers[0].url}" in said
+    managers[0].beans = {}
+    assert run(["status", "--rm", managers[0].url]) == 2
+    assert "it runs without Treadle" in capsys.readouterr().err
+    assert run(["status", "--rm", managers[1].url]) == 2
+    assert "yarn rmadmin -getAllServiceState" in capsys.readouterr().err
+
+
+def test_an_installation_that_was_changed_fails(tmp_path: Path) -> None:
+    facts = Facts(prefix=tmp_path / "opt")
+    assert found(facts, "installation")[0][0] == "skipped"
+    release = tmp_path / "opt" / __version__
+    release.mkdir(parents=True)
+    known = {"format": 1, "release": __version__, "user": "yarn", "releases": [], "folders": [], "files": []}
+    (tmp_path / "opt" / "installed.json").write_text(json.dumps(known))
+    status, text, remedy = found(facts, "installation")[0]
+    assert (status, remedy) == ("fail", "run the same `treadle install` again")
+    assert "is not as it was installed" in text
