@@ -22,6 +22,7 @@ from treadle.live import history_writer as recording
 from treadle.live.history_writer import RETRY_MS, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
 from treadle.live.session import Session
+from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 
 DATA = Path(__file__).parents[1] / "data" / "stages" / "three-jobs.json"
@@ -152,6 +153,9 @@ def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
         def warnings(self) -> list[str]:
             return ["jobs are not remembered"]
 
+        def wants_snapshot(self) -> bool:
+            return False
+
     observer = Observer()
     made: Callable[[Settings], Recorder] = Recorder
     settings = [_settings(""), _settings(str(file))]
@@ -169,6 +173,32 @@ def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
     assert observer.followed is not None
     assert observer.followed.profiles.store == str(file)
     assert b"jobs are not remembered" in answers[1]
+
+
+def test_a_store_that_a_refresh_names_remembers_from_a_snapshot_on_that_the_session_asks_for(file: Path) -> None:
+    recorder = ProfileRecorder()
+    recorder.follow(_settings(""))
+    made: Callable[[Settings], Recorder] = Recorder
+    settings = [_settings(""), _settings(str(file))]
+    session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=recorder)
+    encoder = FrameEncoder()
+
+    def answer(flags: int, sequence: int, configuration: int) -> Answer:
+        names = [Names(("",))] if flags else []
+        frame = encoder.encode(FrameHeader(flags, 5, sequence, sequence, configuration, 3, 2), names)
+        return decode_answer(session.decide(frame), 3)
+
+    assert not answer(SNAPSHOT, 1, 0).resend
+    assert not answer(0, 2, 0).resend
+    assert not answer(0, 3, 1).resend, "the settings are read again"
+    assert answer(0, 4, 1).resend, "and the store wants a snapshot"
+    assert answer(0, 5, 1).resend, "nothing else will do"
+    assert not answer(SNAPSHOT, 6, 1).resend
+    assert not answer(0, 7, 1).resend, "it asks once"
+    for frame in _frames():
+        recorder.take(frame)
+    work_off(recorder)
+    assert _remembered(file) == JOBS
 
 
 @pytest.mark.parametrize("store", ["relative.db", "~/x.db"])

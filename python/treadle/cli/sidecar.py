@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._jmx import DEFAULT_RM, CaOption, RmOption
 from treadle.errors import UserError
 
 app = typer.Typer()
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def sidecar(
+    context: typer.Context,
     managed: Annotated[bool, typer.Option("--managed", help="As the child of a ResourceManager.")] = False,
     external: Annotated[bool, typer.Option("--external", help="By itself; see --connection-file.")] = False,
     connection_file: Annotated[
@@ -33,6 +35,8 @@ def sidecar(
     warm_up: Annotated[bool, typer.Option("--warm-up", help="Compile the engine's kernels and exit.")] = False,
 ) -> None:
     """Run the engine's process: one of --managed, --external and --warm-up."""
+    if context.invoked_subcommand is not None:
+        return
     if managed + external + warm_up != 1:
         raise UserError("choose one of --managed, --external and --warm-up")
     if external != (connection_file is not None):
@@ -52,3 +56,16 @@ def sidecar(
     else:
         code = process.run_warm_up(config)
     raise typer.Exit(code)
+
+
+@app.command()
+def restart(
+    rm: RmOption = DEFAULT_RM,
+    ca: CaOption = None,
+    pid: Annotated[int | None, typer.Option(help="One process, where several sidecars run on this host.")] = None,
+    wait_s: Annotated[float, typer.Option(help="How long another one may take to schedule.", min=1)] = 300.0,
+) -> None:
+    """End this host's sidecar, and wait until another one holds the lease. The stock scheduler works meanwhile."""
+    from treadle.cli._restart import restart_sidecars
+
+    restart_sidecars(rm, ca, pid, wait_s, typer.echo)

@@ -135,6 +135,8 @@ class ProfileRecorder:
         self._enabled = False
         self._lost = True
         """Only a snapshot will be taken."""
+        self._wants_snapshot = False
+        """A store was named while frames come."""
         self._settings = Profiles()
         self._decoder = FrameDecoder()
         self._tracker = StageTracker()
@@ -157,7 +159,8 @@ class ProfileRecorder:
             if self._waiting and isinstance(self._waiting[-1], Profiles):
                 self._waiting.pop()
             self._waiting.append(settings.profiles)
-            self._enabled = bool(settings.profiles.store)
+            before, self._enabled = self._enabled, bool(settings.profiles.store)
+            self._wants_snapshot = self._enabled and not before
             self._lost = self._lost or not self._enabled
             self._changed.notify()
 
@@ -172,10 +175,15 @@ class ProfileRecorder:
                 _log.warning("profiles are not recorded up to the next snapshot: %d bytes wait", self._waiting_bytes)
                 self._lost = True
                 return
-            self._lost = False
+            self._lost = self._wants_snapshot = False
             self._waiting.append(frame)
             self._waiting_bytes += len(frame)
             self._changed.notify()
+
+    def wants_snapshot(self) -> bool:
+        """Say, once, that a store was named after frames had come, of which nothing can be made without a snapshot."""
+        wanted, self._wants_snapshot = self._wants_snapshot, False
+        return wanted
 
     def keep(self, samples: Mapping[str, Sample | None]) -> None:
         """Keep what pilots have said, by YARN's id of the application; None: it has ended. Written with later frames.

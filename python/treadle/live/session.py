@@ -124,6 +124,9 @@ class FrameObserver(Protocol):
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know."""
 
+    def wants_snapshot(self) -> bool:
+        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
+
 
 class EventSource(Protocol):
     """Who knows more than the frames say; `treadle.live.event_source.HistorySource` does. All must return at once."""
@@ -308,6 +311,8 @@ class Session:
             raise WireError("epoch", f"{header.epoch} after {self._epoch}")
         elif header.sequence != self._sequence + 1:
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
+        elif self._observer is not None and self._observer.wants_snapshot():
+            raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
 
     def _lose(self, header: FrameHeader | None, error: WireError) -> None:

@@ -1,0 +1,89 @@
+"""Ends the sidecars of a host, and waits for those that their ResourceManager or systemd starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from treadle.admin.host import running
+from treadle.cli._jmx import read_bean
+from treadle.cli._take_over import refuse_off
+from treadle.errors import UserError
+
+END_S: Final = 10.0
+"""Who has not ended so long after SIGTERM gets SIGKILL: nothing is lost by that but the last moments of its log."""
+
+_POLL_S: Final = 0.2
+
+
+def restart_sidecars(
+    rm: str,
+    ca: Path | None,
+    pid: int | None,
+    wait_s: float,
+    say: Callable[[str], None],
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """End the sidecars of this host, or the one with a process id, and wait until engines schedule again.
+
+    Raises:
+        UserError: there is none, or more than one ResourceManager's, or none comes back in time.
+    """
+    before = read_bean(rm, "Treadle", ca)
+    refuse_off(before)
+    chosen = _chosen(running.sidecars(), pid)
+    names = ", ".join(str(process.pid) for process in chosen)
+    for process in chosen:
+        _end(process)
+    say(f"ended: {names}; waiting for the next one")
+    began, bean = time.monotonic(), dict[str, Any]()
+    while time.monotonic() - began < wait_s:
+        bean = read_bean(rm, "Treadle", ca)
+        # An engine that has just come gets a snapshot, and then the lease.
+        if bean.get("LeaseHeld") == 1 and int(bean.get("Snapshots", 0)) >= int(before.get("Snapshots", 0)) + len(
+            chosen
+        ):
+            say(f"another sidecar answers, after {time.monotonic() - began:.1f} s; it holds the lease")
+            return
+        pause(_POLL_S)
+    raise UserError(
+        f"no sidecar holds the lease {wait_s:g} s after the end of {names}: "
+        f"{bean.get('tag.LastError') or 'no error is told'}; an external one must be started again by systemd "
+        "(systemctl status treadle-sidecar) or by you"
+    )
+
+
+def _chosen(found: Sequence[psutil.Process], pid: int | None) -> list[psutil.Process]:
+    if pid is not None:
+        named = [process for process in found if process.pid == pid]
+        if not named:
+            raise UserError(f"--pid {pid} is no sidecar that this user may end; there are: {_listed(found)}")
+        return named
+    if not found:
+        raise UserError(
+            "no sidecar runs on this host that this user may see; run this on the active ResourceManager's host, as "
+            "root or as the sidecar's user. A managed one that has ended is started again by its ResourceManager"
+        )
+    if len({process.ppid() for process in found if "--managed" in process.cmdline()}) > 1:
+        raise UserError(f"sidecars of several ResourceManagers run here; name one with --pid: {_listed(found)}")
+    return list(found)
+
+
+def _listed(found: Sequence[psutil.Process]) -> str:
+    return ", ".join(f"{process.pid} (of {process.username()})" for process in found) or "none"
+
+
+def _end(process: psutil.Process) -> None:
+    try:
+        process.terminate()
+        process.wait(END_S)
+    except psutil.TimeoutExpired:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied as error:
+        raise UserError(f"this user may not end process {process.pid}; run this as root, or as its user") from error

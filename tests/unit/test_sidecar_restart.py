@@ -1,0 +1,121 @@
+"""`treadle sidecar restart` ends a sidecar, and is content only when another one schedules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from tests.support.pages import FakeManager, served
+
+from treadle.admin.host import running
+from treadle.cli import _restart
+from treadle.cli.main import run
+
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('there', flush=True); time.sleep(900)"
+)
+WILLING = "import time; print('there', flush=True); time.sleep(900)"
+
+
+def sidecar(code: str = WILLING) -> subprocess.Popen[str]:
+    """Start what looks like a sidecar; returns when it is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "sidecar", "--managed"],
+        stdout=subprocess.PIPE,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "there\n"
+    return process
+
+
+@pytest.fixture
+def manager() -> Iterator[FakeManager]:
+    bean = {"tag.Mode": "enforce", "LeaseHeld": 1, "Snapshots": 3, "tag.LastError": ""}
+    with served(FakeManager({"Treadle": bean}, {})) as each:
+        yield each
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[str]]]:
+    """The sidecars that the command sees: those of the test alone, never another's on this machine."""
+    own: list[subprocess.Popen[str]] = []
+    monkeypatch.setattr(running, "sidecars", lambda: [psutil.Process(each.pid) for each in own])
+    yield own
+    for each in own:
+        each.kill()
+        each.communicate()
+
+
+@pytest.mark.parametrize("code", [WILLING, STUBBORN])
+def test_it_is_ended_and_another_is_waited_for(
+    code: str,
+    manager: FakeManager,
+    processes: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(_restart, "END_S", 0.5)
+    processes.append(sidecar(code))
+
+    def resource_manager() -> None:
+        processes[0].wait()
+        manager.beans["Treadle"] = manager.beans["Treadle"] | {"Snapshots": 4}
+
+    thread = threading.Thread(target=resource_manager)
+    thread.start()
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 0
+    thread.join()
+    said = capsys.readouterr().out
+    assert f"ended: {processes[0].pid}" in said
+    assert "another sidecar answers" in said
+    assert processes[0].returncode == (-15 if code == WILLING else -9)
+
+
+def test_without_another_one_it_is_an_error_that_says_why(
+    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes.append(sidecar())
+    manager.beans["Treadle"]["tag.LastError"] = "it cannot start: no Python"
+    assert run(["sidecar", "restart", "--rm", manager.url, "--wait-s", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "it cannot start: no Python" in said
+    assert "systemctl status treadle-sidecar" in said
+
+
+def test_nothing_is_ended_where_nobody_would_start_another(
+    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes.append(sidecar())
+    manager.beans["Treadle"]["tag.Mode"] = "off"
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    assert "the mode is off" in capsys.readouterr().err
+    manager.beans = {"RMInfo": {"State": "STANDBY"}}
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    assert "is on standby" in capsys.readouterr().err
+    assert processes[0].poll() is None
+
+
+def test_without_a_sidecar_it_says_where_to_look(
+    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    assert "no sidecar runs on this host" in capsys.readouterr().err
+    processes.append(sidecar())
+    assert run(["sidecar", "restart", "--rm", manager.url, "--pid", "1"]) == 2
+    assert f"there are: {processes[0].pid}" in capsys.readouterr().err
+    assert processes[0].poll() is None
+
+
+def test_a_sidecar_is_told_from_other_processes() -> None:
+    process = sidecar()
+    try:
+        assert process.pid in {each.pid for each in running.sidecars()}
+    finally:
+        process.kill()
+        process.communicate()
