@@ -196,6 +196,8 @@ def test_an_upgrade_keeps_the_other_release_and_names_its_own(
     put_in_place(conf)
     for module in (install, plan):
         monkeypatch.setattr(module, "__version__", "9.9.9")
+    planned = plan_of(options(conf))
+    assert f"other releases stay in {tmp_path}/opt until `treadle uninstall`: {treadle.__version__}" in planned.remarks
     put_in_place(conf)
     prefix = tmp_path / "opt"
     assert values(conf)["yarn.scheduler.treadle.python.command"] == f"{prefix}/9.9.9/bin/treadle"
@@ -204,6 +206,21 @@ def test_an_upgrade_keeps_the_other_release_and_names_its_own(
     assert (prefix / treadle.__version__ / "bin" / "treadle").is_file()
     take_out(conf)
     assert snapshot(tmp_path) == before
+
+
+def test_others_may_read_it_whatever_the_administrators_umask(conf: Path, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        put_in_place(conf)
+    finally:
+        os.umask(before)
+    own = {"kernels", "etc/.treadle.yaml.state"}
+    prefix = tmp_path / "opt"
+    wanted = {name: 0o055 if mode & 0o111 else 0o044 for name, (mode, *_) in snapshot(prefix).items()}
+    closed = {name for name, (mode, *_) in snapshot(prefix).items() if mode & wanted[name] != wanted[name]}
+    assert closed == own
+    assert prefix.stat().st_mode & 0o777 == 0o755
+    assert not plan_of(options(conf)).remarks
 
 
 def test_an_upgrade_that_fails_leaves_the_release_before(

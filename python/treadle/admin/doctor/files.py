@@ -30,7 +30,7 @@ def owners(facts: Facts) -> Iterator[Finding]:
         elif not _readable(path, facts.uid):
             yield Finding("fail", f"{facts.user} may not read {path}, mode {mode_of(path)}", f"chmod o+r {path}")
         else:
-            yield Finding("ok", f"{path} may be changed by root and {facts.user} alone")
+            yield Finding("ok", f"nobody but {' and '.join(sorted({'root', facts.user}))} may change {path}")
     if not looked:
         yield Finding("skipped", "neither a treadle.yaml nor a command is set, or --hadoop-conf is not given")
 

@@ -98,7 +98,8 @@ def make_environment(contents: Contents, target: Path, folder: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    folder.mkdir(mode=0o755)
+    folder.mkdir()
+    folder.chmod(0o755)
     for name, path in contents.files.items():
         place = folder / name
         _make_parents(place, folder)

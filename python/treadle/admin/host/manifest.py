@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -63,7 +64,7 @@ class Manifest:
             "folders": [str(folder) for folder in self.folders],
             "files": [_plain(each) for each in self.files.values()],
         }
-        write_whole(self.prefix / NAME, json.dumps(plain, indent=1) + "\n")
+        write_whole(self.prefix / NAME, json.dumps(plain, indent=1) + "\n", lambda file: os.fchmod(file, 0o644))
 
 
 def read_manifest(prefix: Path) -> Manifest | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from treadle import __version__
 from treadle.admin.host.env_script import with_jar
-from treadle.admin.host.environment import JAR, Contents, is_intact
+from treadle.admin.host.environment import JAR, RECORD, Contents, is_intact
 from treadle.admin.host.manifest import FileRecord, Kind, Manifest, sha256
 from treadle.admin.host.place import content_of
 from treadle.admin.host.site_edit import Replaced, edit_site
@@ -253,9 +253,9 @@ def _remark(plan: Plan, held: Mapping[str, Setting]) -> None:
         plan.remarks.append(
             "the sidecar is external: restart it (treadle sidecar restart) together with the ResourceManager"
         )
-    others = [each for each in plan.options.prefix.glob("*/treadle-files.json") if each.parent != plan.options.target]
-    if others:
-        names = ", ".join(sorted(each.parent.name for each in others))
+    releases = [each.parent for each in plan.options.prefix.glob(f"*/{RECORD}") if not each.parent.is_symlink()]
+    names = ", ".join(sorted(each.name for each in releases if each != plan.options.target))
+    if names:
         plan.remarks.append(f"other releases stay in {plan.options.prefix} until `treadle uninstall`: {names}")
 
 
