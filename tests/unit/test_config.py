@@ -78,7 +78,7 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
             "polcy: {}\n",
             (
                 "conf/t.yaml:1: polcy: 'polcy' is not one of assumed, constraints, engines, hold, kernels, limits, "
-                "listener, plans, policy, profiles, seed; did you mean policy?"
+                "listener, plans, policy, profiles, record, seed; did you mean policy?"
             ),
         ),
         (

@@ -46,6 +46,8 @@ ALLOWED = {
     "engine": BASE | {"compiled", "config", "constraints", "model", "policy", "yarn"},
     "explain": BASE | {"compiled", "config", "engine", "model", "policy"},
     "am": BASE | {"config", "dag", "history", "planner", "yarn"},
+    "record": BASE | {"compiled", "config", "constraints", "engine", "model", "policy", "wire"},
+    "replay": BASE | {"config", "engine", "live", "policy", "record", "wire"},
     "live": BASE
     | {
         "am",
@@ -58,6 +60,7 @@ ALLOWED = {
         "model",
         "planner",
         "policy",
+        "record",
         "wire",
         "yarn",
     },
@@ -91,6 +94,8 @@ ALLOWED = {
         "model",
         "planner",
         "policy",
+        "record",
+        "replay",
         "simulate",
         "simulator",
         "wire",

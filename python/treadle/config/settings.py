@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from treadle.config.engines import RosterEngine
 from treadle.config.errors import unknown
@@ -200,6 +200,48 @@ class Kernels(Parameters):
         return value
 
 
+class Record(Parameters):
+    """What engines are told and answer is recorded, for `treadle replay` (docs/record-replay.md)."""
+
+    folder: str = Field(
+        default="",
+        description="Where: the absolute path of a folder that nobody else may look into; it is made in a folder that "
+        "is there. Empty: nothing is recorded.",
+    )
+    size_mb: int = Field(
+        default=1024, ge=2, le=10_000_000, description="The most that the folder may hold, MiB; the oldest goes first."
+    )
+    age_hours: int = Field(default=168, ge=1, le=876_000, description="What is older is removed.")
+    segment_mb: int = Field(
+        default=64,
+        ge=1,
+        le=1_000_000,
+        description="A segment that is so long ends, MiB; the next begins with a snapshot. At most half of size_mb.",
+    )
+    segment_minutes: int = Field(default=30, ge=1, le=525_600, description="And so does one that is so old.")
+    queue_mb: int = Field(
+        default=64,
+        ge=1,
+        le=65_536,
+        description="So much may wait to be written, MiB; what comes beyond it is dropped, and another segment begins.",
+    )
+
+    @field_validator("folder")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        if value and not value.startswith("/"):
+            raise ValueError("it must be an absolute path, or empty")
+        return value
+
+    @field_validator("segment_mb")
+    @classmethod
+    def _fits(cls, value: int, info: ValidationInfo) -> int:
+        size_mb = info.data.get("size_mb")
+        if size_mb is not None and 2 * value > size_mb:
+            raise ValueError(f"it must be at most half of size_mb ({size_mb}); raise size_mb or lower it")
+        return value
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The five parts of the policy (`treadle.config.parts.QUESTIONS`)."""
@@ -266,6 +308,7 @@ class Settings:
     listener: Listener = field(default_factory=Listener)
     kernels: Kernels = field(default_factory=Kernels)
     constraints: Constraints = field(default_factory=Constraints)
+    record: Record = field(default_factory=Record)
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What in their file should be written otherwise though it is understood: settings under old names."""
     engines: tuple[RosterEngine, ...] = ()
@@ -305,6 +348,7 @@ SECTIONS: dict[str, type[Parameters]] = {
     "listener": Listener,
     "kernels": Kernels,
     "constraints": Constraints,
+    "record": Record,
 }
 """The keys of treadle.yaml besides ``policy``, ``seed`` and ``engines``, which are of their own kind."""
 

@@ -76,6 +76,7 @@ class Engine:
         self._good = good
         self._watch = watch
         self._sequence = self._stop_at = 0
+        self._stop_reason = ""
         self._failure: PartFailure | None = None
         self._switches: list[PolicySwitch] = []
         self._policy = self._new_policy()
@@ -133,7 +134,7 @@ class Engine:
             case Samples() if not self._policy.observes:
                 pass  # nobody keeps them, and nobody would let through what they say is held back
             case PolicySwitch():
-                self._stop_at = event.call
+                self._stop_at, self._stop_reason = event.call, event.reason
             case _:
                 if self._cluster is None:
                     raise ModelError(f"{type(event).__name__} before a snapshot's resource types")
@@ -277,6 +278,8 @@ class Engine:
         """Return settings with the last good policy, or the default one, and note the change."""
         good, self._good = self._good or default_settings(), None
         failure.digest = self._running.digest
+        if failure.stopped and self._stop_reason:
+            failure.args, self._stop_reason = (self._stop_reason,), ""  # as it was told then
         self._running = replace(self._settings, policy=good.policy, source=good.source)
         self._failure = failure
         switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))

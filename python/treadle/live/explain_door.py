@@ -20,7 +20,7 @@ from treadle.engine import Engine
 from treadle.errors import printable
 from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
-from treadle.live.session import DecisionEngine
+from treadle.live.roles import DecisionEngine
 
 _log = logging.getLogger(__name__)
 

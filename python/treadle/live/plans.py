@@ -9,7 +9,7 @@ from treadle.history.run import JobRun
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_link import PlanLink
 from treadle.live.plan_source import PlanEventSource
-from treadle.live.session import EventSource
+from treadle.live.roles import EventSource
 
 
 def open_plans(

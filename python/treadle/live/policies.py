@@ -29,6 +29,7 @@ from treadle.live.live_settings import has_file_parts, read_live_settings
 from treadle.live.own_settings import own_settings
 from treadle.live.plans import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
+from treadle.live.recorder import LiveRecorder
 from treadle.live.session import Session
 from treadle.live.trial import check_apart
 from treadle.live.watchdog import Watchdog
@@ -111,6 +112,9 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
+        ticks = LiveRecorder(self._engine)
+        ticks.follow(settings)
+        ticks.start()
         live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
         session = Session(
             self.make_engine,
@@ -122,6 +126,7 @@ class LivePolicies:
             submit=_beside,
             observer=recorder,
             event_source=live if plans is None else EventSources(live, plans),
+            recorder=ticks,
         )
         session.say(self.refusal)
         return session

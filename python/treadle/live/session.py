@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Lock
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from treadle.config.errors import ConfigError
 from treadle.config.needs import missing
 from treadle.config.settings import Settings
-from treadle.engine.attempts import Attempts
-from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Samples
+from treadle.events import Applications, ApplicationState, AttemptKeys, PolicySwitch
 from treadle.live.own_settings import roster_of
+from treadle.live.roles import DecisionEngine, EventSource, FrameObserver, PolicyKeeper, TickRecorder
 from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
+from treadle.record.names import name_of
+from treadle.record.state import State, keep
 from treadle.wire.answer import (
     PROPOSAL_HEADER,
     PROPOSAL_ROW_BYTES,
@@ -41,110 +43,6 @@ FAILURES_MAX: Final = 8
 
 DECISIONS_TO_MEND: Final = 100
 """A new engine that has decided so often is well: its predecessor's failure is no longer told."""
-
-
-class DecisionEngine(Protocol):
-    """What a session needs of an engine; `treadle.engine.Engine` is the one there is."""
-
-    def apply(self, events: Sequence[Event]) -> None:
-        """Take in what a frame says. Columns of events are valid only during the call."""
-
-    def decide(self, now_ms: int, limit: int, *, sequence: int, assume: bool) -> Proposals:
-        """Return at most ``limit`` proposals.
-
-        ``sequence`` is what `treadle.events.Fates` will call this answer; without ``assume`` nothing will be committed,
-        and no proposal counts as placed.
-        """
-
-    def configure(self, settings: Settings) -> None:
-        """Follow other settings from now on; the model stays.
-
-        Raises:
-            PartFailure: a part cannot be made; all is as before.
-        """
-
-    @property
-    def running(self) -> Settings:
-        """The settings followed now: with another policy than configured after a part failed."""
-
-    @property
-    def failure(self) -> PartFailure | None:
-        """Why the policy configured is not the one that runs; None if it is."""
-
-    def switches(self) -> Sequence[PolicySwitch]:
-        """Return the latest changes to another policy after a part failed, oldest first."""
-
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
-
-    def diagnostics(self) -> Sequence[tuple[int, str]]:
-        """Return what applications should know, by their index."""
-
-    def contention(self) -> str:
-        """Return in a few words how contended nodes are; empty if that is not known."""
-
-    def waits_for(self) -> str:
-        """Return for what asks that could be served are held back on purpose; empty if none is."""
-
-    def samples(self) -> Samples | None:
-        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
-
-    @property
-    def attempts(self) -> Attempts | None:
-        """How one of several engines tries to place what is asked for; None of the only one."""
-
-
-class PolicyKeeper(Protocol):
-    """Who is told what becomes of policies; `treadle.live.policies.LivePolicies` is."""
-
-    def begin(self) -> None:
-        """Take notice that a decide begins."""
-
-    def changed(self, before: Settings, now: Settings) -> None:
-        """Take notice that the engine follows other settings; ``before`` did well."""
-
-    def failed(
-        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
-    ) -> None:
-        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
-
-        ``switches`` are those of the engine that were not told before, oldest first.
-        """
-
-
-class FrameObserver(Protocol):
-    """Who is shown every frame that was taken; `treadle.live.history_writer.ProfileRecorder` is."""
-
-    def take(self, frame: bytes) -> None:
-        """Take a frame; must return at once and raise nothing."""
-
-    def follow(self, settings: Settings) -> None:
-        """Follow other settings from now on; must return at once and raise nothing."""
-
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know."""
-
-    def wants_snapshot(self) -> bool:
-        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
-
-
-class EventSource(Protocol):
-    """Who knows more than the frames say; `treadle.live.event_source.HistorySource` does. All must return at once."""
-
-    def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return the events that the engine gets after those of a frame and before it decides."""
-
-    def learn(self, samples: Samples) -> None:
-        """Take what the engine's pilots have said."""
-
-    def forget(self) -> None:
-        """Take that the engine fails over and over: what it was given may be why."""
-
-    def summary(self) -> str:
-        """Return in a few words what is known, for the status; empty if there is nothing to say."""
-
-    def keys_for(self) -> Sequence[str]:
-        """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
 
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
@@ -177,6 +75,31 @@ def _without_moved(frame: Frame) -> Frame:
     )
 
 
+STATE: Final = (
+    "_configuration",
+    "_contention",
+    "_contention_s",
+    "_engine",
+    "_epoch",
+    "_failure",
+    "_failures",
+    "_known",
+    "_lost",
+    "_missing",
+    "_refusing",
+    "_reply_max_bytes",
+    "_running",
+    "_sequence",
+    "_settings",
+    "_status",
+    "_steady",
+    "_told_switches",
+    "_waits",
+    "_warned",
+)
+"""What a session remembers from frame to frame, besides texts and slots of its decoder, which begin with a snapshot."""
+
+
 class EngineFailedError(Exception):
     """The engine failed `FAILURES_MAX` times in a row."""
 
@@ -199,6 +122,7 @@ class Session:
         submit: Submit = at_once,
         observer: FrameObserver | None = None,
         event_source: EventSource | None = None,
+        recorder: TickRecorder | None = None,
     ) -> None:
         """Make the engine.
 
@@ -212,6 +136,7 @@ class Session:
             submit: has settings read again; until they are there the old ones are followed
             observer: who is shown the frames, after each has been answered
             event_source: who knows more than the frames say
+            recorder: who is told all that enters and comes out
 
         Raises:
             ConfigError: there are no settings to start with.
@@ -225,6 +150,7 @@ class Session:
         self._submit = submit
         self._observer = observer
         self._event_source = event_source
+        self._recorder = recorder
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._running: Settings | None = None
@@ -245,6 +171,9 @@ class Session:
         self._failures = self._steady = 0
         self._waits = Waits()
         self._contention, self._contention_s = "", -1
+        self._known: str = ""
+        self._warned: tuple[str, ...] = ()
+        """What others than the engine say in the status."""
         self._status = Status("", keys_for=() if event_source is None else tuple(event_source.keys_for()))
         self._note_policy()
 
@@ -276,8 +205,28 @@ class Session:
         with self._turn:
             return action(self._engine)
 
+    def state(self) -> State:
+        """Return the state of session and engine, with which `resume` goes on from here."""
+        return keep({name: getattr(self, name) for name in STATE}, name_of)
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a state of this or another session, which is taken over."""
+        for name in STATE:
+            setattr(self, name, state[name])
+
+    @property
+    def failures(self) -> int:
+        """How often the engine has failed with no decision since."""
+        return self._failures
+
+    def receive(self, reading: Future[Settings]) -> None:
+        """Take settings that were read again, or will have been; they are taken over with the next frame."""
+        self._reading = reading
+
     def _decide(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bytes:
         began_ns = self._clock_ns()
+        recorder = self._recorder
+        asks = recorder is not None and recorder.begin(frame, reply_max_bytes, wanted, self.state)
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None
@@ -286,7 +235,7 @@ class Session:
             header, _ = read_frame_header(frame)
             self._follow(header)
             decoded = self._decoder.decode(frame)
-            proposals = self._answer(decoded, wanted)
+            proposals = self._answer(decoded, wanted, asks)
             if self._observer is not None:
                 self._observer.take(without_keys(frame))
         except WireError as error:
@@ -296,7 +245,10 @@ class Session:
         base = 0 if self._lost else sequence
         # of the answers to the parts of a frame only the last is read
         status = "" if header is not None and header.more and not self._lost else self._status.changed()
-        return encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, base))
+        answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, base))
+        if recorder is not None:
+            recorder.end(answer, micros, self._known, self._warned, self._engine)
+        return answer
 
     def _follow(self, header: FrameHeader) -> None:
         """Refuse a frame that does not continue what came before."""
@@ -323,7 +275,7 @@ class Session:
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
         self._lost = self._refusing = True
 
-    def _answer(self, frame: Frame, wanted: bool) -> Proposals:
+    def _answer(self, frame: Frame, wanted: bool, asks_snapshot: bool) -> Proposals:
         header = frame.header
         try:
             self._reconfigure(header.configuration)
@@ -334,6 +286,9 @@ class Session:
             self._lost = self._refusing = False
             self._status.frame_error = ""
             if header.more or not wanted:
+                return Proposals.none()
+            if asks_snapshot:
+                self._lost = self._refusing = True
                 return Proposals.none()
             if self._keeper is not None:
                 self._keeper.begin()
@@ -346,9 +301,7 @@ class Session:
             self._note_attempts(header.rm_time_ms)
             self._status.waits_for = self._engine.waits_for()
             self._note_contention(header.rm_time_ms)
-            self._status.warnings = (*self._missing, *self._engine.warnings())
-            if self._observer is not None:
-                self._status.warnings += tuple(self._observer.warnings())
+            self._note_warnings()
         except Exception as error:  # whatever it was: the next snapshot starts a new engine
             self._renew(error)
             return Proposals.none()
@@ -361,8 +314,15 @@ class Session:
     def _collect(self, frame: Frame) -> None:
         """Let the engine have what is known beside the frame: a run can be repeated with both."""
         events = () if self._event_source is None else tuple(self._event_source.collect(_without_moved(frame)))
+        if self._recorder is not None:
+            self._recorder.beside(events)
         if events:
             self._engine.apply(events)
+
+    def _note_warnings(self) -> None:
+        others = (each for each in (self._observer, self._recorder) if each is not None)
+        self._warned = tuple(warning for other in others for warning in other.warnings())
+        self._status.warnings = (*self._missing, *self._engine.warnings(), *self._warned)
 
     def _hear(self) -> None:
         if self._event_source is None:
@@ -375,8 +335,9 @@ class Session:
         """Say what is known of jobs, and how contended nodes are: that anew at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
-        known = "" if self._event_source is None else self._event_source.summary()
-        self._status.learned = "; ".join(filter(None, (self._contention, known)))
+        tellers = (each for each in (self._event_source, self._recorder) if each is not None)
+        self._known = "; ".join(filter(None, (teller.summary() for teller in tellers)))
+        self._status.learned = "; ".join(filter(None, (self._contention, self._known)))
 
     def _note_attempts(self, now_ms: int) -> None:
         """Say what one of several engines has to say of conflicts, waits and transactions."""
@@ -436,6 +397,8 @@ class Session:
             self._reading = self._submit(self._read_settings)
         if self._reading is not None and self._reading.done():
             reading, self._reading = self._reading, None
+            if self._recorder is not None:
+                self._recorder.reading(reading)
             try:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:
@@ -456,7 +419,8 @@ class Session:
         self._status.config_error = self._status.engine_error = self._status.policy_error = ""
         if self._keeper is not None:
             self._keeper.changed(before, settings)
-        if self._observer is not None:
-            self._observer.follow(settings)
+        for each in (self._observer, self._recorder):
+            if each is not None:
+                each.follow(settings)
         self._note_policy()
         _log.info("settings read again: %s", self._status.policy)

@@ -235,6 +235,11 @@ class FrameDecoder:
             SECTIONS["SETTINGS"].kind: self._settings,
         }
 
+    @property
+    def texts(self) -> list[str]:
+        """The texts since the last snapshot, which columns of names index; to be read only."""
+        return self._texts
+
     def decode(self, frame: bytes) -> Frame:
         """Return what a frame says.
 

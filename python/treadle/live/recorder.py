@@ -1,0 +1,317 @@
+"""Records what an engine is told and answers, beside the decisions.
+
+The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
+told, and the recording goes on with the next segment. A segment begins with a snapshot and with the state that the
+engine had before it, so that it can be replayed by itself; when one is due, or was lost, the ResourceManager is asked
+for a snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from threading import Condition, Thread
+from typing import Final
+
+from treadle.config.errors import ConfigError
+from treadle.config.settings import Record, Settings, Source
+from treadle.errors import UserError
+from treadle.events import Event, PolicySwitch
+from treadle.live.roles import DecisionEngine
+from treadle.live.segment_writer import SegmentWriter, utc
+from treadle.record.hashes import engine_hash, schema, schema_hash, versions
+from treadle.record.state import State, StateError
+from treadle.record.ticks import (
+    Reading,
+    Segment,
+    Tick,
+    segment_record,
+    settings_record,
+    state_record,
+    text_of,
+    tick_record,
+)
+from treadle.wire.frames import read_frame_header, without_keys
+from treadle.wire.schema import WireError
+
+_log = logging.getLogger(__name__)
+
+FLUSH_S: Final = 1.0
+"""What was recorded is in the file so much later: as much is lost when the process is killed."""
+
+ASK_S: Final = 60.0
+"""After something was lost a snapshot is asked for no more often."""
+
+_TICK_BYTES: Final = 512
+"""What a tick counts for beside its frame and its answer."""
+
+
+class _Begin:
+    """A segment begins."""
+
+    def __init__(self, record: Record, segment: Segment, settings: Settings, state: State) -> None:
+        self.record = record
+        self.segment = segment
+        self.settings = settings
+        self.state = state
+        self.bytes = sum(each.nbytes for each in state.arrays)
+
+
+class _End:
+    """The segment ends."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+class LiveRecorder:
+    """Takes ticks on the caller's thread, writes them on its own. Does nothing without a folder in the settings."""
+
+    def __init__(
+        self, engine: str = "", clock_s: Callable[[], float] = time.monotonic, writer: SegmentWriter | None = None
+    ) -> None:
+        """Record nothing yet.
+
+        Args:
+            engine: one of several, which has a folder of its own below that of the settings
+            clock_s: says when a segment is due
+            writer: writes segments
+        """
+        self._engine = engine
+        self._clock_s = clock_s
+        self._changed = Condition()
+        self._queue: deque[tuple[Tick | _Begin | _End, int]] = deque()
+        self._waiting_bytes = 0
+        self._writer = writer or SegmentWriter()
+        self._settings: Settings | None = None
+        self._record = Record()
+        self._tick: Tick | None = None
+        self._tick_bytes = 0
+        self._open = False
+        """Is there a segment that ticks go to?"""
+        self._broken = False
+        """The writer could not go on: told by its thread."""
+        self._due_s = self._flushed_s = 0.0
+        self._asked_s = -ASK_S
+        self._number = 0
+        self._follows = False
+        self._why = "the sidecar began to record"
+        self._dropped_here = 0
+        self._told: tuple[str, tuple[str, ...]] | None = None
+        self._switches: tuple[PolicySwitch, ...] = ()
+        self.dropped = 0
+        """Frames that were answered and are in no recording, though the settings want one."""
+        self.gaps = 0
+        self.problem = ""
+        """Why nothing is recorded now; empty if it is."""
+
+    def start(self) -> None:
+        """Begin to work, until the end of the process."""
+        Thread(target=self._work, name="recording", daemon=True).start()
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on."""
+        before, self._record = self._record, settings.record
+        self._settings = settings
+        if before.folder != self._record.folder:
+            self._stop("record.folder changed")
+            self._follows, self._dropped_here, self.problem = False, 0, ""
+            self._asked_s = -ASK_S
+
+    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
+        """Take a frame; say whether it is to be answered by asking for a snapshot."""
+        self._tick = None
+        if not self._record.folder or self._settings is None:
+            return False
+        try:
+            kept = without_keys(frame)
+            header, _ = read_frame_header(kept)
+        except WireError:
+            self._lose("a frame was no frame")
+            return False
+        now_s = self._clock_s()
+        if self._broken:
+            self._broken = False
+            self._lose("the recording could not be written")
+        due = self._open and (now_s >= self._due_s or self._writer.bytes >= self._record.segment_mb << 20)
+        if header.snapshot and (due or not self._open):
+            self._next(state, now_s)
+        may_ask = wanted and not header.more and not header.snapshot
+        if not self._open:
+            self._count()
+            asks = may_ask and now_s - self._asked_s >= ASK_S
+            self._asked_s = now_s if asks else self._asked_s
+            return asks
+        asks = may_ask and due
+        self._tick = Tick(kept, reply_max_bytes, wanted, asks_snapshot=asks)
+        self._tick_bytes = len(kept) + _TICK_BYTES
+        return asks
+
+    def reading(self, reading: Future[Settings]) -> None:
+        """Take what came of reading the settings again."""
+        if self._tick is None:
+            return
+        source: Source | None = None
+        refusal = ""
+        try:
+            source = reading.result().source
+        except ConfigError as error:
+            refusal = "; ".join(error.lines())
+        except Exception as error:
+            refusal = str(error)
+        self._tick.reading = Reading(source, refusal)
+        self._tick_bytes += 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
+
+    def beside(self, events: Sequence[Event]) -> None:
+        """Take what the engine was told beside the frame."""
+        if self._tick is not None:
+            self._tick.beside += events
+            self._tick_bytes += sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in events)
+
+    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
+        """Take the answer; what has no room is dropped."""
+        tick, self._tick = self._tick, None
+        if tick is None:
+            return
+        tick.answer, tick.decide_us = answer, decide_us
+        told = known, tuple(warnings)
+        if self._told is None or told[0] != self._told[0]:
+            tick.known = told[0]
+        if self._told is None or told[1] != self._told[1]:
+            tick.warnings = told[1]
+        self._told = told
+        switches = tuple(engine.switches())
+        tick.switches = [each for each in switches if each not in self._switches]
+        self._switches = switches
+        if not self._put(tick, self._tick_bytes + len(answer)):
+            self._lose("the writer fell behind")
+
+    def summary(self) -> str:
+        """Return in a few words what was recorded; empty if nothing is."""
+        if not self._record.folder:
+            return ""
+        lost = f", {self.dropped} frames not" if self.dropped else ""
+        return f"recorded {self._writer.written >> 20} MiB in {self._number} segments{lost}"
+
+    def warnings(self) -> Sequence[str]:
+        """Return why nothing is recorded, and what is missing."""
+        if not self._record.folder:
+            return ()
+        found = []
+        if self.problem:
+            found.append(f"nothing is recorded: {self.problem}")
+        if self.gaps:
+            found.append(f"the recording has {self.gaps} gaps, {self.dropped} frames are not in it: {self._why}")
+        return found
+
+    def _next(self, state: Callable[[], State], now_s: float) -> None:
+        """Begin the next segment; the one before ends."""
+        assert self._settings is not None
+        try:
+            kept = state()
+        except StateError as error:
+            self.problem = f"the engine's state cannot be kept: {error}"
+            self._stop("its state cannot be kept")
+            return
+        segment = Segment(
+            number=self._number + 1,
+            engine=self._engine,
+            began=utc().isoformat(timespec="milliseconds"),
+            follows=self._open and self._follows,
+            dropped=self._dropped_here,
+            why=self._why if not self._open else "the one before was long enough",
+            engine_hash=engine_hash(),
+            schema_hash=schema_hash(),
+            schema=schema(),
+            versions=versions(),
+            process=os.getpid(),
+        )
+        begin = _Begin(self._record, segment, self._settings, kept)
+        if not self._put(begin, begin.bytes):
+            return
+        self._number += 1
+        self._open, self._follows, self._dropped_here, self._told = True, True, 0, None
+        self._due_s = now_s + 60 * self._record.segment_minutes
+
+    def _lose(self, why: str) -> None:
+        """End the segment because something was lost."""
+        if self._open:
+            self.gaps += 1
+            self._why = why
+            _log.warning("the recording has a gap: %s", why)
+        self._stop(why)
+        self._count()
+
+    def _count(self) -> None:
+        self.dropped += self._number > 0
+        self._dropped_here += self._number > 0
+
+    def _stop(self, why: str) -> None:
+        was_open, self._open, self._follows, self._tick = self._open, False, False, None
+        if was_open:
+            with self._changed:
+                self._queue.append((_End(why), 0))
+                self._changed.notify()
+
+    def _put(self, item: Tick | _Begin, size: int) -> bool:
+        """Let an item wait for the writer; False if there is no room."""
+        with self._changed:
+            if self._waiting_bytes and self._waiting_bytes + size > self._record.queue_mb << 20:
+                return False
+            self._waiting_bytes += size
+            self._queue.append((item, size))
+            self._changed.notify()
+        return True
+
+    def _work(self) -> None:
+        while True:
+            self._next_item()
+
+    def _next_item(self) -> None:
+        """Write what waits longest; when nothing does for a while, let what was written be in the file."""
+        with self._changed:
+            there = self._changed.wait_for(lambda: bool(self._queue), FLUSH_S)
+            item, size = self._queue.popleft() if there else (None, 0)
+        try:
+            if item is not None:
+                self._write(item)
+            now_s = self._clock_s()
+            if item is None or now_s - self._flushed_s >= FLUSH_S:
+                self._flushed_s = now_s
+                self._writer.flush()
+        except (OSError, UserError) as error:
+            self._fail(str(error) if isinstance(error, UserError) else f"{error.filename or ''}: {error.strerror}")
+        except Exception as error:  # whatever it was: scheduling goes on
+            _log.exception("the recording failed")
+            self._fail(f"{type(error).__name__}: {error}")
+        finally:
+            with self._changed:
+                self._waiting_bytes -= size
+
+    def _write(self, item: Tick | _Begin | _End) -> None:
+        if isinstance(item, _Begin):
+            self._writer.begin(item.record, item.segment.engine, item.segment.number)
+            self._writer.write(segment_record(item.segment), [])
+            self._writer.write(*settings_record(text_of(item.settings)))
+            self._writer.write(*state_record(item.state))
+            self._writer.flush()
+            self.problem = ""
+        elif isinstance(item, Tick):
+            self._writer.write(*tick_record(item))
+        else:
+            self._writer.write({"kind": "end", "why": item.why}, [])
+            self._writer.close()
+
+    def _fail(self, problem: str) -> None:
+        """Give the segment up; the thread that decides begins another one after a while."""
+        if problem != self.problem:
+            _log.error("nothing is recorded: %s", problem)
+        self.problem, self._broken = problem, True
+        try:
+            self._writer.close()
+        except OSError as error:
+            _log.info("the segment could not be closed: %s", error)

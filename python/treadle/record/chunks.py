@@ -1,0 +1,186 @@
+"""A file of chunks: each says how long it is and has a checksum, so that what was written before a crash is read.
+
+The file begins with its magic and the version of all that follows. The chunks together are one zstd stream, so that
+what was said before shortens what is said again; each ends where all that was put into it can be read. In the stream
+are records: the lengths of a head and of a body, the head as JSON, the body as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import IO, Any, Final
+
+from treadle.errors import UserError
+
+MAGIC: Final = b"TRDREC"
+VERSION: Final = 1
+"""Of the file; the heads of records may get more keys without another version."""
+
+FILE_HEADER: Final = Struct("<6sH")
+CHUNK_HEADER: Final = Struct("<III")
+"""Bytes of the chunk, bytes that they unpack to, CRC-32 of the chunk."""
+RECORD_HEADER: Final = Struct("<II")
+
+CHUNK_BYTES_MAX: Final = 1 << 30
+"""A longer one is damaged, packed or unpacked."""
+
+LEVEL: Final = 3
+_WINDOW_BYTES_MAX: Final = 1 << 27
+
+
+class RecordingError(UserError):
+    """A file that is no recording, or one that cannot be read."""
+
+
+def zstandard() -> Any:
+    """Return the library.
+
+    Raises:
+        RecordingError: it is not there.
+    """
+    try:
+        import zstandard as found  # only here: an extra
+    except ImportError:
+        raise RecordingError("recordings need zstandard; pip install 'treadle[record]'") from None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one record says."""
+
+    head: dict[str, Any]
+    body: bytes
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return str(self.head.get("kind", ""))
+
+
+class ChunkWriter:
+    """Writes records to a stream. Nothing is in the file before `flush`."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        """Begin the file.
+
+        Raises:
+            RecordingError: there is no zstandard.
+            OSError: it cannot be written.
+        """
+        self._stream = stream
+        self._zstd = zstandard()
+        self._packer = self._zstd.ZstdCompressor(level=LEVEL).compressobj()
+        self._packed: list[bytes] = []
+        self._unpacked = 0
+        stream.write(FILE_HEADER.pack(MAGIC, VERSION))
+        self.bytes = FILE_HEADER.size
+        """How long the file is."""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes, unpacked, that `flush` would write."""
+        return self._unpacked
+
+    def write(self, head: dict[str, Any], *body: bytes | memoryview) -> None:
+        """Put a record, its body in parts, into the chunk that is being made."""
+        text = json.dumps(head, separators=(",", ":")).encode()
+        length = sum(len(part) for part in body)
+        for part in (RECORD_HEADER.pack(len(text), length), text, *body):
+            self._packed.append(self._packer.compress(part))
+            self._unpacked += len(part)
+
+    def flush(self) -> None:
+        """Write what was put in since the last time.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if not self._unpacked:
+            return
+        packed = b"".join([*self._packed, self._packer.flush(self._zstd.COMPRESSOBJ_FLUSH_BLOCK)])
+        self._stream.write(CHUNK_HEADER.pack(len(packed), self._unpacked, zlib.crc32(packed)) + packed)
+        self._stream.flush()
+        self.bytes += CHUNK_HEADER.size + len(packed)
+        self._packed, self._unpacked = [], 0
+
+
+class ChunkReader:
+    """Reads records from a stream, up to where it ends or is damaged."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        """Read how the file begins; ``name`` is what errors call it.
+
+        Raises:
+            RecordingError: it is none, or of a version that is not known.
+        """
+        self._stream = stream
+        self._unpacker = zstandard().ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj()
+        self._error: Any = zstandard().ZstdError
+        header = stream.read(FILE_HEADER.size)
+        if len(header) < FILE_HEADER.size or header[: len(MAGIC)] != MAGIC:
+            raise RecordingError(f"{name} is no recording of Treadle's")
+        self.version = FILE_HEADER.unpack(header)[1]
+        if not 1 <= self.version <= VERSION:
+            known = f"this release reads up to {VERSION}; read it with the release that wrote it, or a newer one"
+            raise RecordingError(f"{name} is a recording of version {self.version}: {known}")
+        self.damage = ""
+        """Why nothing was read beyond some place; empty if all was."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield all records that are whole."""
+        data = bytearray()
+        at = 0
+        for unpacked in self._chunks():
+            del data[:at]
+            data += unpacked
+            at = 0
+            while len(data) - at >= RECORD_HEADER.size:
+                head, body = RECORD_HEADER.unpack_from(data, at)
+                end = at + RECORD_HEADER.size + head + body
+                if end > len(data):
+                    break
+                begin = at + RECORD_HEADER.size
+                try:
+                    found = json.loads(bytes(data[begin : begin + head]))
+                except ValueError:
+                    self.damage = self.damage or f"a record at {at} of a chunk is not readable"
+                    return
+                yield Record(found if isinstance(found, dict) else {}, bytes(data[begin + head : end]))
+                at = end
+        if len(data) > at:
+            self.damage = self.damage or "the last record is cut off"
+
+    def _chunks(self) -> Iterator[bytes]:
+        place = FILE_HEADER.size
+        while True:
+            header = self._stream.read(CHUNK_HEADER.size)
+            if not header:
+                return
+            packed = b""
+            if len(header) == CHUNK_HEADER.size:
+                length, unpacked_bytes, checksum = CHUNK_HEADER.unpack(header)
+                if max(length, unpacked_bytes) > CHUNK_BYTES_MAX:
+                    self.damage = f"the chunk at byte {place} is damaged"
+                    return
+                packed = self._stream.read(length)
+            if len(header) < CHUNK_HEADER.size or len(packed) < length:
+                self.damage = f"it is cut off in the chunk at byte {place}, as by the end of its writer"
+                return
+            if zlib.crc32(packed) != checksum:
+                self.damage = f"the chunk at byte {place} is damaged: its checksum is another"
+                return
+            try:
+                unpacked: bytes = self._unpacker.decompress(packed)
+            except self._error:
+                self.damage = f"the chunk at byte {place} is damaged: it does not unpack"
+                return
+            if len(unpacked) != unpacked_bytes:
+                self.damage = f"the chunk at byte {place} is damaged: it unpacks to another length"
+                return
+            yield unpacked
+            place += CHUNK_HEADER.size + length

@@ -1,0 +1,112 @@
+"""Reads segments: how each begins, its state, its ticks one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from treadle.record.chunks import ChunkReader, Record, RecordingError
+from treadle.record.frames_of_others import Translator
+from treadle.record.hashes import schema_hash
+from treadle.record.state import State
+from treadle.record.ticks import (
+    Segment,
+    SettingsText,
+    Tick,
+    read_segment,
+    read_settings_text,
+    read_state,
+    read_tick,
+)
+
+READERS: Final[Mapping[int, Callable[[Record], Tick]]] = {1: read_tick}
+"""How a tick is read, by the version of the file. A release that changes what a record says adds a line."""
+
+
+class EmptySegmentError(RecordingError):
+    """A segment of which nothing can be read: its writer ended before it had said what it is."""
+
+
+@dataclass(slots=True)
+class RecordedSegment:
+    """A segment. Its ticks are read as they are asked for, once."""
+
+    path: Path
+    segment: Segment
+    settings: SettingsText
+    state: State | None
+    """None: it cannot be read."""
+    ticks: Iterator[Tick]
+    notes: list[str] = field(default_factory=list)
+    """What is not as it should be; of the ticks when all were read."""
+
+
+@contextmanager
+def open_segment(path: Path) -> Iterator[RecordedSegment]:
+    """Open a segment.
+
+    Raises:
+        EmptySegmentError: it does not say how it begins.
+        RecordingError: it is no segment.
+    """
+    try:
+        with path.open("rb") as stream:
+            chunks = ChunkReader(stream, str(path))
+            yield _read(path, chunks)
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from error
+
+
+def open_all(files: Sequence[Path], notes: list[str]) -> Iterator[RecordedSegment]:
+    """Yield segments, each to be read before the next; one of which nothing can be read is noted, and left out.
+
+    Raises:
+        RecordingError: one is no segment, or nothing can be read of any.
+    """
+    empty = 0
+    for file in files:
+        try:
+            with open_segment(file) as recorded:
+                yield recorded
+        except EmptySegmentError as error:
+            empty += 1
+            if empty == len(files):
+                raise
+            notes.append(str(error))
+
+
+def _read(path: Path, chunks: ChunkReader) -> RecordedSegment:
+    records = chunks.records()
+    first, second, third = (next(records, None) for _ in range(3))
+    if first is None or first.kind != "segment" or second is None:
+        reason = chunks.damage or "it does not say what it is"
+        raise EmptySegmentError(f"{path}: nothing of it can be read: {reason}")
+    found = RecordedSegment(path, read_segment(first), read_settings_text(second), None, iter(()))
+    if third is not None and third.kind == "state":
+        try:
+            found.state = read_state(third)
+        except RecordingError as error:
+            found.notes.append(str(error))
+    found.ticks = _ticks(found, chunks, records)
+    return found
+
+
+def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record]) -> Iterator[Tick]:
+    read, ended = READERS[chunks.version], ""
+    others = found.segment.schema_hash != schema_hash()
+    translator = Translator(found.segment.schema) if others else None
+    for record in records:
+        if record.kind == "tick":
+            tick = read(record)
+            yield tick if translator is None else replace(tick, frame=translator.frame(tick.frame))
+        elif record.kind == "end":
+            ended = str(record.head.get("why", ""))
+    if translator is not None:
+        found.notes += translator.notes()
+    if chunks.damage:
+        found.notes.append(f"it is readable up to here: {chunks.damage}")
+    elif not ended:
+        found.notes.append("its writer ended without saying so; up to a second before that may be missing")

@@ -1,0 +1,292 @@
+"""What is in a recording: segments, in them the state that they begin with and ticks, each as a record and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import numpy as np
+
+from treadle import events
+from treadle.config.settings import Settings, Source
+from treadle.events import Event, PolicySwitch
+from treadle.record.chunks import Record, RecordingError
+from treadle.record.state import State
+
+BESIDE: Final[Mapping[str, type[Any]]] = {
+    each.__name__: each
+    for each in (
+        events.TaskEstimates,
+        events.TaskClaims,
+        events.PlanRanks,
+        events.StageInputs,
+        events.TaskInputs,
+        events.Samples,
+    )
+}
+"""Events that come beside frames."""
+
+Body = list[bytes | memoryview]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What came of reading treadle.yaml again, in the tick in which it was taken over or refused."""
+
+    source: Source | None = None
+    """None: the defaults are followed, or it was refused."""
+    refusal: str = ""
+    """Why it was refused."""
+
+
+@dataclass(slots=True)
+class Tick:
+    """A frame, what entered beside it, and its answer."""
+
+    frame: bytes
+    """Without keys of attempts."""
+    reply_max_bytes: int | None
+    """No answer is longer, from this one on; None: as before."""
+    wanted: bool
+    """Was a decision wanted?"""
+    answer: bytes = b""
+    decide_us: int = 0
+    asks_snapshot: bool = False
+    """The answer asks for a snapshot, with which another segment begins."""
+    reading: Reading | None = None
+    beside: list[Event] = field(default_factory=list)
+    known: str | None = None
+    """What is known beside frames, as the status says it; None: as in the tick before."""
+    warnings: tuple[str, ...] | None = None
+    """What others than the engine warn of, in the status; None: as in the tick before."""
+    switches: list[PolicySwitch] = field(default_factory=list)
+    """Parts from files that were stopped in this decision, or failed."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """How a segment begins: it can be replayed without those before it."""
+
+    number: int
+    """Of this process, from 1."""
+    engine: str
+    """One of several engines; empty: the first or only one."""
+    began: str
+    """UTC, ISO 8601."""
+    follows: bool
+    """Does its first frame follow the last one of the segment before?"""
+    dropped: int
+    """Frames since the segment before that were answered and are in no recording."""
+    why: str
+    """Why it begins."""
+    engine_hash: str
+    schema_hash: str
+    schema: Mapping[str, Any]
+    versions: Mapping[str, str]
+    process: int = 0
+    anonymised: bool = False
+
+
+@dataclass(slots=True)
+class SettingsText:
+    """What settings a segment begins with were read from, for those who cannot read its state."""
+
+    source: Source | None
+    name: str
+    """The policy's name."""
+
+
+def segment_record(segment: Segment) -> dict[str, Any]:
+    """Return the head of a segment's record."""
+    return {"kind": "segment"} | {each.name: getattr(segment, each.name) for each in fields(Segment)}
+
+
+def read_segment(record: Record) -> Segment:
+    """Return how a segment begins; keys that this release does not know are left out.
+
+    Raises:
+        RecordingError: it does not say so.
+    """
+    known = {each.name for each in fields(Segment)}
+    try:
+        return Segment(**{key: value for key, value in record.head.items() if key in known})
+    except TypeError as error:
+        raise RecordingError(f"a segment that does not say what it is: {error}") from error
+
+
+def text_of(settings: Settings) -> SettingsText:
+    """Return what settings were read from."""
+    return SettingsText(settings.source, settings.policy.name())
+
+
+def settings_record(settings: SettingsText) -> tuple[dict[str, Any], Body]:
+    """Return a record of what settings were read from."""
+    source, body = _written_source(settings.source)
+    return {"kind": "settings", "name": settings.name, "source": source}, body
+
+
+def read_settings_text(record: Record) -> SettingsText:
+    """Return what settings were read from."""
+    return SettingsText(_read_source(record.head.get("source"), record.body), str(record.head.get("name", "")))
+
+
+def _written_source(source: Source | None) -> tuple[Any, Body]:
+    if source is None:
+        return None, []
+    contents = list(source.part_files.values())
+    return {
+        "file": source.file,
+        "text": source.text,
+        "part_files": [[path, len(content)] for path, content in source.part_files.items()],
+    }, list(contents)
+
+
+def _read_source(written: Any, body: bytes) -> Source | None:
+    if written is None:
+        return None
+    files, at = {}, 0
+    for path, length in written["part_files"]:
+        files[path] = body[at : at + length]
+        at += length
+    return Source(written["file"], written["text"], files)
+
+
+def state_record(state: State) -> tuple[dict[str, Any], Body]:
+    """Return a record of an engine's state."""
+    tree = json.dumps(state.tree, separators=(",", ":")).encode()
+    arrays = [
+        [_dtype_written(each.dtype), list(each.shape), each.flags.f_contiguous and each.ndim > 1]
+        for each in state.arrays
+    ]
+    body: Body = [tree, *(each.tobytes("A") for each in state.arrays)]
+    return {"kind": "state", "tree": len(tree), "arrays": arrays}, body
+
+
+def read_state(record: Record) -> State:
+    """Return an engine's state.
+
+    Raises:
+        RecordingError: its arrays are not what the head says.
+    """
+    try:
+        at = record.head["tree"]
+        tree = json.loads(record.body[:at])
+        arrays = []
+        for dtype, shape, fortran in record.head["arrays"]:
+            kind = _dtype_read(dtype)
+            if kind.hasobject:
+                raise RecordingError("state: an array of objects")
+            count = int(np.prod(shape, dtype=np.int64))
+            found = np.frombuffer(record.body, kind, count, at).copy()
+            arrays.append(found.reshape(shape, order="F" if fortran else "C"))
+            at += count * kind.itemsize
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordingError(f"state that cannot be read: {error}") from error
+    return State(tree, arrays)
+
+
+def _dtype_written(dtype: np.dtype[Any]) -> Any:
+    """Return a type as JSON takes it: kernels are compiled for a record's exact layout."""
+    if dtype.names is None:
+        return dtype.str
+    found = [[name, _dtype_written(dtype[name]), dtype.fields[name][1]] for name in dtype.names]  # type: ignore[index]
+    return {"fields": found, "size": dtype.itemsize, "align": dtype.isalignedstruct}
+
+
+def _dtype_read(written: Any) -> np.dtype[Any]:
+    if isinstance(written, str):
+        return np.dtype(written)
+    names, formats, offsets = zip(*written["fields"], strict=True)
+    layout = {"names": names, "formats": [_dtype_read(each) for each in formats], "offsets": offsets}
+    return np.dtype(layout | {"itemsize": written["size"]}, align=written["align"])
+
+
+def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
+    """Return the record of a tick; what is empty is left out of its head."""
+    body: Body = [tick.frame, tick.answer]
+    head: dict[str, Any] = {
+        "kind": "tick",
+        "frame": len(tick.frame),
+        "answer": len(tick.answer),
+        "us": tick.decide_us,
+        "max": tick.reply_max_bytes,
+    }
+    if not tick.wanted:
+        head["wanted"] = False
+    if tick.asks_snapshot:
+        head["asks"] = True
+    if tick.known is not None:
+        head["known"] = tick.known
+    if tick.warnings is not None:
+        head["warnings"] = list(tick.warnings)
+    if tick.switches:
+        head["switches"] = [[each.sequence, each.call, each.policy, each.reason] for each in tick.switches]
+    if tick.reading is not None:
+        source, contents = _written_source(tick.reading.source)
+        head["reading"] = {"source": source, "refusal": tick.reading.refusal, "bytes": sum(map(len, contents))}
+        body += contents
+    if tick.beside:
+        head["beside"] = [_written_event(event, body) for event in tick.beside]
+    return head, body
+
+
+def read_tick(record: Record) -> Tick:
+    """Return a tick.
+
+    Raises:
+        RecordingError: it is none.
+    """
+    head, body = record.head, record.body
+    try:
+        at = head["frame"] + head["answer"]
+        tick = Tick(
+            frame=body[: head["frame"]],
+            reply_max_bytes=head["max"],
+            wanted=head.get("wanted", True),
+            answer=body[head["frame"] : at],
+            decide_us=head["us"],
+            asks_snapshot=head.get("asks", False),
+            known=head.get("known"),
+            warnings=tuple(head["warnings"]) if "warnings" in head else None,
+            switches=[PolicySwitch(*each) for each in head.get("switches", ())],
+        )
+        if "reading" in head:
+            reading, end = head["reading"], at + head["reading"]["bytes"]
+            tick.reading = Reading(_read_source(reading["source"], body[at:end]), reading["refusal"])
+            at = end
+        for written in head.get("beside", ()):
+            event, at = _read_event(written, body, at)
+            tick.beside.append(event)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise RecordingError(f"a tick that cannot be read: {type(error).__name__}: {error}") from error
+    return tick
+
+
+def _written_event(event: Event, body: Body) -> dict[str, Any]:
+    """Return the head of an event beside frames; its columns go to the end of the body."""
+    name = type(event).__name__
+    if name not in BESIDE:
+        raise RecordingError(f"{name} is no event beside frames")
+    columns = []
+    for each in fields(event):
+        column = np.ascontiguousarray(getattr(event, each.name))
+        columns.append([each.name, column.dtype.str, len(column)])
+        body.append(column.tobytes())
+    return {"is": name, "columns": columns}
+
+
+def _read_event(written: Mapping[str, Any], body: bytes, at: int) -> tuple[Event, int]:
+    """Return an event and where its columns end; a column that this release does not know is left out."""
+    kind = BESIDE[written["is"]]
+    known = {each.name for each in fields(kind)}
+    columns: dict[str, Any] = {}
+    rows = 0
+    for name, dtype, rows in written["columns"]:
+        column = np.frombuffer(body, dtype, rows, at)
+        at += column.nbytes
+        if name in known:
+            columns[name] = column
+    event: Event = events.filled(kind, rows, **columns)
+    return event, at

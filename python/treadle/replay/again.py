@@ -1,0 +1,218 @@
+"""A session that is given what a recording says, in place of a ResourceManager, a store and a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Final
+
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Settings, Source, default_settings
+from treadle.engine import Engine
+from treadle.events import Event, PolicySwitch, Samples
+from treadle.live.own_settings import own_settings
+from treadle.live.roles import DecisionEngine
+from treadle.live.session import EngineFailedError, Session
+from treadle.record.chunks import RecordingError
+from treadle.record.names import CodeNotTrustedError, Named
+from treadle.record.reader import RecordedSegment
+from treadle.record.state import State, StateError, restore
+from treadle.record.ticks import Tick
+from treadle.wire.frames import Frame
+
+_REPLY_MAX_BYTES: Final = 1 << 20
+
+UNTRUSTED: Final = (
+    "the policy has parts that are Python code in the recording; it is run with --trust-code, which is for recordings "
+    "of your own cluster"
+)
+
+
+class _RefusedError(ConfigError):
+    """Settings that were refused when they were read again."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("treadle.yaml", [])
+        self._text = text
+
+    def lines(self) -> list[str]:
+        return [self._text]
+
+
+class _Recorded:
+    """What enters beside the frames of a recording, in all the places where a session looks for it."""
+
+    def __init__(self) -> None:
+        self.tick = Tick(b"", None, wanted=False)
+        self.known = ""
+        self.said: tuple[str, ...] = ()
+        self._clock: list[int] = []
+
+    def begin_tick(self, tick: Tick) -> None:
+        self.tick = tick
+        self.known = self.known if tick.known is None else tick.known
+        self.said = self.said if tick.warnings is None else tick.warnings
+        self._clock = [tick.decide_us * 1000, 0]
+
+    def clock_ns(self) -> int:
+        return self._clock.pop() if self._clock else 0
+
+    # As `treadle.live.roles.EventSource`.
+
+    def collect(self, frame: Frame) -> list[Event]:
+        stopped: list[Event] = [each for each in self.tick.switches if each.call and _was_stopped(each)]
+        return [*self.tick.beside, *stopped]
+
+    def learn(self, samples: Samples) -> None:
+        """What becomes of it is in the recording."""
+
+    def forget(self) -> None:
+        """What becomes of it is in the recording."""
+
+    def summary(self) -> str:
+        return self.known
+
+    def keys_for(self) -> Sequence[str]:
+        return ()
+
+
+def _was_stopped(switch: PolicySwitch) -> bool:
+    """Was a part stopped from outside? Other failures come again by themselves."""
+    return "took too long" in switch.reason
+
+
+class _Observer:
+    """As `treadle.live.roles.FrameObserver`: warns of what others warned of."""
+
+    def __init__(self, recorded: _Recorded) -> None:
+        self._recorded = recorded
+
+    def take(self, frame: bytes) -> None:
+        """Keep nothing."""
+
+    def follow(self, settings: Settings) -> None:
+        """Follow nothing."""
+
+    def warnings(self) -> Sequence[str]:
+        return self._recorded.said
+
+
+class _Asker:
+    """As `treadle.live.roles.TickRecorder`: asks for the snapshots that were asked for."""
+
+    def __init__(self, recorded: _Recorded) -> None:
+        self._recorded = recorded
+
+    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
+        return self._recorded.tick.asks_snapshot
+
+    def reading(self, reading: Future[Settings]) -> None:
+        """It is in the recording."""
+
+    def beside(self, events: Sequence[Event]) -> None:
+        """It is in the recording."""
+
+    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
+        """It is compared elsewhere."""
+
+    def summary(self) -> str:
+        return ""
+
+    def warnings(self) -> Sequence[str]:
+        return ()
+
+    def follow(self, settings: Settings) -> None:
+        """Follow nothing."""
+
+
+class SessionAgain:
+    """A session that takes a segment's ticks."""
+
+    def __init__(self, recorded: RecordedSegment, *, trust_code: bool, fresh: bool = False) -> None:
+        """Begin with the state of a segment.
+
+        Args:
+            recorded: the segment
+            trust_code: whether parts of the policy from files may be run
+            fresh: leave the state alone, begin with an engine that has learned nothing
+
+        Raises:
+            RecordingError: the policy may not be run, or its settings cannot be read.
+        """
+        self._engine_name = recorded.segment.engine
+        self._trust_code = trust_code
+        self._recorded = _Recorded()
+        self._reading: Future[Settings] = Future()
+        self.notes: list[str] = []
+        settings = self._settings(recorded.settings.source)
+        self._session = Session(
+            lambda settings: Engine(settings, tries_again=True),
+            lambda: settings,
+            reply_max_bytes=_REPLY_MAX_BYTES,
+            clock_ns=self._recorded.clock_ns,
+            settings=settings,
+            submit=lambda _: self._reading,
+            observer=_Observer(self._recorded),
+            event_source=self._recorded,
+            recorder=_Asker(self._recorded),
+        )
+        self.is_fresh = fresh
+        if not fresh:
+            self._resume(recorded.state)
+
+    def _resume(self, state: State | None) -> None:
+        named = Named(trust_code=self._trust_code)
+        try:
+            if state is None:
+                raise StateError("it cannot be read")
+            restored: Any = restore(state, named)
+            self._session.resume(restored)
+            self.notes += named.notes
+        except CodeNotTrustedError as error:
+            raise RecordingError(UNTRUSTED) from error
+        except (StateError, KeyError, TypeError) as error:
+            self.is_fresh = True
+            self.notes.append(f"what the engine had learned is not known ({error}): it begins with the snapshot alone")
+
+    def state(self) -> State:
+        """Return the state of session and engine."""
+        return self._session.state()
+
+    @property
+    def failed(self) -> bool:
+        """Has the engine failed since its last decision?"""
+        return bool(self._session.failures)
+
+    def take(self, tick: Tick) -> bytes:
+        """Return the answer to a tick; empty if the engine failed for good.
+
+        Raises:
+            RecordingError: settings in the recording cannot be followed.
+        """
+        self._recorded.begin_tick(tick)
+        if tick.reading is not None:
+            self._reading = Future()
+            if tick.reading.refusal:
+                self._reading.set_exception(_RefusedError(tick.reading.refusal))
+            else:
+                self._reading.set_result(self._settings(tick.reading.source))
+            self._session.receive(self._reading)
+        try:
+            return self._session.decide(tick.frame, tick.reply_max_bytes, wanted=tick.wanted)
+        except EngineFailedError:
+            return b""
+        finally:
+            if tick.reading is not None:
+                self._reading = Future()
+
+    def _settings(self, source: Source | None) -> Settings:
+        if source is None:
+            return default_settings()
+        if source.part_files and not self._trust_code:
+            raise RecordingError(UNTRUSTED)
+        try:
+            found = parse_settings(source.file, source.text, kept=source.part_files)
+            return own_settings(found, self._engine_name, source.file)
+        except ConfigError as error:
+            raise RecordingError(f"the recording's settings cannot be followed by this release: {error}") from error

@@ -1,0 +1,134 @@
+"""Decides recordings again and writes down what comes of it: expected answers are renewed, names are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+
+from treadle.errors import UserError
+from treadle.files import write_whole
+from treadle.record.chunks import ChunkWriter
+from treadle.record.hashes import engine_hash, schema, schema_hash, versions
+from treadle.record.reader import RecordedSegment, open_segment
+from treadle.record.state import State
+from treadle.record.ticks import (
+    Reading,
+    SettingsText,
+    Tick,
+    segment_record,
+    settings_record,
+    state_record,
+    tick_record,
+)
+from treadle.replay.again import SessionAgain
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How names are replaced: in frames, in texts of settings."""
+
+    frame: Callable[[bytes], bytes]
+    settings: Callable[[SettingsText], SettingsText]
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """What was decided again."""
+
+    segments: int = 0
+    ticks: int = 0
+    different: int = 0
+    """Answers that are not as they were."""
+    notes: list[str] = field(default_factory=list)
+
+
+def renew(files: Sequence[Path], *, trust_code: bool = False) -> Rewritten:
+    """Replace the expected answers of segments, in place, by those of this engine.
+
+    Raises:
+        RecordingError: one is no recording, or cannot be replayed; it is left as it is.
+    """
+    done = Rewritten()
+    for file in files:
+        with open_segment(file) as recorded:
+            again = SessionAgain(recorded, trust_code=trust_code)
+            content = _written(recorded, again, done, None)
+        write_whole(file, content)
+    return done
+
+
+def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: bool = False) -> Rewritten:
+    """Write segments with other names into a folder, decided again under these names.
+
+    The first begins with an engine that has learned nothing, and so does each that does not follow the one before: what
+    the engine had learned has names in it.
+
+    Raises:
+        RecordingError: one is no recording, or cannot be replayed.
+        UserError: the folder is not empty, or cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UserError(f"{folder} is not empty; name another folder")
+        done, before = Rewritten(), None
+        for file in files:
+            with open_segment(file) as recorded:
+                recorded.settings = names.settings(recorded.settings)
+                goes_on = before is not None and recorded.segment.follows
+                again = before if before is not None and goes_on else None
+                if again is None:
+                    again = SessionAgain(recorded, trust_code=trust_code, fresh=True)
+                content = _written(recorded, again, done, names)
+                before = again
+            write_whole(folder / file.name, content)
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: {error.strerror}") from error
+    return done
+
+
+def _written(recorded: RecordedSegment, again: SessionAgain, done: Rewritten, names: Names | None) -> bytes:
+    """Return the content of a segment that is decided again."""
+    segment = replace(
+        recorded.segment,
+        engine_hash=engine_hash(),
+        schema_hash=schema_hash(),
+        schema=schema(),
+        versions=versions(),
+        anonymised=recorded.segment.anonymised or names is not None,
+    )
+    stream = BytesIO()
+    writer = ChunkWriter(stream)
+    writer.write(segment_record(segment))
+    head, body = settings_record(recorded.settings)
+    writer.write(head, *body)
+    state: State = again.state()
+    head, body = state_record(state)
+    writer.write(head, *body)
+    for tick in recorded.ticks:
+        mine = tick if names is None else _renamed(tick, names)
+        answer = again.take(mine)
+        done.ticks += 1
+        done.different += answer != tick.answer
+        head, body = tick_record(replace(mine, answer=answer))
+        writer.write(head, *body)
+        if writer.waiting > 1 << 20:
+            writer.flush()
+    writer.write({"kind": "end", "why": "written again"})
+    writer.flush()
+    done.segments += 1
+    done.notes += [f"{recorded.path.name}: {note}" for note in (*recorded.notes, *again.notes)]
+    return stream.getvalue()
+
+
+def _renamed(tick: Tick, names: Names) -> Tick:
+    """Return a tick with other names; what is only said to people is left out."""
+    reading = tick.reading
+    if reading is not None:
+        source = names.settings(SettingsText(reading.source, "")).source
+        reading = Reading(source, "refused" if reading.refusal else "")
+    known = None if tick.known is None else ""
+    warnings = None if tick.warnings is None else ()
+    return replace(tick, frame=names.frame(tick.frame), reading=reading, known=known, warnings=warnings)

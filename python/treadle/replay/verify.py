@@ -1,0 +1,218 @@
+"""Replays recordings under the policy that they were made with, and compares answer by answer, to the byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.record.hashes import engine_hash, versions
+from treadle.record.reader import RecordedSegment, open_all
+from treadle.record.state import State
+from treadle.record.ticks import Tick
+from treadle.replay.again import SessionAgain
+from treadle.wire.answer import Answer, decode_answer
+from treadle.wire.frames import read_frame_header
+from treadle.wire.schema import WireError
+
+_ROWS_MAX: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first thing that is not as it was recorded."""
+
+    segment: str
+    tick: int
+    """Of the segment, from 1."""
+    sequence: int
+    """Of the frame."""
+    field: str
+    recorded: str
+    now: str
+
+    def line(self) -> str:
+        """Return it as text."""
+        where = f"{self.segment}: tick {self.tick}, frame {self.sequence}: {self.field}"
+        return f"{where}: recorded {self.recorded}, now {self.now}"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a replay found."""
+
+    segments: int = 0
+    ticks: int = 0
+    proposals: int = 0
+    different: int = 0
+    """Answers that are not as recorded; those after the first may follow from it."""
+    first: Difference | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        """Is every answer as it was recorded?"""
+        return self.first is None
+
+
+def verify(files: Sequence[Path], *, trust_code: bool = False, fresh: bool = False) -> Verdict:
+    """Replay segments, in order.
+
+    Args:
+        files: the segments
+        trust_code: whether parts of the policy from files may be run
+        fresh: take no state from the files; what follows a gap begins with its snapshot alone
+
+    Raises:
+        RecordingError: one is no recording, or cannot be replayed.
+    """
+    verdict = Verdict()
+    before: SessionAgain | None = None
+    for recorded in open_all(files, verdict.notes):
+        if not fresh:
+            again = SessionAgain(recorded, trust_code=trust_code)
+        elif before is not None and recorded.segment.follows:
+            again = before
+        else:
+            again = SessionAgain(recorded, trust_code=trust_code, fresh=True)
+        before = _verify(recorded, verdict, before, again, trust_code)
+        verdict.segments += 1
+    return verdict
+
+
+def note_hashes(recorded: RecordedSegment) -> list[str]:
+    """Return what of a recording's makers is not as here."""
+    segment, found = recorded.segment, []
+    if segment.engine_hash != engine_hash():
+        found.append(f"another engine recorded it: {segment.engine_hash}, here {engine_hash()}")
+    others = {name: value for name, value in segment.versions.items() if versions().get(name) != value}
+    others.pop("treadle", None)
+    if others:
+        found.append("it was recorded with " + ", ".join(f"{name} {value}" for name, value in others.items()))
+    return found
+
+
+def _verify(
+    recorded: RecordedSegment, verdict: Verdict, before: SessionAgain | None, again: SessionAgain, trust_code: bool
+) -> SessionAgain | None:
+    """Replay a segment; return its session if it was as recorded."""
+    name = recorded.path.name
+    known = note_hashes(recorded)
+    if recorded.segment.follows and before is not None and before is not again and recorded.state is not None:
+        place = first_difference(recorded.state, before.state())
+        if place is not None:
+            _note(verdict, Difference(name, 0, 0, f"state{place[0]}", place[1], place[2]))
+    different = verdict.different
+    for number, tick in enumerate(recorded.ticks, 1):
+        answer = again.take(tick)
+        if number == 1 and again.failed and known:
+            text = "its state is of no use to this engine, which begins with the snapshot alone"
+            again.notes.append(text)
+            notes, again = again.notes, SessionAgain(recorded, trust_code=trust_code, fresh=True)
+            again.notes += notes
+            answer = again.take(tick)
+        verdict.ticks += 1
+        if answer != tick.answer:
+            verdict.different += 1
+            _note(verdict, compare(name, number, tick, answer))
+        elif answer:
+            verdict.proposals += len(decode_answer(answer, _ROWS_MAX).proposals)
+    verdict.notes += [f"{name}: {note}" for note in (*known, *recorded.notes, *again.notes)]
+    return again if verdict.different == different else None
+
+
+def _note(verdict: Verdict, difference: Difference) -> None:
+    if verdict.first is None:
+        verdict.first = difference
+
+
+def compare(segment: str, number: int, tick: Tick, answer: bytes) -> Difference:
+    """Return the first field in which an answer differs from the recorded one."""
+    sequence = read_frame_header(tick.frame)[0].sequence
+    if not answer:
+        return Difference(segment, number, sequence, "answer", f"{len(tick.answer)} bytes", "none: the engine failed")
+    try:
+        was, now = decode_answer(tick.answer, _ROWS_MAX), decode_answer(answer, _ROWS_MAX)
+    except WireError as error:
+        return Difference(segment, number, sequence, "answer", f"{len(tick.answer)} bytes", str(error))
+    return Difference(segment, number, sequence, *_field(was, now))
+
+
+def _field(was: Answer, now: Answer) -> tuple[str, str, str]:
+    for name in ("epoch", "sequence", "resend", "busy", "base", "decide_us"):
+        if getattr(was, name) != getattr(now, name):
+            return name, str(getattr(was, name)), str(getattr(now, name))
+    if len(was.proposals) != len(now.proposals):
+        return "proposals", f"{len(was.proposals)} proposals", f"{len(now.proposals)}{_first_row(was, now)}"
+    found = _first_row(was, now)
+    if found:
+        return "proposals", "another row", found.removeprefix("; ")
+    for name in ("application", "key", "node", "transaction"):
+        one, other = getattr(was.proposals, name), getattr(now.proposals, name)
+        if (one is None) != (other is None) or (one is not None and not np.array_equal(one, other)):
+            return f"proposals.{name}", str(one), str(other)
+    return _status(was.status, now.status)
+
+
+def _first_row(was: Answer, now: Answer) -> str:
+    columns = ("application", "key", "node")
+    rows = [np.stack([getattr(each.proposals, name) for name in columns], 1).tolist() for each in (was, now)]
+    for at, (one, other) in enumerate(zip(*rows, strict=False)):
+        if one != other:
+            return f"; proposal {at} was (application, key, node) {tuple(one)} and is {tuple(other)}"
+    return ""
+
+
+def _status(was: str, now: str) -> tuple[str, str, str]:
+    try:
+        one, other = json.loads(was or "{}"), json.loads(now or "{}")
+    except ValueError:
+        return "status", was[:200], now[:200]
+    for key in sorted({*one, *other}):
+        if one.get(key) != other.get(key):
+            return f"status.{key}", repr(one.get(key))[:200], repr(other.get(key))[:200]
+    return "status", was[:200], now[:200]
+
+
+def first_difference(one: State, other: State) -> tuple[str, str, str] | None:
+    """Return where two states differ first, and what they are there; None if they are equal."""
+    # through JSON, as what was recorded came
+    return _tree(one, other, one.tree, json.loads(json.dumps(other.tree)), "")
+
+
+def _tree(one: State, other: State, a: Any, b: Any, where: str) -> tuple[str, str, str] | None:
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        if a.keys() == {"array"}:
+            return _arrays(one, other, a["array"][0], b["array"][0], where)
+        for key in a:
+            step = "" if key in {"object", "dict", "list", "row", "map", "tuple", "fields"} else f".{key}"
+            found = _tree(one, other, a[key], b[key], where + step)
+            if found is not None:
+                return found
+        return None
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        for at, (left, right) in enumerate(zip(a, b, strict=True)):
+            found = _tree(one, other, left, right, where if isinstance(left, dict) else f"{where}[{at}]")
+            if found is not None:
+                return found
+        return None
+    return None if a == b and type(a) is type(b) else (where, repr(a)[:200], repr(b)[:200])
+
+
+def _arrays(one: State, other: State, at: int, there: int, where: str) -> tuple[str, str, str] | None:
+    a, b = one.arrays[at], other.arrays[there]
+    if a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes():
+        return None
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return where, f"{a.dtype} {a.shape}", f"{b.dtype} {b.shape}"
+    for name in a.dtype.names or ("",):
+        left, right = (each[name] if name else each for each in (a, b))
+        different = np.argwhere(left != right)
+        if len(different):
+            row = tuple(different[0].tolist())
+            return f"{where}{f'.{name}' if name else ''}{list(row)}", str(left[row]), str(right[row])
+    return None

@@ -1,0 +1,324 @@
+"""The recorder beside the decisions: segments, bounds, what is dropped, what fails."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.wired import Clock
+
+from treadle import events
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Record, Settings, default_settings
+from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
+from treadle.live import segment_writer
+from treadle.live.recorder import ASK_S, LiveRecorder
+from treadle.live.segment_writer import SegmentWriter
+from treadle.proposals import Proposals
+from treadle.record.folder import segments
+from treadle.record.reader import RecordedSegment, open_segment
+from treadle.record.state import State
+from treadle.record.summary import summarise
+from treadle.record.ticks import Tick
+from treadle.wire.answer import Answer, encode_answer
+from treadle.wire.frames import FrameEncoder, FrameHeader
+from treadle.wire.schema import FrameFlag
+
+ANSWER = encode_answer(Answer(1, 1, 5, False, Proposals.none(), ""))
+OPEN: list[Caller] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close what a test has left open."""
+    yield
+    while OPEN:
+        OPEN.pop().recorder._writer.close()
+
+
+SNAPSHOT, MORE = int(FrameFlag.SNAPSHOT), int(FrameFlag.MORE)
+
+
+class Switches:
+    """Stands for the engine of which a recorder asks what failed."""
+
+    def __init__(self) -> None:
+        self.found: list[PolicySwitch] = []
+
+    def switches(self) -> list[PolicySwitch]:
+        return self.found
+
+
+class Caller:
+    """What a session does with a recorder, and the recorder's own thread when it is told to."""
+
+    def __init__(self, folder: Path, writer: SegmentWriter | None = None, engine: str = "", **settings: Any) -> None:
+        self.clock = Clock()
+        self.settings = replace(default_settings(), record=Record(folder=str(folder), **settings))
+        self.recorder = LiveRecorder(engine, self.clock, writer)
+        self.recorder.follow(self.settings)
+        self.encoder = FrameEncoder()
+        self.sequence = 0
+        self.states = 0
+        self.engine: Any = Switches()
+        OPEN.append(self)
+
+    def frame(self, flags: int = 0, keys: bytes = b"") -> bytes:
+        self.sequence += 1
+        one = np.zeros(1, np.uint8)
+        found: list[Event] = []
+        if flags & SNAPSHOT:
+            types = ResourceTypes(("memory-mb",), ("Mi",), one, one.astype(np.int64), one.astype(np.int64))
+            found = [Snapshot(1), Names(("", "memory-mb", "Mi")), types]
+        if keys:
+            words = np.frombuffer(keys, np.int64)
+            column = np.zeros(1, np.int32)
+            found.append(events.AttemptKeys(column, column, *(words[at : at + 1] for at in range(4))))
+        return self.encoder.encode(FrameHeader(flags, 1, self.sequence, 1000 * self.sequence, 0, 8, 1), found)
+
+    def state(self) -> State:
+        self.states += 1
+        return State({"list": []}, [np.arange(3)])
+
+    def tick(self, flags: int = 0, *, wanted: bool = True, keys: bytes = b"", frame: bytes = b"") -> bool:
+        asks = self.recorder.begin(frame or self.frame(flags, keys), 1 << 20, wanted, self.state)
+        self.recorder.beside([])
+        self.recorder.end(ANSWER, 5, "known", ("warns",), self.engine)
+        return asks
+
+    def work_off(self) -> None:
+        while self.recorder._queue:
+            self.recorder._next_item()
+
+
+def read(path: Path) -> tuple[RecordedSegment, list[Tick]]:
+    with open_segment(path) as recorded:
+        return recorded, list(recorded.ticks)
+
+
+def test_nothing_is_recorded_unless_a_folder_is_named() -> None:
+    recorder = LiveRecorder()
+    recorder.follow(default_settings())
+    caller = Caller(Path("/nowhere"))
+    assert recorder.begin(caller.frame(SNAPSHOT), None, True, caller.state) is False
+    recorder.end(b"", 0, "", (), caller.engine)
+    assert (caller.states, len(recorder._queue), recorder.summary(), recorder.warnings()) == (0, 0, "", ())
+
+
+def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path) -> None:
+    folder = tmp_path / "rec"
+    caller = Caller(folder)
+    caller.tick(SNAPSHOT)
+    caller.engine.found = [PolicySwitch(2, 1, "policy", "reason")]
+    caller.tick()
+    caller.tick(wanted=False)
+    caller.recorder._stop("over")
+    caller.work_off()
+    (path,) = segments(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    recorded, ticks = read(path)
+    assert recorded.notes == []
+    assert (recorded.segment.number, recorded.segment.follows, recorded.segment.dropped) == (1, False, 0)
+    assert recorded.state is not None
+    assert recorded.state.arrays[0].tolist() == [0, 1, 2]
+    assert [tick.wanted for tick in ticks] == [True, True, False]
+    assert [tick.known for tick in ticks] == ["known", None, None]
+    assert [tick.warnings for tick in ticks] == [("warns",), None, None]
+    assert [len(tick.switches) for tick in ticks] == [0, 1, 0]
+    assert {(tick.answer, tick.decide_us, tick.reply_max_bytes) for tick in ticks} == {(ANSWER, 5, 1 << 20)}
+
+
+def test_keys_of_attempts_are_in_no_file(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec")
+    secret = bytes(range(1, 33))
+    caller.tick(SNAPSHOT, keys=secret)
+    caller.tick(keys=secret)
+    caller.work_off()
+    caller.recorder._writer.flush()
+    _, ticks = read(segments(tmp_path / "rec")[0])
+    assert len(ticks) == 2
+    assert all(secret not in tick.frame for tick in ticks)
+
+
+def test_the_next_segment_begins_with_a_snapshot_that_is_asked_for(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec", segment_minutes=1)
+    assert [caller.tick(SNAPSHOT), caller.tick()] == [False, False]
+    caller.clock.now_s = 60.0
+    assert caller.tick(MORE) is False, "the answer to a part of a frame asks for nothing"
+    assert caller.tick() is True
+    assert caller.tick(SNAPSHOT) is False
+    assert caller.tick() is False
+    caller.recorder._stop("over")
+    caller.work_off()
+    first, second = map(read, segments(tmp_path / "rec"))
+    assert [tick.asks_snapshot for tick in first[1]] == [False, False, False, True]
+    assert len(second[1]) == 2
+    assert (second[0].segment.follows, second[0].segment.dropped) == (True, 0)
+    assert caller.states == 2
+    assert not summarise(segments(tmp_path / "rec")).gaps
+
+
+def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec", size_mb=2, segment_mb=1)
+    caller.tick(SNAPSHOT)
+    for _ in range(3):
+        caller.recorder.begin(caller.frame(), None, True, caller.state)
+        caller.recorder.end(os.urandom(1 << 19), 0, "", (), caller.engine)
+        caller.work_off()
+    assert caller.tick() is True
+
+
+def test_what_has_no_room_is_dropped_and_the_next_segment_begins(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec", queue_mb=1)
+    caller.tick(SNAPSHOT)
+    caller.recorder.begin(caller.frame(), None, True, caller.state)
+    caller.recorder.end(bytes(1 << 20), 0, "", (), caller.engine)
+    assert (caller.recorder.gaps, caller.recorder.dropped) == (1, 1)
+    assert "1 gaps, 1 frames are not in it: the writer fell behind" in caller.recorder.warnings()[0]
+    assert caller.tick() is True, "a snapshot is asked for"
+    assert caller.tick() is False, "and not again at once"
+    caller.clock.now_s += ASK_S
+    assert caller.tick() is True
+    caller.work_off()
+    caller.tick(SNAPSHOT)
+    caller.tick()
+    caller.recorder._stop("over")
+    caller.work_off()
+    first, second = map(read, segments(tmp_path / "rec"))
+    assert (len(first[1]), len(second[1])) == (1, 2)
+    assert (second[0].segment.follows, second[0].segment.dropped) == (False, 4)
+    assert second[0].segment.why == "the writer fell behind"
+    assert second[1][0].known == "known", "each segment says all"
+    found = summarise(segments(tmp_path / "rec"))
+    assert (found.gaps, found.dropped, found.frames) == (1, 4, 3)
+
+
+def test_bytes_that_are_no_frame_end_the_segment(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec")
+    caller.tick(SNAPSHOT)
+    caller.tick(frame=b"TRDF" + bytes(60))
+    assert caller.recorder.gaps == 1
+
+
+class FullDisk(SegmentWriter):
+    full = True
+
+    def write(self, head: dict[str, Any], body: Any) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device", "/rec")
+        super().write(head, body)
+
+
+def test_a_full_disk_is_told_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    disk = FullDisk()
+    caller = Caller(tmp_path / "rec", disk)
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    assert caller.recorder.warnings() == ["nothing is recorded: /rec: No space left on device"]
+    caller.tick()
+    assert caller.recorder.gaps == 1
+    FullDisk.full = False
+    caller.clock.now_s += ASK_S
+    assert caller.tick() is True
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    caller.recorder._writer.flush()
+    assert not caller.recorder.problem
+    assert len(read(segments(tmp_path / "rec")[-1])[1]) == 1
+    found = summarise(segments(tmp_path / "rec"))
+    assert found.frames == 1, "a segment of which nothing was written is left out"
+    assert "nothing of it can be read" in found.notes[-1]
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "rec"
+    folder.mkdir()
+    folder.chmod(0o777)
+    caller = Caller(folder)
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    assert "may be written by everybody" in caller.recorder.warnings()[0]
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "not" / "there")
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    assert "No such file or directory" in caller.recorder.warnings()[0]
+
+
+def test_one_of_several_engines_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec", engine="batch")
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    assert len(segments(tmp_path / "rec" / "batch")) == 1
+
+
+def test_the_oldest_go_when_there_is_too_much_or_it_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr(segment_writer, "utc", lambda: now)
+    writer = SegmentWriter(lambda: now)
+    folder = tmp_path / "rec"
+    bounds = Record(folder=str(folder), size_mb=4, segment_mb=2, age_hours=2)
+    for number in range(1, 5):
+        writer.begin(bounds, "", number)
+        writer.write({"kind": "tick"}, [os.urandom(1 << 20)])
+        now += timedelta(minutes=1)
+    writer.begin(bounds, "", 5)
+    assert [path.name[-10:-4] for path in segments(folder)] == ["000003", "000004", "000005"][-len(segments(folder)) :]
+    assert sum(path.stat().st_size for path in segments(folder)) <= 4 << 20
+    (folder / "notes.txt").write_text("a user's own")
+    now += timedelta(hours=3)
+    writer.begin(bounds, "", 6)
+    assert [path.name[-10:-4] for path in segments(folder)] == ["000006"]
+    assert (folder / "notes.txt").exists()
+    writer.close()
+
+
+def test_settings_read_again_are_recorded_with_their_text_or_why_they_were_refused(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec")
+    caller.tick(SNAPSHOT)
+    for outcome in (parse_settings("t.yaml", "seed: 3\n"), ConfigError("t.yaml", [])):
+        reading: Future[Settings] = Future()
+        if isinstance(outcome, Settings):
+            reading.set_result(outcome)
+        else:
+            reading.set_exception(outcome)
+        caller.recorder.begin(caller.frame(), None, True, caller.state)
+        caller.recorder.reading(reading)
+        caller.recorder.end(b"", 0, "", (), caller.engine)
+    caller.recorder._stop("over")
+    caller.work_off()
+    _, (_, taken, refused) = read(segments(tmp_path / "rec")[0])
+    assert taken.reading is not None
+    assert taken.reading.source is not None
+    assert taken.reading.source.text == "seed: 3\n"
+    assert refused.reading is not None
+    assert refused.reading.source is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("folder: rec", "record.folder: 'rec': it must be an absolute path, or empty (default '')"),
+        ("size_mb: 100", "record.segment_mb: 64: it must be at most half of size_mb (100); raise size_mb or lower it"),
+        ("foldr: /rec", "record.foldr: 'foldr' is not one of"),
+        ("age_hours: 0", "record.age_hours: 0: it must be greater than or equal to 1"),
+    ],
+)
+def test_a_mistake_in_settings_names_file_field_and_remedy(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_settings("t.yaml", f"record:\n  {text}\n")
+    assert said in refused.value.lines()[0]
+    assert refused.value.lines()[0].startswith("t.yaml:")

@@ -1,0 +1,87 @@
+"""`treadle record` and `treadle replay` on recordings of a simulated cluster, and on those in the repository."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.record.folder import segments
+from treadle.record.reader import open_segment
+
+DATA = Path(__file__).parents[2] / "data" / "recordings"
+RECORDINGS = sorted(DATA.iterdir())
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.name)
+def test_recordings_of_the_repository_are_decided_again_to_the_byte(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["replay", str(recording), "--verify"])
+    said = capsys.readouterr().out
+    assert code == 0, f"{said}; if that was meant: treadle record update {recording}"
+    assert "all as recorded, to the byte" in said
+
+
+def test_show_says_what_is_in_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["record", "show", str(RECORDINGS[0]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["nodes"], found["gaps"], found["dropped"]) == (6, 0, 0)
+    assert len(found["queues"]) == 2
+    assert found["containers"] > 20
+    assert found["bytes_per_container"] > 1
+    assert found["end_ms"] > found["begin_ms"] > 0
+    assert run(["record", "show", str(RECORDINGS[0])]) == 0
+    said = capsys.readouterr().out
+    assert "bytes a container" in said
+    assert "0, 0 frames dropped" in said
+
+
+def test_show_has_another_exit_code_where_something_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = tmp_path / "rec"
+    shutil.copytree(RECORDINGS[0], copied)
+    file = segments(copied)[-1]
+    file.write_bytes(file.read_bytes()[:-30])
+    assert run(["record", "show", str(copied)]) == 1
+    assert "it is cut off" in capsys.readouterr().out
+
+
+def test_a_recording_without_names_can_be_verified_and_its_names_are_not_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, out = tmp_path / "names.json", tmp_path / "out"
+    assert run(["record", "anonymise", str(RECORDINGS[0]), str(out), "--names", str(names)]) == 0
+    table = json.loads(names.read_text())
+    queues = [name for name, pseudonym in table.items() if pseudonym.startswith("root.queue-")]
+    assert len(queues) == 2
+    for file in segments(out):
+        with open_segment(file) as recorded:
+            assert recorded.segment.anonymised
+            texts = b"".join(tick.frame + tick.answer for tick in recorded.ticks)
+            assert not [name for name in table if len(name) > 3 and name.encode() in texts]
+    assert run(["replay", str(out), "--verify"]) == 0
+    assert run(["record", "anonymise", str(RECORDINGS[0]), str(out)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"], ["record", "update"]])
+def test_what_is_no_recording_is_refused(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.rec").write_bytes(b"something else")
+    assert run([*command, str(tmp_path / "a.rec")]) == 2
+    assert "is no recording" in capsys.readouterr().err
+    assert run([*command, str(tmp_path)]) == 2
+    assert "no segments of a recording" in capsys.readouterr().err
+    assert run([*command, str(tmp_path / "none")]) == 2
+    assert "is not there" in capsys.readouterr().err
+
+
+def test_what_is_to_be_done_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(RECORDINGS[0])]) == 2
+    assert "--verify" in capsys.readouterr().err

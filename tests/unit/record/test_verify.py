@@ -1,0 +1,281 @@
+"""Recordings of a simulated cluster behind the live session are decided again, to the byte."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from tests.support.wired import Clock, WiredEngine, wired
+
+from treadle.config.part_files import PartStoppedError
+from treadle.config.reader import parse_settings
+from treadle.live.recorder import LiveRecorder
+from treadle.policy.user_parts import unwatched
+from treadle.proposals import Proposals
+from treadle.record.chunks import ChunkWriter, RecordingError
+from treadle.record.folder import segments
+from treadle.record.reader import RecordedSegment, open_segment
+from treadle.record.state import State
+from treadle.record.ticks import Tick, segment_record, settings_record, state_record, tick_record
+from treadle.replay.rewrite import renew
+from treadle.replay.verify import verify
+from treadle.wire.answer import decode_answer, encode_answer
+
+T = TypeVar("T")
+
+SCENARIO = """
+cluster: {nodes: [{count: 6, resources: {memory-mb: 16384, vcores: 8}, racks: 2}]}
+queues: {research: {capacity: 60}, production: {capacity: 40}}
+workload:
+  generator:
+    {shape: map_reduce, framework: mapreduce, jobs: 8, load: 0.9, users: 2, demand: {memory-mb: 4096, vcores: 1},
+     tasks: {kind: pareto, tail: 0.8, low: 4, high: 40}, queues: {research: 1, production: 1}}
+decision: {limit: 16, tick_ms: 500}
+duration_limit_s: 150
+"""
+
+POLICIES = {
+    "default": "seed: 1",
+    "learns": "policy: {gate: {kind: pilots}, order: {kind: mlfq, size: whole}, estimate: {kind: combined}}",
+    "deficits": "policy: {share: {kind: deficit}, fit: {kind: random}, order: {kind: srpt}, estimate: {kind: hints}}",
+}
+
+
+def record(
+    folder: Path,
+    policy: str,
+    *,
+    every: int = 0,
+    during: Callable[[WiredEngine], None] | None = None,
+    watch: Any = unwatched,
+) -> None:
+    """Simulate a cluster and record it; a segment is due after ``every`` decisions."""
+    scenario = folder / "scenario.yaml"
+    scenario.write_text(SCENARIO)
+    clock = Clock()
+    recorder = LiveRecorder(clock_s=clock)
+    simulation, engine = wired(scenario, policy, recorder, folder / "rec", watch=watch)
+
+    def step() -> None:
+        clock.now_s += 60 / every if every else 0.0
+        if during is not None:
+            during(engine)
+
+    simulation.run(after_step=step)
+    recorder._stop("the test is over")
+    while recorder._queue:
+        recorder._next_item()
+    assert not recorder.problem
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_answer_and_the_state_of_each_segment_are_as_recorded(tmp_path: Path, policy: str) -> None:
+    record(tmp_path, POLICIES[policy], every=40)
+    files = segments(tmp_path / "rec")
+    assert len(files) > 2
+    verdict = verify(files)
+    assert verdict.first is None, verdict.first
+    assert verdict.notes == []
+    assert (verdict.segments, verdict.different) == (len(files), 0)
+    assert verdict.proposals > 20
+
+    for file in files[1:]:
+        alone = verify([file])
+        assert alone.first is None, alone.first
+
+
+def read(file: Path) -> tuple[RecordedSegment, list[Tick]]:
+    with open_segment(file) as recorded:
+        return recorded, list(recorded.ticks)
+
+
+def write(file: Path, recorded: RecordedSegment, ticks: list[Tick]) -> None:
+    """Write a segment again, changed by a test."""
+    with file.open("wb") as stream:
+        writer = ChunkWriter(stream)
+        records = [(segment_record(recorded.segment), []), settings_record(recorded.settings)]
+        records += [] if recorded.state is None else [state_record(recorded.state)]
+        for head, body in (*records, *map(tick_record, ticks), ({"kind": "end", "why": "written"}, [])):
+            writer.write(head, *body)
+        writer.flush()
+
+
+@pytest.fixture(scope="module")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    record(folder, POLICIES["learns"], every=60)
+    return folder / "rec"
+
+
+@pytest.fixture
+def recording(recorded_once: Path, tmp_path: Path) -> Path:
+    """A recording that the test may change."""
+    copied = tmp_path / "copy"
+    shutil.copytree(recorded_once, copied)
+    return copied
+
+
+def test_a_difference_names_tick_frame_and_field(recording: Path) -> None:
+    files = segments(recording)
+    recorded, ticks = read(files[1])
+    at = next(at for at, tick in enumerate(ticks) if len(decode_answer(tick.answer, 1 << 20).proposals) > 1)
+    answer = decode_answer(ticks[at].answer, 1 << 20)
+    node = answer.proposals.node.copy()
+    node[1] += 1
+    ticks[at].answer = encode_answer(answer._replace(proposals=replace(answer.proposals, node=node)))
+    write(files[1], recorded, ticks)
+    verdict = verify(files)
+    assert verdict.first is not None
+    assert (verdict.first.segment, verdict.first.tick, verdict.first.field) == (files[1].name, at + 1, "proposals")
+    assert verdict.first.sequence == answer.sequence
+    assert verdict.first.now.startswith("proposal 1 was (application, key, node)")
+    assert verdict.different == 1
+
+
+@pytest.mark.parametrize("field", ["status.policy", "resend", "proposals"])
+def test_each_field_of_an_answer_is_compared(recording: Path, field: str) -> None:
+    file = segments(recording)[0]
+    recorded, ticks = read(file)
+    answer = decode_answer(ticks[0].answer, 1 << 20)
+    changed = {
+        "status.policy": answer._replace(status=json.dumps(json.loads(answer.status) | {"policy": "another"})),
+        "resend": answer._replace(resend=True),
+        "proposals": answer._replace(proposals=Proposals.none()),
+    }
+    ticks[0].answer = encode_answer(changed[field])
+    write(file, recorded, ticks)
+    verdict = verify([file])
+    assert verdict.first is not None
+    assert (verdict.first.tick, verdict.first.field) == (1, field)
+
+
+def test_a_state_that_is_another_is_told(recording: Path) -> None:
+    files = segments(recording)
+    recorded, ticks = read(files[1])
+    assert recorded.state is not None
+    at = next(at for at, array in enumerate(recorded.state.arrays) if array.dtype == np.int64 and array.size > 4)
+    recorded.state.arrays[at].reshape(-1)[3] += 1
+    write(files[1], recorded, ticks)
+    verdict = verify(files)
+    assert verdict.first is not None
+    assert (verdict.first.segment, verdict.first.tick) == (files[1].name, 0)
+    assert verdict.first.field.startswith("state")
+
+
+def test_another_engine_is_reported_and_not_refused(recording: Path) -> None:
+    file = segments(recording)[0]
+    recorded, ticks = read(file)
+    recorded.segment.engine_hash = "another"
+    write(file, recorded, ticks)
+    verdict = verify([file])
+    assert verdict.first is None
+    assert "another engine recorded it: another, here" in verdict.notes[0]
+
+
+def test_a_segment_whose_state_is_of_no_use_begins_with_its_snapshot(recording: Path) -> None:
+    file = segments(recording)[0]
+    recorded, ticks = read(file)
+    recorded.state = State({"object": ["treadle.model.cluster:NoSuch", {}]})
+    write(file, recorded, ticks)
+    verdict = verify([file])
+    assert verdict.first is None, "the first segment begins with an engine that has learned nothing"
+    assert "what the engine had learned is not known" in verdict.notes[0]
+
+
+def test_a_file_that_is_cut_off_is_verified_up_to_there(recording: Path) -> None:
+    file = segments(recording)[0]
+    _, ticks = read(file)
+    file.write_bytes(file.read_bytes()[:-40])
+    verdict = verify([file])
+    assert verdict.first is None
+    assert 0 < verdict.ticks < len(ticks)
+    assert "it is cut off" in verdict.notes[0]
+
+
+def test_expected_answers_are_renewed(recording: Path) -> None:
+    files = segments(recording)
+    recorded, ticks = read(files[0])
+    ticks[3].answer = ticks[2].answer
+    recorded.segment.engine_hash = "another"
+    write(files[0], recorded, ticks)
+    assert verify(files).first is not None
+    done = renew(files)
+    assert (done.segments, done.different) == (len(files), 1)
+    verdict = verify(files)
+    assert (verdict.first, verdict.notes) == (None, [])
+
+
+def test_settings_read_again_are_followed_again(tmp_path: Path) -> None:
+    kept = f"record: {{folder: {tmp_path / 'rec'}, segment_minutes: 1}}"
+    changes = iter(
+        [
+            lambda engine: setattr(
+                engine, "next_settings", parse_settings("t.yaml", f"{kept}\npolicy: {{share: {{kind: drf}}}}\n")
+            ),
+            lambda engine: setattr(engine, "refuse", True),
+            lambda engine: setattr(
+                engine, "next_settings", parse_settings("t.yaml", f"{kept}\npolicy: {{order: {{kind: las}}}}\n")
+            ),
+        ]
+    )
+    steps = itertools.count()
+
+    def during(engine: WiredEngine) -> None:
+        if next(steps) % 20 == 10 and (change := next(changes, None)) is not None:
+            engine.refuse = False
+            change(engine)
+            engine.configuration += 1
+
+    record(tmp_path, POLICIES["default"], every=50, during=during)
+    files = segments(tmp_path / "rec")
+    readings = [tick.reading for file in files for tick in read(file)[1] if tick.reading is not None]
+    assert len(readings) == 3
+    assert "t.yaml: refused by the test" in readings[1].refusal
+    verdict = verify(files)
+    assert verdict.first is None, verdict.first
+
+
+PART = """
+class Newest:
+    def __init__(self):
+        self.asked = 0
+
+    def keys(self, view):
+        self.asked += 1
+        return [-application.start_ms + self.asked for application in view.applications]
+"""
+
+
+class StopsOnce:
+    """A watch that stops one call to a part."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, function: Callable[[], T]) -> T:
+        self.left -= 1
+        if self.left == 0:
+            raise PartStoppedError
+        return function()
+
+
+@pytest.mark.parametrize("stops_at", [0, 30])
+def test_parts_from_files_are_run_again_if_they_are_trusted(tmp_path: Path, stops_at: int) -> None:
+    (tmp_path / "part.py").write_text(PART)
+    policy = f"policy: {{order: {{kind: file, path: {tmp_path}/part.py, class: Newest}}}}"
+    record(tmp_path, policy, every=40, watch=StopsOnce(stops_at))
+    (tmp_path / "part.py").unlink()
+    files = segments(tmp_path / "rec")
+    switches = [switch for file in files for tick in read(file)[1] for switch in tick.switches]
+    assert len(switches) == bool(stops_at)
+    with pytest.raises(RecordingError, match="--trust-code"):
+        verify(files)
+    verdict = verify(files, trust_code=True)
+    assert verdict.first is None, verdict.first
