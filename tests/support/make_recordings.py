@@ -39,7 +39,7 @@ def record(folder: Path, policy: str) -> None:
         scenario = Path(place) / "scenario.yaml"
         scenario.write_text(SCENARIO)
         clock = Clock()
-        recorder = LiveRecorder(clock_s=clock)
+        recorder = LiveRecorder(clock_s=clock, keys_for=("TEZ",))
         simulation, _ = wired(scenario, policy, recorder, Path(place) / "rec")
         simulation.run(after_step=lambda: setattr(clock, "now_s", clock.now_s + 60 / DECISIONS))
         recorder._stop("the run is over")

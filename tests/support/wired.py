@@ -11,7 +11,7 @@ from treadle.config.errors import ConfigError, Problem
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Record, Settings
 from treadle.engine import Engine
-from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Samples, Snapshot
+from treadle.events import Event, PolicySwitch, ResourceTypes, Samples, Snapshot
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import Session
 from treadle.policy.user_parts import unwatched
@@ -81,8 +81,6 @@ class WiredEngine:
         for each in given:
             if isinstance(each, ResourceTypes):
                 self._resources = len(each.names)
-        if not any(isinstance(each, Names) for each in given) and begins:
-            given.insert(1, Names(("",)))
         flags = int(FrameFlag.SNAPSHOT) if begins else 0
         header = FrameHeader(flags, 1, sequence, now_ms, self.configuration, limit, self._resources)
         answer = decode_answer(self.say(self._encoder.encode(header, given)), limit)
@@ -138,6 +136,9 @@ def wired(
     recorder.follow(replace(settings, record=Record(folder=str(folder), segment_minutes=1)))
     engine = WiredEngine(settings, recorder, watch)
     engine.simulation = simulation
+    rm = simulation.rm
+    for text in (*simulation.built.resources, "Mi", *(each for pair in rm._settings.items() for each in pair)):
+        rm._feeds[0]._text(text)  # the simulator tells these without an index
     replaced: Any = engine
     simulation.engine = replaced
     return simulation, engine

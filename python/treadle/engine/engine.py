@@ -279,7 +279,9 @@ class Engine:
         good, self._good = self._good or default_settings(), None
         failure.digest = self._running.digest
         if failure.stopped and self._stop_reason:
-            failure.args, self._stop_reason = (self._stop_reason,), ""  # as it was told then
+            # as it was told then
+            failure.args, failure.text = (self._stop_reason,), self._stop_reason.partition("): ")[2]
+            self._stop_reason = ""
         self._running = replace(self._settings, policy=good.policy, source=good.source)
         self._failure = failure
         switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))

@@ -112,10 +112,11 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        ticks = LiveRecorder(self._engine)
+        live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
+        source = live if plans is None else EventSources(live, plans)
+        ticks = LiveRecorder(self._engine, keys_for=source.keys_for())
         ticks.follow(settings)
         ticks.start()
-        live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
         session = Session(
             self.make_engine,
             self.read,
@@ -125,7 +126,7 @@ class LivePolicies:
             keeper=self,
             submit=_beside,
             observer=recorder,
-            event_source=live if plans is None else EventSources(live, plans),
+            event_source=source,
             recorder=ticks,
         )
         session.say(self.refusal)

@@ -72,7 +72,11 @@ class LiveRecorder:
     """Takes ticks on the caller's thread, writes them on its own. Does nothing without a folder in the settings."""
 
     def __init__(
-        self, engine: str = "", clock_s: Callable[[], float] = time.monotonic, writer: SegmentWriter | None = None
+        self,
+        engine: str = "",
+        clock_s: Callable[[], float] = time.monotonic,
+        writer: SegmentWriter | None = None,
+        keys_for: Sequence[str] = (),
     ) -> None:
         """Record nothing yet.
 
@@ -80,8 +84,10 @@ class LiveRecorder:
             engine: one of several, which has a folder of its own below that of the settings
             clock_s: says when a segment is due
             writer: writes segments
+            keys_for: what the session's status says that frames should bring
         """
         self._engine = engine
+        self._keys_for = tuple(keys_for)
         self._clock_s = clock_s
         self._changed = Condition()
         self._queue: deque[tuple[Tick | _Begin | _End, int]] = deque()
@@ -229,6 +235,7 @@ class LiveRecorder:
             schema=schema(),
             versions=versions(),
             process=os.getpid(),
+            keys_for=self._keys_for,
         )
         begin = _Begin(self._record, segment, self._settings, kept)
         if not self._put(begin, begin.bytes):
@@ -294,6 +301,7 @@ class LiveRecorder:
 
     def _write(self, item: Tick | _Begin | _End) -> None:
         if isinstance(item, _Begin):
+            self._writer.write({"kind": "end", "why": "the next one begins"}, [])
             self._writer.begin(item.record, item.segment.engine, item.segment.number)
             self._writer.write(segment_record(item.segment), [])
             self._writer.write(*settings_record(text_of(item.settings)))

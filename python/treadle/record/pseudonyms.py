@@ -178,12 +178,12 @@ class Pseudonyms:
         """Return a tree to share by with other names: of queues, and of its own nodes."""
         found = {}
         for name, inside in tree.items():
-            below = dict(inside or {})
+            own, below = self._name(str(name), "queue"), dict(inside or {})
             if "queue" in below:
                 below["queue"] = self._name(str(below["queue"]), "queue")
             if isinstance(below.get("children"), dict):
                 below["children"] = self._tree(below["children"])
-            found[self._name(str(name), "queue")] = below
+            found[own] = below
         return found
 
     def _name(self, name: str, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -86,6 +86,8 @@ class Segment:
     schema: Mapping[str, Any]
     versions: Mapping[str, str]
     process: int = 0
+    keys_for: Sequence[str] = ()
+    """Types of the applications whose keys the frames should bring; the keys are in no recording."""
     anonymised: bool = False
 
 

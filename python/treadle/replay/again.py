@@ -33,8 +33,8 @@ class _RefusedError(ConfigError):
     """Settings that were refused when they were read again."""
 
     def __init__(self, text: str) -> None:
-        super().__init__("treadle.yaml", [])
         self._text = text
+        super().__init__("treadle.yaml", [])
 
     def lines(self) -> list[str]:
         return [self._text]
@@ -43,10 +43,11 @@ class _RefusedError(ConfigError):
 class _Recorded:
     """What enters beside the frames of a recording, in all the places where a session looks for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys_for: Sequence[str]) -> None:
         self.tick = Tick(b"", None, wanted=False)
         self.known = ""
         self.said: tuple[str, ...] = ()
+        self._keys_for = tuple(keys_for)
         self._clock: list[int] = []
 
     def begin_tick(self, tick: Tick) -> None:
@@ -74,7 +75,7 @@ class _Recorded:
         return self.known
 
     def keys_for(self) -> Sequence[str]:
-        return ()
+        return self._keys_for
 
 
 def _was_stopped(switch: PolicySwitch) -> bool:
@@ -142,7 +143,7 @@ class SessionAgain:
         """
         self._engine_name = recorded.segment.engine
         self._trust_code = trust_code
-        self._recorded = _Recorded()
+        self._recorded = _Recorded(recorded.segment.keys_for)
         self._reading: Future[Settings] = Future()
         self.notes: list[str] = []
         settings = self._settings(recorded.settings.source)

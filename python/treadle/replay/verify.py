@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.record.hashes import engine_hash, versions
-from treadle.record.reader import RecordedSegment, open_all
+from treadle.record.reader import RecordedSegment, open_all, open_segment
 from treadle.record.state import State
 from treadle.record.ticks import Tick
 from treadle.replay.again import SessionAgain
@@ -50,6 +50,8 @@ class Verdict:
     proposals: int = 0
     different: int = 0
     """Answers that are not as recorded; those after the first may follow from it."""
+    decisions_different: int = 0
+    """Of these, how many are so in more than the text of the status."""
     first: Difference | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -73,13 +75,7 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, fresh: bool = Fal
     verdict = Verdict()
     before: SessionAgain | None = None
     for recorded in open_all(files, verdict.notes):
-        if not fresh:
-            again = SessionAgain(recorded, trust_code=trust_code)
-        elif before is not None and recorded.segment.follows:
-            again = before
-        else:
-            again = SessionAgain(recorded, trust_code=trust_code, fresh=True)
-        before = _verify(recorded, verdict, before, again, trust_code)
+        before = _Segment(recorded, verdict, trust_code, fresh=fresh).verify(before)
         verdict.segments += 1
     return verdict
 
@@ -96,38 +92,70 @@ def note_hashes(recorded: RecordedSegment) -> list[str]:
     return found
 
 
-def _verify(
-    recorded: RecordedSegment, verdict: Verdict, before: SessionAgain | None, again: SessionAgain, trust_code: bool
-) -> SessionAgain | None:
-    """Replay a segment; return its session if it was as recorded."""
-    name = recorded.path.name
-    known = note_hashes(recorded)
-    if recorded.segment.follows and before is not None and before is not again and recorded.state is not None:
-        place = first_difference(recorded.state, before.state())
-        if place is not None:
-            _note(verdict, Difference(name, 0, 0, f"state{place[0]}", place[1], place[2]))
-    different = verdict.different
-    for number, tick in enumerate(recorded.ticks, 1):
-        answer = again.take(tick)
-        if number == 1 and again.failed and known:
-            text = "its state is of no use to this engine, which begins with the snapshot alone"
-            again.notes.append(text)
-            notes, again = again.notes, SessionAgain(recorded, trust_code=trust_code, fresh=True)
-            again.notes += notes
+class _Segment:
+    """One segment that is replayed."""
+
+    def __init__(self, recorded: RecordedSegment, verdict: Verdict, trust_code: bool, *, fresh: bool) -> None:
+        self._recorded = recorded
+        self._verdict = verdict
+        self._trust_code = trust_code
+        self._known = note_hashes(recorded)
+        self._other = recorded.segment.engine_hash != engine_hash()
+        self._fresh = fresh
+
+    def verify(self, before: SessionAgain | None) -> SessionAgain | None:
+        """Replay it; return its session if all was as recorded.
+
+        Another engine goes on with ``before``, where the segment follows: its own state is then better than one that
+        was kept by an engine which may have had other tables.
+        """
+        recorded, verdict = self._recorded, self._verdict
+        follows = before is not None and recorded.segment.follows
+        if before is not None and follows and (self._fresh or self._other):
+            again = before
+        else:
+            again = SessionAgain(recorded, trust_code=self._trust_code, fresh=self._fresh)
+            if before is not None and follows:
+                self._compare_states(before)
+        counts = verdict.ticks, verdict.different, verdict.decisions_different, verdict.proposals, verdict.first
+        if not self._ticks(again, recorded) and self._other and not again.is_fresh:
+            (verdict.ticks, verdict.different, verdict.decisions_different, verdict.proposals, verdict.first) = counts
+            again = SessionAgain(recorded, trust_code=self._trust_code, fresh=True)
+            again.notes.append("its state is of no use to this engine, which begins with the snapshot alone")
+            with open_segment(recorded.path) as once_more:
+                self._ticks(again, once_more)
+        name = recorded.path.name
+        verdict.notes += [f"{name}: {note}" for note in (*self._known, *recorded.notes, *again.notes)]
+        again.notes = []
+        return again if verdict.different == counts[1] else None
+
+    def _compare_states(self, before: SessionAgain) -> None:
+        """Compare the state that was recorded with that after the segment before."""
+        if self._recorded.state is not None:
+            place = first_difference(self._recorded.state, before.state())
+            if place is not None:
+                self._note(Difference(self._recorded.path.name, 0, 0, f"state{place[0]}", place[1], place[2]))
+
+    def _ticks(self, again: SessionAgain, recorded: RecordedSegment) -> bool:
+        """Replay ticks; False if the engine failed where the recorded one did not."""
+        verdict = self._verdict
+        for number, tick in enumerate(recorded.ticks, 1):
             answer = again.take(tick)
-        verdict.ticks += 1
-        if answer != tick.answer:
+            verdict.ticks += 1
+            if answer == tick.answer:
+                verdict.proposals += len(decode_answer(answer, _ROWS_MAX).proposals)
+                continue
+            if again.failed and self._other and not again.is_fresh:
+                return False
+            difference = compare(recorded.path.name, number, tick, answer)
             verdict.different += 1
-            _note(verdict, compare(name, number, tick, answer))
-        elif answer:
-            verdict.proposals += len(decode_answer(answer, _ROWS_MAX).proposals)
-    verdict.notes += [f"{name}: {note}" for note in (*known, *recorded.notes, *again.notes)]
-    return again if verdict.different == different else None
+            verdict.decisions_different += not difference.field.startswith("status")
+            self._note(difference)
+        return True
 
-
-def _note(verdict: Verdict, difference: Difference) -> None:
-    if verdict.first is None:
-        verdict.first = difference
+    def _note(self, difference: Difference) -> None:
+        if self._verdict.first is None:
+            self._verdict.first = difference
 
 
 def compare(segment: str, number: int, tick: Tick, answer: bytes) -> Difference:
