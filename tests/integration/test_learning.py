@@ -30,6 +30,9 @@ policy:
   estimate: {{kind: combined}}
 profiles:
   store: {store}
+record:
+  folder: {recording}
+  segment_minutes: 1
 """
 LETTERS = iter("abcdef")
 KNOWN = re.compile("[12] of [12] jobs by earlier runs")
@@ -68,7 +71,7 @@ def learning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Learning]:
     folder = tmp_path_factory.mktemp("learning")
     store = folder / "profiles.db"
     policy = folder / "treadle.yaml"
-    policy.write_text(POLICY.format(store=store))
+    policy.write_text(POLICY.format(store=store, recording=folder / "recording"))
     with faulty_cluster(folder / "faulty", policy=policy, memory_mb=2048) as cluster, MapReduceJobs(cluster) as jobs:
         yield Learning(cluster, jobs, store)
 
@@ -112,7 +115,7 @@ def test_the_second_run_of_two_users_jobs_is_told_of_the_first(
     for number in (1, 2):
         jobs = [learning.submit(SleepJob(f"{name} 2026-11-2{number}", user, 5, 500, 1, 200)) for user in users]
         if number == 2:
-            cluster.wait_for("jobs to be known", lambda: KNOWN.fullmatch(cluster.rm.treadle()["tag.Learned"]), 120)
+            cluster.wait_for("jobs to be known", lambda: KNOWN.match(cluster.rm.treadle()["tag.Learned"]), 120)
         assert [learning.wait(job) for job in jobs] == ["SUCCEEDED"] * 2
         for user in users:
             wait_runs(learning, capsys, user, name, number)
@@ -196,3 +199,22 @@ def test_tez_is_sampled_where_it_does_not_reuse_containers(learning: Learning) -
     assert learning.wait(job) == "SUCCEEDED"
     assert client.wait(timeout=60) == 0
     wait_settled(cluster)
+
+
+def test_what_the_cluster_did_is_decided_again_to_the_byte(
+    learning: Learning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = learning.submit(SleepJob("recorded", "ann", 4, 500, 1, 200))
+    assert learning.wait(job) == "SUCCEEDED"
+    wait_settled(learning.cluster)
+    recording = str(learning.store.parent / "recording")
+
+    def containers() -> int:
+        capsys.readouterr()
+        treadle(["record", "show", recording, "--json"])
+        return int(json.loads(capsys.readouterr().out)["containers"])
+
+    learning.cluster.wait_for("the recording", lambda: containers() >= 6)
+    assert treadle(["replay", recording, "--verify", "--json"]) == 0, capsys.readouterr().out
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["proposals"] >= 6

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import pytest
 from tests.support.link import decide
+from tests.support.waiting import eventually
 
 from treadle import __version__
 from treadle.cli.main import run
@@ -108,9 +109,11 @@ def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: A
     assert SECRET not in sidecar.log.read_text()
 
 
-def test_a_sidecar_explains_what_it_was_told(started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "treadle.yaml"
-    config.write_text("seed: 1\n")
+def test_a_sidecar_explains_what_it_was_told_and_what_it_recorded_outlives_its_being_killed(
+    started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
+    config.write_text(f"seed: 1\nrecord: {{folder: {recording}}}\n")
     sidecar = started("--managed", "--config", str(config))
     *_, ready = sidecar.greet()
     words = ["explain", "9999", "--config", str(config)]
@@ -120,6 +123,18 @@ def test_a_sidecar_explains_what_it_was_told(started: Any, tmp_path: Path, capsy
     assert run(words) == 2
     assert "knows no application 9999" in capsys.readouterr().err
     assert f"treadle explain asks at {tmp_path}/.treadle.yaml.state/explain.sock" in sidecar.log.read_text()
+
+    def frames() -> int:
+        run(["record", "show", str(recording), "--json"])
+        return int(json.loads(capsys.readouterr().out or "{}").get("frames", 0))
+
+    eventually(frames)
+    sidecar.process.kill()
+    sidecar.process.wait(300)
+    assert run(["replay", str(recording), "--verify"]) == 0
+    said = capsys.readouterr().out
+    assert "its writer ended without saying so" in said
+    assert "1 segments, 1 answers" in said
 
 
 def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(started: Any) -> None:

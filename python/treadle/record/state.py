@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import numpy.typing as npt
 from treadle.config.parts import Parameters
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 PLACES: Final = (
     "treadle.compiled.",
@@ -236,7 +237,7 @@ class _Restorer:
         array.flags.writeable = bool(inside[1])
         return self._note(array)
 
-    def _note(self, made: Any) -> Any:
+    def _note(self, made: T) -> T:
         self._made.append(made)
         return made
 
