@@ -13,7 +13,7 @@ from treadle import events
 from treadle.config.settings import Settings, Source
 from treadle.events import Event, PolicySwitch
 from treadle.record.chunks import Record, RecordingError
-from treadle.record.state import State
+from treadle.record.state import Array, State
 
 BESIDE: Final[Mapping[str, type[Any]]] = {
     each.__name__: each
@@ -162,7 +162,7 @@ def state_record(state: State) -> tuple[dict[str, Any], Body]:
         [_dtype_written(each.dtype), list(each.shape), each.flags.f_contiguous and each.ndim > 1]
         for each in state.arrays
     ]
-    body: Body = [tree, *(each.tobytes("A") for each in state.arrays)]
+    body: Body = [tree, *(_without_gaps(each).tobytes("A") for each in state.arrays)]
     return {"kind": "state", "tree": len(tree), "arrays": arrays}, body
 
 
@@ -189,6 +189,17 @@ def read_state(record: Record) -> State:
     return State(tree, arrays)
 
 
+def _without_gaps(array: Array) -> Array:
+    """Return an array whose bytes between fields are 0: what is there was somebody else's memory."""
+    names = array.dtype.names
+    if names is None or sum(array.dtype[name].itemsize for name in names) == array.dtype.itemsize:
+        return array
+    found = np.zeros(array.shape, array.dtype)
+    for name in names:
+        found[name] = array[name]
+    return found
+
+
 def _dtype_written(dtype: np.dtype[Any]) -> Any:
     """Return a type as JSON takes it: kernels are compiled for a record's exact layout."""
     if dtype.names is None:
@@ -201,8 +212,9 @@ def _dtype_read(written: Any) -> np.dtype[Any]:
     if isinstance(written, str):
         return np.dtype(written)
     names, formats, offsets = zip(*written["fields"], strict=True)
-    layout = {"names": names, "formats": [_dtype_read(each) for each in formats], "offsets": offsets}
-    return np.dtype(layout | {"itemsize": written["size"]}, align=written["align"])
+    layout: Any = {"names": names, "formats": [_dtype_read(each) for each in formats], "offsets": offsets}
+    found: np.dtype[Any] = np.dtype(layout | {"itemsize": written["size"]}, align=written["align"])
+    return found
 
 
 def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:

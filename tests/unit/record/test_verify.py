@@ -217,23 +217,13 @@ def test_expected_answers_are_renewed(recording: Path) -> None:
 
 def test_settings_read_again_are_followed_again(tmp_path: Path) -> None:
     kept = f"record: {{folder: {tmp_path / 'rec'}, segment_minutes: 1}}"
-    changes = iter(
-        [
-            lambda engine: setattr(
-                engine, "next_settings", parse_settings("t.yaml", f"{kept}\npolicy: {{share: {{kind: drf}}}}\n")
-            ),
-            lambda engine: setattr(engine, "refuse", True),
-            lambda engine: setattr(
-                engine, "next_settings", parse_settings("t.yaml", f"{kept}\npolicy: {{order: {{kind: las}}}}\n")
-            ),
-        ]
-    )
+    texts = iter(["policy: {share: {kind: drf}}", "", "policy: {order: {kind: las}}"])
     steps = itertools.count()
 
     def during(engine: WiredEngine) -> None:
-        if next(steps) % 20 == 10 and (change := next(changes, None)) is not None:
-            engine.refuse = False
-            change(engine)
+        if next(steps) % 20 == 10 and (text := next(texts, None)) is not None:
+            engine.refuse = not text
+            engine.next_settings = parse_settings("t.yaml", f"{kept}\n{text}\n")
             engine.configuration += 1
 
     record(tmp_path, POLICIES["default"], every=50, during=during)
