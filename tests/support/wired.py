@@ -43,7 +43,7 @@ class WiredEngine:
 
     def __init__(self, settings: Settings, recorder: LiveRecorder, watch: Any = unwatched) -> None:
         self.next_settings = settings
-        self.refuse = False
+        self.refuse = self.wants = False
         self.configuration = 0
         self.recorder = recorder
         self.simulation: Simulation | None = None
@@ -58,6 +58,7 @@ class WiredEngine:
             self._read,
             reply_max_bytes=REPLY_MAX_BYTES,
             clock_ns=self._clock_ns,
+            observer=self,
             event_source=self,
             recorder=recorder,
         )
@@ -103,6 +104,18 @@ class WiredEngine:
 
     def switches(self) -> Sequence[PolicySwitch]:
         return ()
+
+    # As `treadle.live.roles.FrameObserver`.
+
+    def take(self, frame: bytes) -> None:
+        """Keep nothing."""
+
+    def follow(self, settings: Settings) -> None:
+        """Follow nothing."""
+
+    def wants_snapshot(self) -> bool:
+        wants, self.wants = self.wants, False
+        return wants
 
     # As `treadle.live.roles.EventSource`.
 

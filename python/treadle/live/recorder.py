@@ -157,6 +157,11 @@ class LiveRecorder:
         self._tick_bytes = len(kept) + _TICK_BYTES
         return asks
 
+    def refused(self) -> None:
+        """Take notice that the frame is refused because the observer wants a snapshot."""
+        if self._tick is not None:
+            self._tick.refused = True
+
     def reading(self, reading: Future[Settings]) -> None:
         """Take what came of reading the settings again."""
         if self._tick is None:

@@ -131,6 +131,9 @@ class TickRecorder(Protocol):
         ``state`` returns the state of session and engine before the frame.
         """
 
+    def refused(self) -> None:
+        """Take notice that the frame is refused because the observer wants a snapshot."""
+
     def reading(self, reading: Future[Settings]) -> None:
         """Take what came of reading the settings again; it is done."""
 

@@ -264,6 +264,8 @@ class Session:
         elif header.sequence != self._sequence + 1:
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
         elif self._observer is not None and self._observer.wants_snapshot():
+            if self._recorder is not None:
+                self._recorder.refused()
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
 

@@ -55,6 +55,8 @@ class Tick:
     decide_us: int = 0
     asks_snapshot: bool = False
     """The answer asks for a snapshot, with which another segment begins."""
+    refused: bool = False
+    """Somebody else wants a snapshot, for which the frame was refused."""
     reading: Reading | None = None
     beside: list[Event] = field(default_factory=list)
     known: str | None = None
@@ -231,6 +233,8 @@ def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
         head["wanted"] = False
     if tick.asks_snapshot:
         head["asks"] = True
+    if tick.refused:
+        head["refused"] = True
     if tick.known is not None:
         head["known"] = tick.known
     if tick.warnings is not None:
@@ -262,6 +266,7 @@ def read_tick(record: Record) -> Tick:
             answer=body[head["frame"] : at],
             decide_us=head["us"],
             asks_snapshot=head.get("asks", False),
+            refused=head.get("refused", False),
             known=head.get("known"),
             warnings=tuple(head["warnings"]) if "warnings" in head else None,
             switches=[PolicySwitch(*each) for each in head.get("switches", ())],

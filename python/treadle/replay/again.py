@@ -98,6 +98,9 @@ class _Observer:
     def warnings(self) -> Sequence[str]:
         return self._recorded.said
 
+    def wants_snapshot(self) -> bool:
+        return self._recorded.tick.refused
+
 
 class _Asker:
     """As `treadle.live.roles.TickRecorder`: asks for the snapshots that were asked for."""
@@ -107,6 +110,9 @@ class _Asker:
 
     def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
         return self._recorded.tick.asks_snapshot
+
+    def refused(self) -> None:
+        """It is in the recording."""
 
     def reading(self, reading: Future[Settings]) -> None:
         """It is in the recording."""

@@ -235,6 +235,19 @@ def test_settings_read_again_are_followed_again(tmp_path: Path) -> None:
     assert verdict.first is None, verdict.first
 
 
+def test_a_frame_that_was_refused_for_a_snapshot_is_refused_again(tmp_path: Path) -> None:
+    steps = itertools.count()
+
+    def during(engine: WiredEngine) -> None:
+        engine.wants = next(steps) == 30
+
+    record(tmp_path, POLICIES["default"], every=100, during=during)
+    files = segments(tmp_path / "rec")
+    assert sum(tick.refused for file in files for tick in read(file)[1]) == 1
+    verdict = verify(files)
+    assert verdict.first is None, verdict.first
+
+
 PART = """
 class Newest:
     def __init__(self):
