@@ -101,6 +101,24 @@ def warn_of_parts(file: Path) -> None:
             typer.echo(f"warning: {file}: {line}", err=True)
 
 
+def check_queues(file: Path, scenario: Path) -> None:
+    """See that a treadle.yaml's trees name leaves of a scenario; warns on standard error of leaves that none names.
+
+    Raises:
+        UserError: the scenario cannot be read, a tree names what is no leaf of it, or engines do not go together.
+    """
+    from treadle.simulate.batch import settings_of  # only here: it imports numba
+    from treadle.simulate.policy_queues import queue_problems
+    from treadle.simulate.scenario import Scenario
+
+    read = Scenario.read(scenario)
+    wrong, warnings = queue_problems(settings_of(file, read)[1], read.model)
+    for line in warnings:
+        typer.echo(f"warning: {line}", err=True)
+    if wrong:
+        raise UserError("\n".join(wrong))
+
+
 def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bool = False) -> Path:
     """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
 

@@ -29,7 +29,7 @@ from treadle.simulate.comparison import as_rows, pairs_of, slowdowns_of
 from treadle.simulate.run import Run
 from treadle.simulate.scenario import Scenario
 from treadle.simulate.statistics import FEW
-from treadle.simulate.tables import write_tables
+from treadle.simulate.tables import TableFormat, check_parquet, write_tables
 from treadle.simulator.results import FailedRun, Summary, as_json
 from treadle.simulator.scenario_engines import warm_up_all, with_engines
 
@@ -54,6 +54,7 @@ class Places:
 
     json_file: Path | None
     csv: Path | None
+    parquet: Path | None
     plot: Path | None
     formats: tuple[str, ...]
 
@@ -62,6 +63,8 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
     """Do what `treadle.cli.simulate.simulate` says."""
     read = Scenario.read(scenario)
     check_results(places.json_file, places.plot)
+    if places.parquet is not None:
+        check_parquet("--parquet")
     work = _Work(read, how, console_for_tables())
     policies = _policies(read, policy)
     with work.console.status("compiling, once a version"):
@@ -76,10 +79,12 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
     whole = [each for each in work.results if isinstance(each, Run)]
     if places.json_file is not None:
         write_json(places.json_file, as_json(outcomes) | _over_seeds(outcomes))
-    if places.csv is not None:
-        with writing("--csv", places.csv, "folder"):
-            for file in write_tables(whole, places.csv):
-                work.console.print(f"wrote {file}", highlight=False)
+    formats: tuple[tuple[TableFormat, Path | None], ...] = (("csv", places.csv), ("parquet", places.parquet))
+    for format_, folder in formats:
+        if folder is not None:
+            with writing(f"--{format_}", folder, "folder"):
+                for file in write_tables(whole, folder, format=format_):
+                    work.console.print(f"wrote {file}", highlight=False)
     if places.plot is not None and whole:
         _plot(outcomes, places.plot, places.formats, work.console)
     if work.stuck or any(isinstance(each, FailedRun) for each in outcomes):

@@ -32,7 +32,12 @@ def policy() -> None:
 
 
 @app.command()
-def check(file: Wanted) -> None:
+def check(
+    file: Wanted,
+    scenario: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A scenario, to check against its queues what the policy names.")
+    ] = None,
+) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
     from treadle.cli._policy_use import checked, refuse_missing, warn_of_old_names, warn_of_parts
@@ -43,6 +48,10 @@ def check(file: Wanted) -> None:
     refuse_missing(found)
     warn_of_old_names(found)
     warn_of_parts(found)
+    if scenario is not None:
+        from treadle.cli._policy_use import check_queues
+
+        check_queues(found, scenario)
     typer.echo(f"{found}: right: {name}")
     engines = read_roster(found)
     if engines:

@@ -30,6 +30,7 @@ def simulate(
     jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes that run at a time; 0: one a core.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
     csv: Annotated[Path | None, typer.Option(help="A folder for the results as comma-separated tables.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="A folder for the same tables as Parquet.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
     plot_format: Annotated[
         list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
@@ -55,7 +56,7 @@ def simulate(
         from treadle.cli.plot import checked_formats
 
         formats = checked_formats(plot_format, "--plot-format")
-    places = _simulate.Places(json_file, csv, plot, formats)
+    places = _simulate.Places(json_file, csv, parquet, plot, formats)
     how = _simulate.How(
         seed=seed,
         seeds=seeds,

@@ -39,7 +39,10 @@ LABELS: Final = {
     "job_ms": "all its tasks (s)",
     "gap_ms": "gap (s)",
 }
-Format = Annotated[str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; else told by the content.")]
+FORMATS_HELP: Final = (
+    f"One of {', '.join(FORMATS)}, a package's own, or a reader as FILE.py:FUNCTION; else told by the content."
+)
+Format = Annotated[str | None, typer.Option(help=FORMATS_HELP)]
 
 
 @app.callback()

@@ -18,6 +18,7 @@ from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
+from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import Run, run_of
 from treadle.simulate.scenario import Scenario
 from treadle.simulator.impossible import check_possible, unfinished_warning
@@ -59,8 +60,9 @@ def run_line(line: Line, progress: Progress | None = None) -> Outcome:
     """Run a line.
 
     Raises:
-        UserError: the scenario and the jobs do not go together, or a job can never run.
+        UserError: the scenario, the policy and the jobs do not go together, or a job can never run.
     """
+    check_trees(line.settings, line.scenario.model, line.scenario.file)
     try:
         workload = _jobs(line.scenario, line.seed)
         simulation = simulation_of(line.scenario.model, workload, line.settings, line.seed, check=line.check)

@@ -1,15 +1,17 @@
-"""Results as comma-separated tables, for spreadsheets, R and data frames."""
+"""Results as tables, comma-separated or as Parquet, for spreadsheets, R and data frames."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from treadle.compiled.array_types import Records
+from treadle.errors import UserError
 from treadle.simulate.comparison import Pair, Slowdown, pairs_of, slowdowns_of
 from treadle.simulate.run import Run
 from treadle.simulate.statistics import Interval
@@ -36,7 +38,16 @@ FIGURES: Final = (
 )
 
 
-def write_tables(runs: Sequence[Run], folder: str | Path, *, tasks: bool = False) -> list[Path]:
+TableFormat = Literal["csv", "parquet"]
+
+
+def write_tables(
+    runs: Sequence[Run],
+    folder: str | Path,
+    *,
+    tasks: bool = False,
+    format: TableFormat = "csv",  # noqa: A002 (as pandas calls it)
+) -> list[Path]:
     """Write runs.csv, jobs.csv, nodes.csv, queues.csv, slowdowns.csv and pairs.csv; return the files.
 
     Each row begins with its policy and seed; slowdowns and pairs are over all seeds. What is not known is empty.
@@ -44,19 +55,26 @@ def write_tables(runs: Sequence[Run], folder: str | Path, *, tasks: bool = False
     Args:
         runs: of one scenario.
         folder: is made if it is not there.
-        tasks: write tasks.csv too, a row a task and run.
+        tasks: write the table of tasks too, a row a task and run.
+        format: csv, or parquet, for which files end in .parquet, columns keep their types and tags are lists.
+
+    Raises:
+        UserError: Parquet is wanted, and pyarrow, an extra, is not installed.
     """
+    if format == "parquet":
+        check_parquet("format='parquet'")
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
+    write = _write if format == "csv" else _write_parquet
     kinds = ("jobs", "nodes", "queues", *(("tasks",) if tasks else ()))
     return [
-        _write(place / "runs.csv", (_figures(run) for run in runs)),
+        write(place / f"runs.{format}", (_figures(run) for run in runs)),
         *(
-            _write(place / f"{kind}.csv", (row for run in runs for row in _rows(run, getattr(run, kind))))
+            write(place / f"{kind}.{format}", (row for run in runs for row in _rows(run, getattr(run, kind))))
             for kind in kinds
         ),
-        _write(place / "slowdowns.csv", map(_flat, slowdowns_of(runs))),
-        _write(place / "pairs.csv", map(_flat, pairs_of(runs))),
+        write(place / f"slowdowns.{format}", map(_flat, slowdowns_of(runs))),
+        write(place / f"pairs.{format}", map(_flat, pairs_of(runs))),
     ]
 
 
@@ -97,3 +115,29 @@ def _cell(value: Any) -> Any:
     if isinstance(value, tuple):
         return " ".join(value)
     return "" if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def check_parquet(what: str) -> None:
+    """See that Parquet can be written; ``what`` wants it.
+
+    Raises:
+        UserError: pyarrow is not installed.
+    """
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UserError(f"{what}: needs pyarrow; pip install 'treadle[parquet]', or write CSV")
+
+
+def _write_parquet(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows as Parquet; a file of no rows has no columns, as with CSV."""
+    import pyarrow  # an extra
+    import pyarrow.parquet
+
+    table = pyarrow.Table.from_pylist([{name: _value(value) for name, value in row.items()} for row in rows])
+    pyarrow.parquet.write_table(table, file)
+    return file
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and not np.isfinite(value) else value

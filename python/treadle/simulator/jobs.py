@@ -8,12 +8,13 @@ from pathlib import Path
 
 from treadle.dag.dag import Stage as DagStage
 from treadle.dag.dag import ordered
-from treadle.simulator.scenario import Distribution, Generator, InlineJob, Scenario
+from treadle.simulator.scenario import Distribution, Generator, InlineJob, OwnGenerator, Scenario
 from treadle.workload import generate as distributions
 from treadle.workload import generate as shapes
 from treadle.workload.formats import read_workload
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, scaled_to_load
+from treadle.workload.own_code import GENERATORS, function_of_file, made, offered_function, place_of
 
 
 def capacity_of(scenario: Scenario) -> dict[str, float]:
@@ -36,12 +37,26 @@ def jobs_of(scenario: Scenario, folder: Path, seed: int) -> Workload:
         return _inline(chosen.jobs)
     if chosen.generator is not None:
         return _drawn(chosen.generator, scenario, seed)
-    workload = read_workload(folder / chosen.file, chosen.format, seed=seed)
+    if chosen.own is not None:
+        workload = _own(chosen.own, folder, seed)
+    else:
+        place = place_of(chosen.format or "")
+        of_file = chosen.format if place is None else f"{folder / place[0]}:{place[1]}"
+        workload = read_workload(folder / chosen.file, of_file, seed=seed)
     if chosen.jobs_max is not None:
         workload = replace(workload, jobs=workload.jobs[: chosen.jobs_max])
     if chosen.load is not None:
         workload = scaled_to_load(workload, capacity_of(scenario), chosen.load)
     return replace(workload, jobs=tuple(_in_queue(job, chosen.queues) for job in workload.jobs))
+
+
+def _own(chosen: OwnGenerator, folder: Path, seed: int) -> Workload:
+    field = "workload.own"
+    if chosen.file:
+        function = function_of_file(folder / chosen.file, chosen.function, field)
+    else:
+        function = offered_function(GENERATORS, chosen.entry_point, field)
+    return made(function, field, seed, **chosen.parameters)
 
 
 def _in_queue(job: Job, queues: Mapping[str, str]) -> Job:

@@ -207,21 +207,39 @@ class Generator(Model):
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
 
 
+class OwnGenerator(Model):
+    """A function of the user's that makes jobs from a seed (docs/workloads.md)."""
+
+    file: str = Field(default="", description="The Python file that it is in.")
+    function: str = Field(default="jobs", min_length=1, description="Its name in the file.")
+    entry_point: str = Field(default="", description="Or what an installed package offers as treadle.generators.")
+    parameters: dict[str, Any] = Field(default={}, description="What it is called with besides the seed, by name.")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> OwnGenerator:
+        if bool(self.file) == bool(self.entry_point):
+            raise ValueError("write exactly one of file and entry_point")
+        return self
+
+
 class WorkloadChoice(Model):
-    """Where jobs come from: exactly one of the three."""
+    """Where jobs come from: exactly one of the four."""
 
     jobs: tuple[InlineJob, ...] = ()
     generator: Generator | None = None
+    own: OwnGenerator | None = None
     file: str = ""
     format: str | None = Field(default=None, description="Of the file (docs/workloads.md); else told by its content.")
-    load: float | None = Field(default=None, gt=0, le=100, description="Arrivals of a file are stretched to this load.")
-    jobs_max: int | None = Field(default=None, ge=1, description="The first so many jobs of a file.")
-    queues: dict[str, str] = Field(default={}, description="Queue of the file to queue of the scenario; '*': others.")
+    load: float | None = Field(
+        default=None, gt=0, le=100, description="Arrivals of a file, or of an own generator, are stretched to it."
+    )
+    jobs_max: int | None = Field(default=None, ge=1, description="The first so many jobs of them.")
+    queues: dict[str, str] = Field(default={}, description="Queue of theirs to queue of the scenario; '*': others.")
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadChoice:
-        if bool(self.jobs) + bool(self.generator) + bool(self.file) != 1:
-            raise ValueError("write exactly one of jobs, generator and file")
+        if bool(self.jobs) + bool(self.generator) + bool(self.own) + bool(self.file) != 1:
+            raise ValueError("write exactly one of jobs, generator, own and file")
         return self
 
 

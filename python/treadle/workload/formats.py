@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.workload.job import Workload
+from treadle.workload.own_code import READERS, Function, function_of_file, made, offered, offered_function, place_of
 from treadle.workload.traces.eagle import read_eagle
 from treadle.workload.traces.google import TASKS_FILE, TASKS_HEADER, read_google
 from treadle.workload.traces.omega import START, TABLES, read_omega
@@ -166,7 +167,8 @@ def read_workload(
 
     Args:
         path: the file or folder.
-        format: a name of `FORMATS`; None: told by the content.
+        format: a name of `FORMATS`; a reader of the user's own, as an installed package offers it or as
+            ``FILE.py:FUNCTION``; None: told by the content.
         progress: called now and then with the share that is read.
         seed: of formats that only say how jobs are drawn (`Format.seeded`); others do not look at it.
         options: other ones of the format's own reader.
@@ -175,14 +177,32 @@ def read_workload(
         WorkloadError: nothing can be read there, no format fits (the text says why each does not), or the content is
             wrong, with its line or record and field.
     """
-    if format is not None and format not in FORMATS:
-        raise WorkloadError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+    own = None if format is None or format in FORMATS else _own_reader(format)
     if not path.exists():
         raise wrong(path, "", "there is no such file or folder")
+    if own is not None:
+        return made(own, f"{path}: format {format}", path, seed)
     known = FORMATS[format or recognised(path)]
     if known.seeded and seed is not None:
         options["seed"] = seed
-    return known.read(path, progress=progress, **options)
+    found = known.read(path, progress=progress, **options)
+    if not found.jobs:
+        raise wrong(path, "", f"there is no job in it, read as {known.name}; look whether it is the right file")
+    return found
+
+
+def _own_reader(name: str) -> Function:
+    """Return a reader of the user's own.
+
+    Raises:
+        WorkloadError: there is none of that name, or it cannot be used.
+    """
+    place = place_of(name)
+    if place is not None:
+        return function_of_file(Path(place[0]), place[1], "format")
+    if name in (own := offered(READERS)):
+        return offered_function(READERS, name, "format")
+    raise WorkloadError(f"there is no format {name!r}; there are {', '.join((*FORMATS, *own))}, or FILE.py:FUNCTION")
 
 
 def recognised(path: Path) -> str:

@@ -144,3 +144,31 @@ def test_lines_differ_by_dashes_as_well_as_colour() -> None:
     first = [style for style, _ in zip(styles(), range(32), strict=False)]
     assert len({(style["color"], style["linestyle"]) for style in first}) == 32
     assert all(one["linestyle"] != two["linestyle"] for one, two in pairwise(first))
+
+
+def test_tables_as_parquet_have_what_the_csv_ones_have(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    runs = simulate_all(Scenario.of(SMALL), ["fifo"], seeds=2)
+    files = write_tables(runs, tmp_path, format="parquet")
+    assert sorted(file.name for file in files) == [
+        f"{name}.parquet" for name in ("jobs", "nodes", "pairs", "queues", "runs", "slowdowns")
+    ]
+    jobs = parquet.read_table(tmp_path / "jobs.parquet").to_pylist()
+    assert len(jobs) == 8
+    assert jobs[0]["end_ms"] == runs[0].jobs["end_ms"][0]
+    assert jobs[0]["tags"] == []
+    with (write_tables(runs, tmp_path)[0].parent / "runs.csv").open(encoding="utf-8") as stream:
+        names = next(csv.reader(stream))
+    assert parquet.read_table(tmp_path / "runs.parquet").column_names == names
+
+
+def test_parquet_without_its_library_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    file = tmp_path / "scenario.yaml"
+    file.write_text(json.dumps(SMALL), encoding="utf-8")
+    assert command(["simulate", str(file), "--parquet", str(tmp_path / "tables")]) == 2
+    assert "--parquet: needs pyarrow; pip install 'treadle[parquet]'" in capsys.readouterr().err
+    with pytest.raises(UserError, match="needs pyarrow"):
+        write_tables([], tmp_path, format="parquet")
