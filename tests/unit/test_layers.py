@@ -79,6 +79,7 @@ ALLOWED = {
         "yarn",
     },
     "simulate": BASE | {"admin", "compiled", "config", "policy", "simulator", "workload"},
+    "sweep": BASE | {"admin", "config", "policy", "simulate", "simulator", "workload"},
     "lab": BASE
     | {
         "admin",
@@ -103,7 +104,7 @@ ALLOWED = {
         "yarn",
     },
 }
-ALLOWED["cli"] = ALLOWED["lab"] | {"lab"}
+ALLOWED["cli"] = ALLOWED["lab"] | {"lab", "sweep"}
 """What each part of the package may import besides itself."""
 
 IGNORED = {

@@ -1,0 +1,227 @@
+"""What `treadle sweep` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._results import check_results, check_writable, write_json, writing
+from treadle.policy.failed import PolicyFailedError
+from treadle.simulate.statistics import FEW, Interval
+from treadle.simulator.scenario_engines import warm_up_all
+from treadle.sweep.document import read_sweep
+from treadle.sweep.inputs import Inputs
+from treadle.sweep.kept import Kept
+from treadle.sweep.line import Line
+from treadle.sweep.local import Done, run_locally
+from treadle.sweep.plan import Plan, plan_of
+from treadle.sweep.report import MEAN, Cell, Report, report_of
+from treadle.sweep.spark import Spark, check_spark
+from treadle.words import counted
+
+INTERRUPTED = 130
+FAILURES_SHOWN = 10
+ROWS_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where results go; None: nowhere."""
+
+    cache: Path
+    json_file: Path | None
+    best: Path | None
+    plot: Path | None
+    formats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnSpark:
+    """What the options say of Spark."""
+
+    master: str | None
+    settings: Mapping[str, str]
+
+
+def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None) -> None:
+    """Do what `treadle.cli.sweep.sweep` says."""
+    document = read_sweep(file)
+    if on_spark is not None:
+        check_spark()
+    check_results(places.json_file, places.plot)
+    if places.best is not None:
+        check_writable("--best", places.best)
+    kept = Kept(places.cache)
+    inputs = Inputs(kept.files)
+    plan = plan_of(document, file, inputs)
+    console = console_for_tables()
+    results = _run(plan, kept, inputs, console, jobs, on_spark)
+    report = report_of(document, plan, results)
+    _show(report, console)
+    if places.json_file is not None:
+        write_json(places.json_file, report.as_json())
+    if places.best is not None:
+        _write_best(report, places.best, console)
+    if places.plot is not None:
+        _plot(report, places.plot, places.formats, console)
+    if report.failed or (places.best is not None and report.best is None):
+        raise typer.Exit(1)
+
+
+def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on_spark: OnSpark | None) -> list[bytes]:
+    """Return what each run of a plan came to, in its order; what is kept does not run."""
+    keys = [each.line.key for each in plan.runs]
+    results = dict.fromkeys(keys, b"")
+    for key in results:
+        results[key] = kept.get(key) or b""
+    missing = {each.line.key: each for each in plan.runs if not results[each.line.key]}
+    say(console, f"{counted(len(plan.runs), 'run')}, {len(keys) - sum(key in missing for key in keys)} of them kept")
+    lines = [each.line for each in missing.values()]
+    begun_s, done = perf_counter(), 0
+    try:
+        if lines:
+            with _backend(plan, lines, kept, inputs, console, jobs, on_spark) as running:
+                for each in running:
+                    key = lines[each.number].key
+                    kept.put(key, each.result, failed=each.failed)
+                    results[key] = each.result
+                    done += 1
+    except KeyboardInterrupt:
+        say(console, f"stopped; {done} of {len(lines)} runs are kept in {kept.folder}: the same command goes on", "red")
+        raise typer.Exit(INTERRUPTED) from None
+    if lines:
+        say(console, f"{counted(done, 'run')} in {perf_counter() - begun_s:.1f} s")
+    return [results[key] for key in keys]
+
+
+@contextmanager
+def _backend(
+    plan: Plan,
+    lines: Sequence[Line],
+    kept: Kept,
+    inputs: Inputs,
+    console: Console,
+    jobs: int,
+    on_spark: OnSpark | None,
+) -> Iterator[Iterator[Done]]:
+    """Yield what yields runs as they end, with a bar."""
+    if on_spark is None:
+        with console.status("compiling, once a version"):
+            _compile(plan, {line.policy for line in lines})
+        yield _counted(run_locally(lines, kept.files, jobs), len(lines), console)
+        return
+    spark = Spark(on_spark.master, on_spark.settings)
+    try:
+        say(console, f"Spark on {spark.master}: {counted(spark.cores, 'core')}")
+        yield _counted(spark.run(lines, kept.files, inputs.taken), len(lines), console)
+    finally:
+        spark.stop()
+
+
+def _compile(plan: Plan, wanted: set[str]) -> None:
+    """Compile each combination of parts that is to run, so that not every process compiles the same."""
+    seen = set()
+    for policy, settings in zip(plan.policies, plan.settings, strict=True):
+        parts = settings.policy.name()
+        if policy.text in wanted and parts not in seen:
+            seen.add(parts)
+            with suppress(PolicyFailedError):  # its runs tell
+                warm_up_all(settings)
+
+
+def _counted(running: Iterator[Done], total: int, console: Console) -> Iterator[Done]:
+    with counted_progress(console, "runs") as bar:
+        task, failed = bar.add_task("simulating", total=total), 0
+        for done, each in enumerate(running, 1):
+            failed += each.failed
+            bar.update(task, completed=done, description=f"simulating, {failed} failed" if failed else "simulating")
+            yield each
+
+
+def _show(report: Report, console: Console) -> None:
+    for at, scenario in enumerate(report.plan.scenarios):
+        cells = [cell for cell in report.cells if cell.scenario == at]
+        console.print(_table(report, scenario.name, cells))
+        if len(cells) > ROWS_SHOWN:
+            say(console, f"... and {len(cells) - ROWS_SHOWN} more; --json has all of them")
+    if any(1 < len(cell.seeds) < FEW for cell in report.cells):
+        say(console, f"Intervals over fewer than {FEW} seeds are too narrow.")
+    if report.best is None:
+        say(
+            console,
+            "No setting ran everywhere without failures and keeps to share_error_max: there is no best one.",
+            "red",
+        )
+    else:
+        ratio = report.best_over_first
+        first, best = report.plan.policies[0].name, report.plan.policies[report.best].name
+        say(console, f"best: {best}: mean completion time {ratio:.3g} times that of {first}, over all scenarios")
+    if not any(cell.pareto for cell in report.cells):
+        text = f"No figure of {report.fairness} is known, so there is no Pareto front: it needs two leaves in use"
+        say(console, f"{text} at the end of a window (report.window_s of the scenario).", "yellow")
+    for text in report.warnings:
+        say(console, f"warning: {text}", "yellow")
+    failures = [(cell, seed, why) for cell in report.cells for seed, why in cell.failed]
+    for cell, seed, why in failures[:FAILURES_SHOWN]:
+        names = report.plan.scenarios[cell.scenario].name, report.plan.policies[cell.policy].name
+        say(console, f"failed: {names[0]}, {names[1]}, seed {seed}: {why}", "red")
+    if failures:
+        say(
+            console,
+            f"{counted(len(failures), 'run')} of {len(report.runs)} failed; the same command tries them again",
+            "red",
+        )
+
+
+def _table(report: Report, scenario: str, cells: Sequence[Cell]) -> Table:
+    """Show policies, the quickest first, with * for those on the Pareto front; of many the first."""
+    table = Table(title=f"{scenario}: * is on the Pareto front of mean and {report.fairness}", title_justify="left")
+    table.add_column("policy", overflow="fold")
+    fairness = {"share_error": "share error", "jain": "Jain"}[report.fairness]
+    for name in ("seeds", "mean (s)", "over the first", fairness, "P99 (s)", "slowdown", "not done"):
+        table.add_column(name, justify="right")
+    known = sorted(cells, key=lambda cell: (bool(cell.failed), cell.figures[MEAN].mean if cell.figures else 0.0))
+    for cell in known[:ROWS_SHOWN]:
+        name = report.plan.policies[cell.policy].name + (" *" if cell.pareto else "")
+        if cell.failed:
+            seeds = len(cell.seeds) + len(cell.failed)
+            table.add_row(name, f"{len(cell.failed)} of {seeds} failed", *["-"] * 6)
+            continue
+        table.add_row(
+            name,
+            str(len(cell.seeds)),
+            *map(_shown, (cell.figures[MEAN], cell.over_first, cell.figures[report.fairness])),
+            *(_shown(cell.figures[figure]).partition(" ")[0] for figure in ("completion_p99_s", "slowdown_mean")),
+            str(cell.unfinished),
+        )
+    return table
+
+
+def _shown(figure: Interval) -> str:
+    return str(figure) if np.isfinite(figure.mean) else "-"
+
+
+def _write_best(report: Report, file: Path, console: Console) -> None:
+    if report.best is None:
+        return
+    best = report.plan.policies[report.best]
+    with writing("--best", file, "file"):
+        file.write_text(f"# {best.name}: the best setting of a sweep.\n{best.readable}", encoding="utf-8")
+    say(console, f"wrote {file}: {best.name}")
+
+
+def _plot(report: Report, folder: Path, formats: tuple[str, ...], console: Console) -> None:
+    from treadle.sweep.plot import plot_sweep
+
+    with writing("--plot", folder, "folder"):
+        for file in plot_sweep(report, folder, formats):
+            say(console, f"wrote {file}")

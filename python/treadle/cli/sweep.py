@@ -1,0 +1,65 @@
+"""`treadle sweep`: run simulations over settings, scenarios and seeds, on this machine or on Spark."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.cli._results import check_plotting
+from treadle.errors import UserError
+
+app = typer.Typer()
+
+
+class Where(StrEnum):
+    """Where runs are run."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="SWEEP", help="What to run, as YAML: see docs/sweeps.md.")],
+    on: Annotated[Where, typer.Option(help="local: processes of this machine; spark: through PySpark.")] = Where.LOCAL,
+    jobs: Annotated[int, typer.Option(min=0, max=1024, help="local: processes at a time; 0: one a core.")] = 0,
+    master: Annotated[
+        str | None, typer.Option(help="spark: as of spark-submit, such as yarn or local[4]; else what that says.")
+    ] = None,
+    conf: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="spark: a setting of Spark's.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="A folder for what runs came to; default: SWEEP's name with .runs, beside it.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
+    best: Annotated[Path | None, typer.Option(help="A file for the best setting, as a treadle.yaml.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    plot_format: Annotated[
+        list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
+    ] = None,
+) -> None:
+    """Run simulations over settings of policies and scenarios and over seeds; what has run does not run again."""
+    from treadle.cli import _sweep  # only here: it imports numba
+
+    formats: tuple[str, ...] = ("png",)
+    if plot is not None:
+        check_plotting()
+        from treadle.cli.plot import checked_formats
+
+        formats = checked_formats(plot_format, "--plot-format")
+    if on is Where.LOCAL and (master is not None or conf):
+        raise UserError("--master and --conf are for --on spark; add it, or leave them out")
+    settings = dict(map(_setting, conf or []))
+    places = _sweep.Places(cache or file.with_suffix(".runs"), json_file, best, plot, formats)
+    spark = _sweep.OnSpark(master, settings) if on is Where.SPARK else None
+    _sweep.sweep(file, places, jobs or os.cpu_count() or 1, spark)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.startswith("spark."):
+        raise UserError(f"--conf: {text!r} is not like spark.executor.memory=2g")
+    return name, value

@@ -1,0 +1,156 @@
+"""SWEEP.yaml: which scenarios, policies, settings and seeds (docs/sweeps.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from treadle.config.errors import ConfigError, Problem, unknown
+from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
+from treadle.sweep.axes import Axis, Range, axis_of
+
+SEED_MAX: Final = 2**31
+
+
+class Model(BaseModel):
+    """Base of all sections: other fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
+
+
+class Varied(Model):
+    """A file, and which of its settings have which values."""
+
+    name: str = Field(default="", description="In tables; else the file's.")
+    values: dict[str, Any] = Field(default={}, alias="set", description="Values by the path of a setting.")
+
+    @field_validator("values")
+    @classmethod
+    def _are_axes(cls, values: dict[str, Any]) -> dict[str, Axis]:
+        axes = {}
+        for path, value in values.items():
+            try:
+                axes[path] = axis_of(value)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
+        return axes
+
+    @property
+    def axes(self) -> dict[str, Axis]:
+        """The values of each setting."""
+        return self.values
+
+
+class VariedScenario(Varied):
+    """A scenario."""
+
+    scenario: str = Field(min_length=1)
+
+
+class VariedPolicy(Varied):
+    """A policy: a treadle.yaml, or the name of a ready-made one."""
+
+    policy: str = Field(min_length=1)
+
+
+class Search(Model):
+    """Which of the combinations run."""
+
+    kind: Literal["grid", "random"] = "grid"
+    policies: int = Field(default=20, ge=1, le=100_000, description="Random: settings drawn of each policy.")
+    scenarios: int = Field(default=0, ge=0, le=100_000, description="Random: of each scenario; 0: all combinations.")
+    seed: int = Field(default=1, ge=0, le=SEED_MAX)
+
+
+class Sweep(Model):
+    """All of a sweep's file."""
+
+    scenarios: tuple[VariedScenario, ...] = Field(min_length=1)
+    policies: tuple[VariedPolicy, ...] = Field(min_length=1)
+    seeds: int | tuple[int, ...] = Field(default=5, description="Which; a number is so many from each scenario's on.")
+    search: Search = Search()
+    fairness: Literal["share_error", "jain"] = Field(
+        default="share_error", description="What the Pareto front sets against the mean completion time."
+    )
+    share_error_max: float | None = Field(
+        default=None, ge=0, le=1, description="The best setting's share error is at most this on average."
+    )
+    check: bool = Field(default=True, description="Check the simulator's invariants at every step.")
+    allow_impossible: bool = Field(default=False, description="Go on with jobs that can never run.")
+
+    @field_validator("scenarios", "policies", mode="before")
+    @classmethod
+    def _short_form(cls, value: Any, info: Any) -> Any:
+        key = {"scenarios": "scenario", "policies": "policy"}[info.field_name]
+        return [{key: each} if isinstance(each, str) else each for each in value] if isinstance(value, list) else value
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _are_seeds(cls, value: Any) -> Any:
+        each = value if isinstance(value, list) else [value]
+        whole = all(isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= SEED_MAX for seed in each)
+        if not whole or not each or value == 0 or len(set(each)) < len(each):
+            raise ValueError(f"{value!r}; write how many seeds, or a list of different ones from 0 to {SEED_MAX}")
+        return value
+
+    @model_validator(mode="after")
+    def _ranges_are_drawn(self) -> Sweep:
+        for kind, entries, count in (
+            ("policies", self.policies, 1),
+            ("scenarios", self.scenarios, self.search.scenarios),
+        ):
+            if self.search.kind == "random" and count:
+                continue
+            for each in entries:
+                path = next((path for path, axis in each.axes.items() if isinstance(axis, Range)), None)
+                if path is not None:
+                    need = "search: {kind: random}" if kind == "policies" else "search: {kind: random, scenarios: N}"
+                    raise ValueError(
+                        f"{kind}: {path} is a range, of which a grid has no values; write a list, or {need}"
+                    )
+        return self
+
+
+def read_sweep(file: Path) -> Sweep:
+    """Read a sweep's file.
+
+    Raises:
+        ConfigError: it cannot be read, or something in it is wrong: line, field and remedy are told.
+    """
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(BYTES_MAX + 1).decode("utf-8")
+    except OSError as error:
+        raise ConfigError(str(file), [Problem(0, "", f"cannot be read: {error.strerror}; check the path")]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(file), [Problem(0, "", "not UTF-8; save the file in that encoding")]) from error
+    document = YamlDocument(str(file), text)
+    if not isinstance(document.value, dict):
+        raise ConfigError(str(file), [Problem(1, "", "is no mapping; write scenarios: and policies: (docs/sweeps.md)")])
+    try:
+        return Sweep.model_validate(document.value)
+    except ValidationError as error:
+        problems = [document.problem(each["loc"], _explain(each)) for each in error.errors()]
+        raise ConfigError(str(file), problems) from error
+
+
+def _explain(detail: Any) -> str:
+    """Return what is wrong with a value and what is allowed, in one line."""
+    place = detail["loc"]
+    if detail["type"] == "extra_forbidden":
+        return unknown(str(place[-1]), _fields(place[:-1]))
+    if detail["type"] == "missing":
+        return "is missing; write it (docs/sweeps.md)"
+    if detail["type"] == "too_short":
+        return f"has {detail['ctx']['actual_length']}; at least {detail['ctx']['min_length']} must be written"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    return f"{detail['input']!r}: " + str(detail["msg"]).replace("Input should be", "it must be")
+
+
+def _fields(place: tuple[Any, ...]) -> list[str]:
+    kinds: dict[str, type[Model]] = {"scenarios": VariedScenario, "policies": VariedPolicy, "search": Search}
+    fields = (kinds[place[0]] if place else Sweep).model_fields
+    return [field.alias or name for name, field in fields.items()]

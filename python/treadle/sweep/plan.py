@@ -1,0 +1,207 @@
+"""The runs that a sweep has: every variant of every scenario under every variant of every policy, with every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from treadle.admin.install import find_policy, with_absolute_paths
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Settings
+from treadle.errors import UserError
+from treadle.policy.catalogue import register_parts
+from treadle.simulate.policy_queues import check_trees
+from treadle.simulate.scenario import Scenario
+from treadle.simulator.scenario import parse_scenario
+from treadle.simulator.scenario_engines import with_engines
+from treadle.sweep.axes import Axis, Point, drawn, grid, with_settings
+from treadle.sweep.document import Search, Sweep
+from treadle.sweep.inputs import Inputs
+from treadle.sweep.line import Line
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A scenario or a policy with its settings."""
+
+    name: str
+    """Different from all others'."""
+    entry: str
+    """The name of what was varied."""
+    settings: Point
+    text: str
+    """As runs read it."""
+    readable: str = ""
+    """A policy as a treadle.yaml that may be used elsewhere."""
+    code: str = ""
+    seeds: tuple[int, ...] = ()
+    """Of a scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A run: the positions of its scenario and its policy, and its line."""
+
+    scenario: int
+    policy: int
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of a sweep's runs, in order."""
+
+    scenarios: tuple[Variant, ...]
+    policies: tuple[Variant, ...]
+    runs: tuple[Planned, ...]
+    settings: tuple[Settings, ...]
+    """Of each policy, for compiling it."""
+
+
+def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
+    """Return the runs of a sweep; paths in it begin at its file's folder.
+
+    Raises:
+        UserError: a file is wrong, or becomes wrong with a setting; the text names both.
+    """
+    register_parts()
+    scenarios = _scenarios(sweep, file.parent, inputs)
+    policies = _policies(sweep, file.parent, inputs)
+    settings = [_settings_of(each, inputs) for each in policies]
+    for scenario in scenarios:
+        model = parse_scenario(scenario.name, scenario.text)
+        for policy, own in zip(policies, settings, strict=True):
+            try:
+                whole = with_engines(model, own, scenario.name, scenario.text)
+                check_trees(replace(whole, source=None), model, scenario.name)
+            except UserError as error:
+                raise UserError(f"{policy.name}: {error}") from error
+    runs = [
+        Planned(at, number, Line(scenario.text, policy.text, seed, sweep.check, sweep.allow_impossible, scenario.code))
+        for at, scenario in enumerate(scenarios)
+        for seed in scenario.seeds
+        for number, policy in enumerate(policies)
+    ]
+    return Plan(tuple(scenarios), tuple(policies), tuple(runs), tuple(settings))
+
+
+def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:
+    found = []
+    for at, entry in enumerate(sweep.scenarios):
+        read = Scenario.read(folder / entry.scenario)
+        document = yaml.safe_load(read.text or "")
+        name = entry.name or read.folder.joinpath(read.file).stem
+        for point in _points(entry.axes, sweep.search, sweep.search.scenarios, (1, at)):
+            label = _label(name, point)
+            changed = _changed(document, point, label)
+            model = _relabelled(label, parse_scenario, label, _dumped(changed))
+            copied, code = inputs.scenario(changed, read.folder)
+            seeds = sweep.seeds
+            chosen = tuple(range(model.seed, model.seed + seeds)) if isinstance(seeds, int) else seeds
+            found.append(Variant(label, name, point, _dumped(copied), code=code, seeds=chosen))
+    return _distinct(found, "scenarios")
+
+
+def _policies(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:
+    found = []
+    for at, entry in enumerate(sweep.policies):
+        beside = folder / entry.policy
+        file = beside if beside.is_file() else find_policy(entry.policy)
+        text = with_absolute_paths(_read(file), file.parent)
+        document = yaml.safe_load(text) or {}
+        name = entry.name or file.stem
+        for point in _points(entry.axes, sweep.search, sweep.search.policies, (2, at)):
+            label = _label(name, point)
+            changed = _changed(document, point, label)
+            _relabelled(label, parse_settings, str(file), _dumped(changed))
+            copied = inputs.policy(changed, file.parent)
+            found.append(Variant(label, name, point, _dumped(copied), _dumped(changed)))
+    return _distinct(found, "policies")
+
+
+def _points(axes: dict[str, Axis], search: Search, count: int, stream: tuple[int, int]) -> Iterator[Point]:
+    if axes and search.kind == "random" and count:
+        return drawn(axes, count, (search.seed, *stream))
+    return grid(axes)
+
+
+def _label(name: str, point: Point) -> str:
+    """Return a name with the settings by the last steps of their paths: as many as tell them apart."""
+    shown = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in point.values())
+    return " ".join([name, *(f"{short}={value}" for short, value in zip(_short(list(point)), shown, strict=True))])
+
+
+def _short(paths: list[str]) -> list[str]:
+    split = [path.removesuffix(".kind").split(".") for path in paths]  # order=srpt says as much as order.kind=srpt
+    for count in range(1, max(map(len, split), default=0)):
+        names = [".".join(steps[-count:]) for steps in split]
+        if len(set(names)) == len(names):
+            return names
+    return paths
+
+
+def _distinct(found: list[Variant], kind: str) -> list[Variant]:
+    """Return variants of which each has a name of its own.
+
+    Raises:
+        UserError: two files have the same name.
+    """
+    entries: dict[str, int] = {}
+    for each in found:
+        number = entries[each.name] = entries.get(each.name, 0) + 1
+        if number > 1 and not each.settings:
+            raise UserError(f"{kind}: two are called {each.name!r}; give one a name: {{name: ...}}")
+    seen: dict[str, int] = {}
+    distinct = []
+    for each in found:
+        seen[each.name] = number = seen.get(each.name, 0) + 1
+        distinct.append(each if entries[each.name] == 1 else replace(each, name=f"{each.name} #{number}"))
+    return distinct
+
+
+def _changed(document: Any, point: Point, label: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise UserError(f"{label}: is no mapping; write `key: value` lines")
+    try:
+        return with_settings(document, point)
+    except UserError as error:
+        raise UserError(f"{label}: {error}") from error
+
+
+def _settings_of(policy: Variant, inputs: Inputs) -> Settings:
+    return _relabelled(policy.name, parse_settings, str(inputs.folder / "treadle.yaml"), policy.text)
+
+
+def _relabelled(label: str, parse: Callable[[str, str], T], file: str, text: str) -> T:
+    """Parse a text that is not as it is in any file: mistakes have the label for a file, and no line."""
+    try:
+        return parse(file, text)
+    except ConfigError as error:
+        raise ConfigError(label, [problem._replace(line=0) for problem in error.problems]) from error
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes what is there twice twice: aliases are refused."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _dumped(document: Any) -> str:
+    return yaml.dump(document, Dumper=_Plain, sort_keys=False, allow_unicode=True)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; check the path and its permissions") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8; save it in that encoding") from error

@@ -1,0 +1,194 @@
+"""What a sweep came to: figures with intervals over seeds, Pareto fronts, and the best setting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
+from treadle.sweep.document import Sweep
+from treadle.sweep.plan import Plan
+
+MEAN: Final = "completion_mean_s"
+Figures = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A scenario under a policy, over all seeds."""
+
+    scenario: int
+    policy: int
+    seeds: tuple[int, ...]
+    """That went well."""
+    failed: tuple[tuple[int, str], ...]
+    """Seeds that did not, and why."""
+    figures: Mapping[str, Interval]
+    over_first: Interval
+    """The mean completion time over that under the first policy, by the seeds that went well under both."""
+    pareto: bool = False
+    """No other policy has a smaller mean completion time and better fairness on this scenario."""
+    unfinished: int = 0
+    """Jobs that failed or had not ended, of all seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All of it."""
+
+    plan: Plan
+    fairness: str
+    cells: tuple[Cell, ...]
+    """Scenario by scenario, policy by policy."""
+    best: int | None
+    """The position of the best policy; None: there is none that ran everywhere and keeps to what is asked."""
+    best_over_first: float
+    """Its mean completion time over the first policy's, the geometric mean over scenarios."""
+    warnings: tuple[str, ...]
+    runs: tuple[dict[str, Any], ...] = field(repr=False)
+
+    @property
+    def failed(self) -> int:
+        """How many runs failed."""
+        return sum(len(cell.failed) for cell in self.cells)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON takes it: the same wherever the runs were."""
+        plan = self.plan
+        return {
+            "fairness": self.fairness,
+            "points": [
+                {
+                    "scenario": plan.scenarios[cell.scenario].name,
+                    "scenario_settings": plan.scenarios[cell.scenario].settings,
+                    "policy": plan.policies[cell.policy].name,
+                    "policy_settings": plan.policies[cell.policy].settings,
+                    "seeds": list(cell.seeds),
+                    "pareto": cell.pareto,
+                    "over_first": cell.over_first.as_json(),
+                    "figures": {name: each.as_json() for name, each in cell.figures.items()},
+                }
+                for cell in self.cells
+            ],
+            "best": None if self.best is None else plan.policies[self.best].name,
+            "failures": [
+                {
+                    "scenario": plan.scenarios[cell.scenario].name,
+                    "policy": plan.policies[cell.policy].name,
+                    "seed": seed,
+                    "failure": why,
+                }
+                for cell in self.cells
+                for seed, why in cell.failed
+            ],
+            "warnings": list(self.warnings),
+            "runs": list(self.runs),
+        }
+
+
+def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> Report:
+    """Return what the results of a plan's runs, one each in its order, come to."""
+    found: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
+    for planned, result in zip(plan.runs, results, strict=True):
+        found.setdefault((planned.scenario, planned.policy), {})[planned.line.seed] = json.loads(result)
+    cells = []
+    for scenario in range(len(plan.scenarios)):
+        row = [found[scenario, policy] for policy in range(len(plan.policies))]
+        made = [_cell(scenario, policy, own, row[0]) for policy, own in enumerate(row)]
+        front = pareto([(_mean(cell, MEAN), _fairness_cost(cell, sweep.fairness)) for cell in made])
+        cells += [_marked(cell, at in front) for at, cell in enumerate(made)]
+    best, ratio = _best(sweep, plan, cells)
+    return Report(plan, sweep.fairness, tuple(cells), best, ratio, _warnings(plan, results), _runs(plan, results))
+
+
+def pareto(points: Sequence[tuple[float, float]]) -> set[int]:
+    """Return the positions of points that no other is better than: smaller in one and no larger in the other.
+
+    A point of which a figure is not known is on no front.
+    """
+    known = [at for at, point in enumerate(points) if np.isfinite(point).all()]
+    return {
+        at
+        for at in known
+        if not any(
+            points[other][0] <= points[at][0] and points[other][1] <= points[at][1] and points[other] != points[at]
+            for other in known
+        )
+    }
+
+
+def _cell(scenario: int, policy: int, own: Mapping[int, dict[str, Any]], first: Mapping[int, dict[str, Any]]) -> Cell:
+    well = {seed: each["figures"] for seed, each in own.items() if each["failure"] is None}
+    others = {seed: each["figures"] for seed, each in first.items() if each["failure"] is None}
+    names = next(iter(well.values())).keys() if well else ()
+    both = [seed for seed in well if seed in others]
+    return Cell(
+        scenario,
+        policy,
+        tuple(well),
+        tuple((seed, each["failure"]) for seed, each in own.items() if each["failure"] is not None),
+        {name: bootstrap([_number(figures[name]) for figures in well.values()]) for name in names},
+        bootstrap_ratio([_number(well[seed][MEAN]) for seed in both], [_number(others[seed][MEAN]) for seed in both]),
+        unfinished=sum(int(figures["unfinished"] + figures["failed"]) for figures in well.values()),
+    )
+
+
+def _marked(cell: Cell, on_front: bool) -> Cell:
+    return Cell(*(getattr(cell, name) if name != "pareto" else on_front for name in Cell.__slots__))
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _mean(cell: Cell, name: str) -> float:
+    """Return a figure's mean over seeds; NaN where a run failed, which would be a mean of other jobs."""
+    known = not cell.failed and name in cell.figures
+    return cell.figures[name].mean if known else float("nan")
+
+
+def _fairness_cost(cell: Cell, fairness: str) -> float:
+    """Return what is the smaller the fairer it is."""
+    value = _mean(cell, fairness)
+    return -value if fairness == "jain" else value
+
+
+def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, float]:
+    """Return the policy with the least mean completion time, scenarios counting alike, and its ratio to the first."""
+    count, width = len(plan.scenarios), len(plan.policies)
+    times = np.array([_mean(cell, MEAN) for cell in cells]).reshape(count, width)
+    errors = np.array([_mean(cell, "share_error") for cell in cells]).reshape(count, width).mean(axis=0)
+    left = np.array([sum(cells[at * width + policy].unfinished for at in range(count)) for policy in range(width)])
+    score = np.exp(np.log(times).mean(axis=0)) if count else np.zeros(0)
+    allowed = np.isfinite(score) & (left == left.min(initial=np.iinfo(np.int64).max))
+    if sweep.share_error_max is not None:
+        allowed &= errors <= sweep.share_error_max
+    if not allowed.any():
+        return None, float("nan")
+    best = int(np.flatnonzero(allowed)[np.argmin(score[allowed])])
+    return best, float(score[best] / score[0])
+
+
+def _warnings(plan: Plan, results: Sequence[bytes]) -> tuple[str, ...]:
+    """Return what engines said of policies, each once."""
+    said: dict[str, None] = {}
+    for planned, result in zip(plan.runs, results, strict=True):
+        for text in json.loads(result).get("warnings") or ():
+            said[f"{plan.policies[planned.policy].name}: {text}"] = None
+    return tuple(said)
+
+
+def _runs(plan: Plan, results: Sequence[bytes]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {
+            "scenario": plan.scenarios[planned.scenario].name,
+            "policy": plan.policies[planned.policy].name,
+            "seed": planned.line.seed,
+            **json.loads(result),
+        }
+        for planned, result in zip(plan.runs, results, strict=True)
+    )

@@ -1,0 +1,196 @@
+"""Runs lines on Spark: one job of one task a line, so that what failed or was lost is one run and no other.
+
+Executors get the package and the files that lines name with the job. What a line comes to arrives when it ends.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import sys
+import zipfile
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import treadle
+from treadle.errors import UserError
+from treadle.sweep import worker
+from treadle.sweep.kept import write_at_once
+from treadle.sweep.line import Line
+from treadle.sweep.local import Done, died
+
+THREADS_MAX: Final = 512
+AHEAD: Final = 2
+"""Lines that are with Spark for each of its cores, so that none waits for this process."""
+LEFT_OUT: Final = ("__pycache__", "lab", "live")
+"""Folders of the package that runs need nothing of."""
+
+
+def check_spark() -> None:
+    """See that Spark is there.
+
+    Raises:
+        UserError: it is not.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise UserError("--on spark: needs pyspark; pip install 'treadle[spark]', or use --on local")
+
+
+class Spark:
+    """A Spark application for one sweep."""
+
+    def __init__(self, master: str | None, settings: Mapping[str, str]) -> None:
+        """Start it, or take the one that spark-submit has made.
+
+        Args:
+            master: as of spark-submit; None: what spark-submit or its defaults say
+            settings: of Spark, by name
+
+        Raises:
+            UserError: it does not start.
+        """
+        check_spark()
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+
+        builder: Any = SparkSession.builder.appName("treadle sweep").config("spark.ui.showConsoleProgress", "false")
+        if "PYSPARK_PYTHON" not in os.environ and "spark.pyspark.python" not in settings:
+            os.environ["PYSPARK_PYTHON"] = sys.executable
+        if master is not None:
+            builder = builder.master(master)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        try:
+            self._session = builder.getOrCreate()
+        except (PySparkException, OSError, RuntimeError) as error:
+            raise UserError(f"--on spark: Spark does not start: {_first(error)}; look at what it said above") from error
+        except Exception as error:  # py4j's, whatever Java threw
+            raise UserError(f"--on spark: Spark does not start: {_first(error)}") from error
+        self._context = self._session.sparkContext
+        self._context.setLogLevel("ERROR")
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time, now."""
+        return int(self._context.defaultParallelism)
+
+    @property
+    def master(self) -> str:
+        """Where it runs."""
+        return str(self._context.master)
+
+    def run(self, lines: Sequence[Line], files: Path, taken: Iterable[str]) -> Iterator[Done]:
+        """Yield runs as they end.
+
+        Args:
+            lines: what to run
+            files: where the folders with their files are
+            taken: these folders' names
+
+        Raises:
+            UserError: Spark has ended.
+        """
+        from pyspark import cloudpickle
+
+        cloudpickle.register_pickle_by_value(worker)  # workers may not have it
+        package = Path(treadle.__file__).resolve().parent
+        sent = files.parent / "sent"
+        code = self._ship(sent, "code", archive_of_package(package))
+        inputs = self._ship(sent, "files", _archive_of_files(files, taken))
+        digest, wanted = worker.package_digest(package), worker.libraries()
+        run_text = worker.run_text
+
+        def at_executor(text: str) -> tuple[bytes, bool]:
+            return run_text(text, digest, wanted, code, inputs)
+
+        def send(line: Line) -> tuple[bytes, bool]:
+            (found,) = self._context.parallelize([line.text()], 1).map(at_executor).collect()
+            return bytes(found[0]), bool(found[1])
+
+        left = deque(range(len(lines)))
+        running: dict[Future[tuple[bytes, bool]], int] = {}
+        pool = ThreadPoolExecutor(THREADS_MAX)
+        try:
+            while left or running:
+                while left and len(running) < min(AHEAD * self.cores, THREADS_MAX):
+                    number = left.popleft()
+                    running[pool.submit(send, lines[number])] = number
+                ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                for each in sorted(ended, key=running.__getitem__):
+                    number = running.pop(each)
+                    yield self._done(each, number, lines[number])
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if running and not self._ended():
+                self._context.cancelAllJobs()
+
+    def stop(self) -> None:
+        """End the application."""
+        self._session.stop()
+
+    def _done(self, sent: Future[tuple[bytes, bool]], number: int, line: Line) -> Done:
+        try:
+            return Done(number, *sent.result())
+        except Exception as error:
+            if self._ended():
+                raise UserError(
+                    f"Spark has ended: {_first(error)}; what ran is kept, run the same again to go on"
+                ) from error
+            return died(number, line, f"Spark: {cause(error)}")
+
+    def _ended(self) -> bool:
+        context: Any = self._context
+        return context._jsc is None or bool(context._jsc.sc().isStopped())
+
+    def _ship(self, folder: Path, name: str, content: bytes) -> str:
+        """Give an archive to all executors; return its name."""
+        known = f"treadle-{name}-{sha256(content).hexdigest()[:16]}.zip"
+        place = folder / known
+        if not place.is_file():
+            write_at_once(place, content)
+        self._context.addFile(str(place))
+        return known
+
+
+def archive_of_package(package: Path) -> bytes:
+    """Return the package that is in a folder, zipped, without what runs need nothing of."""
+    found = (
+        file
+        for file in package.rglob("*")
+        if file.is_file() and not set(file.relative_to(package).parts) & set(LEFT_OUT) and file.suffix != ".jar"
+    )
+    return _zipped(package.parent, found)
+
+
+def _archive_of_files(files: Path, taken: Iterable[str]) -> bytes:
+    return _zipped(files, (file for name in taken for file in (files / name).rglob("*") if file.is_file()))
+
+
+def _zipped(base: Path, files: Iterable[Path]) -> bytes:
+    """Return files as a zip, the same bytes for the same content."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(files):
+            if file.suffix == ".part":
+                continue
+            entry = zipfile.ZipInfo(file.relative_to(base).as_posix())
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _first(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def cause(error: BaseException) -> str:
+    """Return in a line what a worker raised, or the first line of what Spark says."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    raised = [line for line in lines if line.partition(":")[0].isidentifier() and ": " in line]
+    said = [line for line in raised if not line.startswith(("Caused", "Driver"))]
+    return (said or lines or [type(error).__name__])[0]

@@ -1,0 +1,338 @@
+"""`treadle sweep`: which runs there are, what is kept, what failed, what is said of mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from treadle.cli.main import run
+from treadle.config.errors import ConfigError
+from treadle.config.reader import read_settings
+from treadle.errors import UserError
+from treadle.policy.catalogue import register_parts
+from treadle.sweep import local
+from treadle.sweep.axes import Range, axis_of, drawn, grid, with_settings
+from treadle.sweep.document import read_sweep
+from treadle.sweep.inputs import Inputs
+from treadle.sweep.kept import Kept
+from treadle.sweep.line import Line
+from treadle.sweep.plan import Plan, plan_of
+from treadle.sweep.report import pareto
+
+TINY = """\
+cluster: {nodes: [{count: 1, resources: {memory-mb: 4096, vcores: 4}}]}
+queues: {a: {}, b: {}}
+workload:
+  jobs:
+    - {queue: a, count: 3, gap_s: 1, stages: [{tasks: 6, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}
+    - {queue: b, count: 2, gap_s: 2, stages: [{tasks: 2, duration_s: 3, demand: {memory-mb: 1024, vcores: 1}}]}
+stragglers: {probability: 0.3}
+report: {window_s: 5}
+"""
+SWEEP = """\
+scenarios: [{scenario: tiny.yaml, set: {cluster.nodes.0.count: [1, 2]}}]
+policies: [fifo, {policy: srpt, set: {policy.estimate.default_ms: [1000, 30000]}}]
+seeds: 2
+"""
+OWN = "class Odd:\n    def keys(self, view):\n        return {}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    (tmp_path / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    return tmp_path
+
+
+def planned(folder: Path, text: str) -> Plan:
+    (folder / "sweep.yaml").write_text(text, encoding="utf-8")
+    file = folder / "sweep.yaml"
+    return plan_of(read_sweep(file), file, Inputs(Kept(folder / "kept").files))
+
+
+def sweep(folder: Path, *options: str) -> int:
+    return run(["sweep", str(folder / "sweep.yaml"), "--jobs", "1", *options])
+
+
+def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, best, plots = folder / "out.json", folder / "best.yaml", folder / "plots"
+    assert sweep(folder, f"--json={out}", f"--best={best}", f"--plot={plots}", "--plot-format=svg") == 0
+    said = capsys.readouterr().out
+    assert "12 runs, 0 of them kept" in said
+    found = json.loads(out.read_text())
+    assert [(each["scenario"], each["policy"]) for each in found["points"]] == [
+        (f"tiny count={count}", policy)
+        for count in (1, 2)
+        for policy in ("fifo", "srpt default_ms=1000", "srpt default_ms=30000")
+    ]
+    for point in found["points"]:
+        values = [
+            each["figures"]["completion_mean_s"]
+            for each in found["runs"]
+            if (each["scenario"], each["policy"]) == (point["scenario"], point["policy"])
+        ]
+        assert point["seeds"] == [1, 2]
+        assert point["figures"]["completion_mean_s"]["mean"] == pytest.approx(np.mean(values))
+    one = next(each for each in found["points"] if each["scenario"] == "tiny count=1")
+    two = next(each for each in found["points"] if each["scenario"] == "tiny count=2")
+    assert two["figures"]["completion_mean_s"]["mean"] < one["figures"]["completion_mean_s"]["mean"]
+    register_parts()
+    chosen = read_settings(best).policy.estimate.parameters
+    assert f"default_ms={getattr(chosen, 'default_ms', 0)}" in found["best"] or found["best"] == "fifo"
+    assert sorted(file.name for file in plots.iterdir()) == ["pareto-1.svg", "pareto-2.svg"]
+    again = folder / "again.json"
+    assert sweep(folder, f"--json={again}") == 0
+    assert "12 runs, 12 of them kept" in capsys.readouterr().out
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_a_run_depends_on_what_is_in_the_files_that_it_names(folder: Path) -> None:
+    def keys() -> set[str]:
+        return {each.line.key for each in planned(folder, text).runs}
+
+    text = "scenarios: [tiny.yaml]\npolicies: [fifo, mine.yaml]\nseeds: [3]\n"
+    (folder / "mine.yaml").write_text("policy: {order: {kind: file, path: odd.py, class: Odd}}\n")
+    (folder / "odd.py").write_text(OWN.format("view.applications['submit_time_ms']"))
+    first = keys()
+    assert len(first) == 2
+    assert keys() == first
+    (folder / "odd.py").write_text(OWN.format("-view.applications['submit_time_ms']"))
+    second = keys()
+    assert len(first & second) == 1
+    (folder / "tiny.yaml").write_text(TINY.replace("tasks: 6", "tasks: 7"))
+    assert not keys() & (first | second)
+
+
+def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
+    job = {"id": "j", "arrival_ms": 0, "queue": "a"}
+    stage = {"id": 0, "tasks": 2, "duration_ms": 10, "demand": {"memory-mb": 1024}}
+    jobs = folder / "jobs.jsonl"
+    jobs.write_text(json.dumps(job | {"stages": [stage]}))
+    (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {file: jobs.jsonl}\n")
+    plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
+    jobs.unlink()
+    (done,) = local.run_locally([plan.runs[0].line], folder / "kept" / "files", 1)
+    assert not done.failed
+    assert json.loads(done.result)["figures"]["tasks"] == 2
+
+
+def test_what_fails_is_kept_apart_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "mine.yaml").write_text("policy: {order: {kind: file, path: odd.py, class: Odd}}\n")
+    (folder / "odd.py").write_text(
+        OWN.format("view.applications['submit_time_ms'] / (1 if len(view.applications) < 3 else int('no'))")
+    )
+    (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo, mine.yaml]\nseeds: 2\n")
+    out = folder / "out.json"
+    assert sweep(folder, f"--json={out}") == 1
+    said = capsys.readouterr().out
+    assert "failed: tiny, mine, seed 1:" in said
+    assert "ValueError: invalid literal" in said
+    assert "2 of 2 failed" in said
+    found = json.loads(out.read_text())
+    assert [(each["policy"], each["seed"]) for each in found["failures"]] == [("mine", 1), ("mine", 2)]
+    assert str(folder) not in out.read_text()
+    assert found["best"] == "fifo"
+    assert [each["pareto"] for each in found["points"]] == [True, False]
+    assert len(list((folder / "sweep.runs" / "failed").rglob("*.json"))) == 2
+    (folder / "odd.py").write_text(OWN.format("view.applications['submit_time_ms']"))
+    assert sweep(folder, f"--json={out}") == 0
+    assert "4 runs, 2 of them kept" in capsys.readouterr().out
+
+
+def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vary = "set: {cluster.nodes.0.resources.memory-mb: [512, 4096]}"
+    (folder / "sweep.yaml").write_text(f"scenarios: [{{scenario: tiny.yaml, {vary}}}]\npolicies: [fifo]\nseeds: 1\n")
+    assert sweep(folder) == 1
+    said = capsys.readouterr().out
+    assert "can never run" in said
+    assert "1 run of 2 failed" in said
+
+
+def test_a_random_search_draws_each_point_once_and_the_same_ones_again(folder: Path) -> None:
+    text = """\
+scenarios: [tiny.yaml]
+policies:
+  - fifo
+  - policy: srpt
+    set:
+      policy.estimate.default_ms: {integers: [1, 4]}
+      policy.fit: [{kind: first_fit}, {kind: packing}]
+search: {kind: random, policies: 5, seed: 7}
+seeds: 1
+"""
+    names = [each.name for each in planned(folder, text).policies]
+    assert names == [each.name for each in planned(folder, text).policies]
+    assert len(names) == len(set(names)) == 6
+    assert names[0] == "fifo"
+    assert names != [each.name for each in planned(folder, text.replace("seed: 7", "seed: 8")).policies]
+
+
+def test_ranges_are_kept_to() -> None:
+    ranges = {"a": {"uniform": [0.5, 2]}, "b": {"log_uniform": [1e-3, 10]}, "c": {"integers": [2, 3]}}
+    points = list(drawn({name: axis_of(each) for name, each in ranges.items()}, 200, [1]))
+    assert len(points) == 200
+    for name, low, high in (("a", 0.5, 2.0), ("b", 1e-3, 10.0), ("c", 2, 3)):
+        assert all(low <= point[name] <= high for point in points)
+    assert {point["c"] for point in points} == {2, 3}
+    assert 60 < sum(point["b"] < 0.1 for point in points) < 140
+    assert isinstance(axis_of({"integers": [1, 2]}), Range)
+    assert list(grid({"x": axis_of([1, 2]), "y": axis_of("z")})) == [{"x": 1, "y": "z"}, {"x": 2, "y": "z"}]
+    assert len(list(drawn({"x": axis_of([1, 2])}, 5, [1]))) == 2
+
+
+def test_settings_go_where_their_paths_lead() -> None:
+    document = {"a": [{"b": 1}, {"b": 2}]}
+    assert with_settings(document, {"a.1.b": 3, "c.d": 4}) == {"a": [{"b": 1}, {"b": 3}], "c": {"d": 4}}
+    assert document == {"a": [{"b": 1}, {"b": 2}]}
+    for path, told in (("a.2.b", "a is a list of 2; write a position from 0 to 1"), ("a.0.b.c", "has no c")):
+        with pytest.raises(UserError, match=told):
+            with_settings(document, {path: 1})
+
+
+def test_the_front_has_what_no_other_is_better_than() -> None:
+    assert pareto([(1, 5), (2, 4), (3, 4), (5, 1), (4, float("nan")), (2, 4)]) == {0, 1, 3, 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("policies: [fifo]\n", "sweep.yaml:1: scenarios: is missing"),
+        (SWEEP + "seed: 3\n", "sweep.yaml:4: seed: 'seed' is not one of"),
+        (SWEEP.replace("seeds: 2", "seeds: 0"), "sweep.yaml:3: seeds: 0; write how many seeds"),
+        (SWEEP.replace("[1, 2]", "[]"), "cluster.nodes.0.count: has no values"),
+        (SWEEP.replace("[1, 2]", "{uniform: [2, 1]}"), "uniform: [2, 1]; write [LOW, HIGH]"),
+        (SWEEP.replace("[1, 2]", "{integers: [1, 4]}"), "is a range, of which a grid has no values"),
+        (SWEEP.replace("[1, 2]", "[1, 0]"), "tiny count=0: cluster.nodes.0.count: 0: it must be greater"),
+        (SWEEP.replace("nodes.0", "nodes.1"), "cluster.nodes is a list of 1; write a position from 0 to 0"),
+        (SWEEP.replace("default_ms", "defualt_ms"), "did you mean default_ms?"),
+        (SWEEP.replace("tiny.yaml", "none.yaml"), "none.yaml: cannot be read"),
+        (SWEEP.replace("srpt", "srtp"), "did you mean srpt?"),
+        ("scenarios: [tiny.yaml, tiny.yaml]\npolicies: [fifo]\n", "scenarios: two are called 'tiny'"),
+        ("scenarios: [tiny.yaml]\npolicies: [tree.yaml]\n", "tree: policy.share.tree: the tree names no leaf queue"),
+        ("just words", "is no mapping"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_runs(
+    folder: Path, text: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "tree.yaml").write_text("policy: {share: {kind: hdrf, tree: {x: {queue: root.z}}}}\n")
+    (folder / "sweep.yaml").write_text(text)
+    assert sweep(folder) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_options_that_do_not_go_together_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep(folder, "--master", "yarn") == 2
+    assert "--master and --conf are for --on spark" in capsys.readouterr().err
+    assert sweep(folder, "--on", "spark", "--conf", "memory=2") == 2
+    assert "is not like spark.executor.memory=2g" in capsys.readouterr().err
+    (folder / "file").write_text("")
+    assert sweep(folder, "--cache", str(folder / "file")) == 2
+    assert "name another folder for the runs with --cache" in capsys.readouterr().err
+
+
+def test_a_damaged_result_runs_again(folder: Path) -> None:
+    kept = Kept(folder / "kept")
+    kept.put("ab12", b'{"key":"ab12"}', failed=False)
+    assert kept.get("ab12") == b'{"key":"ab12"}'
+    place = folder / "kept" / "runs" / "ab" / "ab12.json"
+    for damaged in (b'{"key":"ab', b'{"key":"cd34"}', b"[]"):
+        place.write_bytes(damaged)
+        assert kept.get("ab12") is None
+
+
+DIES = """
+import os, signal
+from treadle.dag.dag import Dag, Stage
+from treadle.simulate import Job
+
+def jobs(seed):
+    if seed == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [Job("j", 0, Dag("d", (Stage(0, 2, 1000, {"memory-mb": 1024}),)), queue="a")]
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_fails_its_run_alone(folder: Path) -> None:
+    (folder / "dies.py").write_text(DIES)
+    (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {own: {file: dies.py}}\n")
+    plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
+    lines = [each.line for each in plan.runs]
+    done = {each.number: each for each in local.run_locally(lines, folder / "kept" / "files", 2)}
+    assert [done[number].failed for number in range(4)] == [False, True, False, False]
+    assert "ran out of memory" in json.loads(done[1].result)["failure"]
+    assert {json.loads(done[at].result)["key"] for at in range(4)} == {line.key for line in lines}
+
+
+WAITS = """
+import time
+from pathlib import Path
+from treadle.dag.dag import Dag, Stage
+from treadle.simulate import Job
+
+def jobs(seed, folder):
+    with (Path(folder) / f"ran-{seed}").open("a") as ran:
+        ran.write("x")
+    while seed == 3 and not (Path(folder) / "go").exists():
+        time.sleep(0.05)
+    return [Job("j", 0, Dag("d", (Stage(0, 2, 1000, {"memory-mb": 1024}),)), queue="a")]
+"""
+
+
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> None:
+    """Ctrl-C while the third run waits: what ended is kept, and with the same command only the others run."""
+    (folder / "waits.py").write_text(WAITS)
+    own = {"file": "waits.py", "parameters": {"folder": str(folder)}}
+    document: dict[str, Any] = yaml.safe_load(TINY) | {"workload": {"own": own}}
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(document))
+    (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
+    command = [sys.executable, "-m", "treadle", "sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        kept = folder / "sweep.runs" / "runs"
+        wanted = 2 if jobs == 1 else 3  # with two processes the fourth runs beside the third
+        deadline = time.monotonic() + 600
+        while len(list(kept.rglob("*.json"))) < wanted or not (folder / "ran-3").exists():
+            assert process.poll() is None, process.stdout.read() if process.stdout else ""
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said, _ = process.communicate(timeout=600)
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    assert f"stopped; {wanted} of 4 runs are kept" in said
+    (folder / "go").touch()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"4 runs, {wanted} of them kept" in done.stdout
+    ran = {seed: len((folder / f"ran-{seed}").read_text()) for seed in range(1, 5)}
+    assert ran[1] == ran[2] == 1
+    assert ran[3] == 2
+
+
+def test_a_line_travels_as_text() -> None:
+    line = Line("cluster: ü", "policy: {}", 3, check=False, code="x")
+    assert Line.parse(line.text()) == line
+    assert line.key != Line("cluster: ü", "policy: {}", 4, check=False, code="x").key
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_sweep(tmp_path / "none.yaml")
