@@ -17,9 +17,11 @@ from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_o
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.experiment import Outcome, compare
 from treadle.lab.reproduce.slearn.levels import levels
+from treadle.lab.reproduce.slearn.paper_history import PaperHistory
 from treadle.lab.reproduce.slearn.report import report_of
-from treadle.lab.reproduce.slearn.schemes import SCHEMES
+from treadle.lab.reproduce.slearn.schemes import OF_DAGS, SCHEMES
 from treadle.lab.reproduce.slearn.trace import Choices, Source, drawn_errors
+from treadle.workload.job import JobFeatures, JobRecord
 
 JOBS, NODES = 60, 10
 
@@ -80,7 +82,12 @@ def test_levels_are_those_of_the_policy() -> None:
 def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome) -> None:
     found = report_of([outcome, outcome]).as_json()
     assert found["speedup_mean"]["fifo"] == pytest.approx(outcome.speedup_mean("fifo"))
-    assert found["error_p50"].keys() == {"pilots", "combined", "3sigma", "point", "median", "drawn"}
+    estimators = {"pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper"}
+    assert found["error_p50"].keys() == estimators
+    assert found["spread"]["fifo"]["deviation"] == 0.0
+    assert found["spread"]["fifo"]["least"] == found["speedup_mean"]["fifo"]
+    thin = ~outcome.trace.wide & (outcome.trace.true_ms * outcome.trace.widths > 1e6)
+    assert found["intervals"]["thin_large_jobs"]["mean"] == pytest.approx(100 * thin.mean())
     assert found["intervals"]["speedup_mean"]["las"].keys() == {"mean", "low", "high"}
     assert found["paper"]["speedup_mean"]["3sigma"] == 1.56
     json.dumps(found)
@@ -124,6 +131,8 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
         "3sigma",
         "3sigma-tl",
         "point",
+        "3sigma-paper",
+        "point-paper",
         "drawn",
         "las",
         "fifo",
@@ -177,10 +186,49 @@ def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: P
     arguments += ["--seeds", "2", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert set(figures["speedup_mean"]) == {"combined", "3sigma", "point", "las", "fifo", "oracle"}
-    assert figures["paper"]["speedup_mean"] == {"3sigma": 1.26, "point": 1.74, "las": 2.15}
+    assert set(figures["speedup_mean"]) == {"combined", *OF_DAGS}
+    assert figures["paper"]["speedup_mean"] == {
+        "3sigma": 1.26,
+        "3sigma-paper": 1.26,
+        "point": 1.74,
+        "point-paper": 1.74,
+        "las": 2.15,
+    }
 
 
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="tasks_25h"):
         CliRunner().invoke(app, ["--trace", str(tmp_path), "--quick"], catch_exceptions=False)
+
+
+def record(name: str, user: str, mean_ms: float, hour: int = 0, tasks: int = 1) -> JobRecord:
+    features = JobFeatures("", name, user, 3_600_000 * hour, 1.0, 1.0, tasks)
+    return JobRecord(name, features, np.full(tasks, round(mean_ms)))
+
+
+def test_the_letter_of_the_paper_takes_the_whole_history_of_the_feature_with_the_least_relative_error() -> None:
+    """By hand: jobs of a name take alike long, those of a user do not; wide and thin ones learn from each other."""
+    earlier = [record("a", "u", 100), record("b", "u", 10_000), record("a", "u", 200, tasks=9), record("b", "u", 9_000)]
+    utility, median = (PaperHistory(earlier, point) for point in ("utility", "median"))
+    new = record("a", "u", 0).features
+    assert utility.mean_ms(new) == pytest.approx(((100.0**-2 + 200.0**-2) / 2) ** -0.5)
+    assert median.mean_ms(new) == 200.0
+    stranger = record("c", "v", 0, hour=5).features
+    means = np.array([100.0, 10_000.0, 200.0, 9_000.0])
+    assert utility.mean_ms(stranger) == pytest.approx((means**-2).mean() ** -0.5)  # all have the request in common
+    with pytest.raises(ValueError, match="no earlier job"):
+        PaperHistory([], "median").mean_ms(stranger)
+
+
+def test_the_letter_of_the_paper_learns_nothing_from_what_was_drawn(extract: Path, outcome: Outcome) -> None:
+    once = Source(extract, JOBS, NODES, Choices(train_once=True)).draw(1)
+    for name in ("3sigma-paper", "point-paper"):
+        assert (once.estimated_ms[name] == outcome.trace.estimated_ms[name]).all()
+        assert (outcome.trace.estimated_ms[name] != outcome.trace.estimated_ms["3sigma"]).any()
+        assert (outcome.trace.told[name].duration_ms >= 1).all()
+
+
+def test_a_load_stretches_arrivals(extract: Path, outcome: Outcome) -> None:
+    denser = Source(extract, JOBS, NODES, Choices(load=2.02)).draw(1)
+    assert denser.widths.tolist() == outcome.trace.widths.tolist()
+    assert denser.workload.span_ms == pytest.approx(outcome.trace.workload.span_ms / 2, rel=0.1)

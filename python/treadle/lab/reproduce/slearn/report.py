@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treadle.lab.harness.statistics import Interval, interval_of, ratio_of
 from treadle.lab.reproduce.slearn.experiment import Outcome
+from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.paper import OF_JOBS, Figures
 
-ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn")
+ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper")
+
+
+class Spread(NamedTuple):
+    """How far single draws lie apart."""
+
+    deviation: float
+    """Of draws, not of their mean; 0 for one."""
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,12 @@ class Report:
     right_queue: dict[str, Interval]
     over_3sigma: dict[str, Interval]
     """SLearn's speed-up over 3Sigma with other thin limits and fixed ratios."""
+    spread: dict[str, Spread]
+    """By scheme, how far draws differ in its mean completion time over SLearn's."""
+    thin_large_jobs: Interval
+    """Percent of jobs that are thin and of over 1,000 s of task time, which the paper has as 1.9."""
+    thin_large_work: Interval
+    """Percent of all task time that is theirs."""
     wall_s: float
     paper: Figures = OF_JOBS
 
@@ -68,7 +84,10 @@ class Report:
             "gap_percent": self.gap_percent.as_json(),
             "gap_closed": self.gap_closed.as_json(),
             "wide_jobs": self.wide_jobs.as_json(),
+            "thin_large_jobs": self.thin_large_jobs.as_json(),
+            "thin_large_work": self.thin_large_work.as_json(),
         }
+        found["spread"] = {name: each._asdict() for name, each in self.spread.items()}
         found["paper"] = {name: dict(figures) for name, figures in self.paper._asdict().items()}
         return found | {"seeds": list(self.seeds), "jobs": self.jobs, "wall_s": self.wall_s}
 
@@ -96,6 +115,9 @@ def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
         over_3sigma={
             name: interval_of([outcome.speedup_mean("3sigma", name) for outcome in outcomes]) for name in variants
         },
+        spread={name: _spread([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
+        thin_large_jobs=interval_of([_thin_large(outcome)[0] for outcome in outcomes]),
+        thin_large_work=interval_of([_thin_large(outcome)[1] for outcome in outcomes]),
         wall_s=sum(sum(outcome.wall_s.values()) for outcome in outcomes),
         paper=paper,
     )
@@ -106,3 +128,15 @@ def _errors(outcomes: Sequence[Outcome], percentile: int) -> dict[str, Interval]
         name: interval_of([float(np.percentile(outcome.errors(name), percentile)) for outcome in outcomes])
         for name in ESTIMATORS
     }
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, min(values), max(values))
+
+
+def _thin_large(outcome: Outcome) -> tuple[float, float]:
+    """Return how many percent of jobs are thin and not of the first level, and of all task time is theirs."""
+    trace = outcome.trace
+    size_ms = trace.true_ms * trace.widths
+    chosen = ~trace.wide & (levels(size_ms) > 0)
+    return 100.0 * float(chosen.mean()), 100.0 * float(size_ms[chosen].sum() / size_ms.sum())

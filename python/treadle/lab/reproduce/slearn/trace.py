@@ -26,7 +26,8 @@ from treadle.history.estimators.estimators import (
 )
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History, learned
 from treadle.lab.reproduce.slearn.dags import DagTrace, google_slearn_dags
-from treadle.lab.reproduce.slearn.paper import ERROR_P50, ERROR_P90
+from treadle.lab.reproduce.slearn.paper import ERROR_P50, ERROR_P90, LOAD
+from treadle.lab.reproduce.slearn.paper_history import PaperHistory, Point
 from treadle.lab.reproduce.slearn.workload import Unseen, google_slearn
 from treadle.simulator.feed import Told
 from treadle.workload.job import Framework, Job, JobRecord, Workload
@@ -41,6 +42,8 @@ ESTIMATORS: Final[Mapping[str, Estimator]] = {
 }
 SCALED: Final = {"pilots": "3sigma", "combined": "point"}
 """Whose estimates of a DAG's later stages those who need pilots scale."""
+PAPERS: Final[Mapping[str, Point]] = {"3sigma-paper": "utility", "point-paper": "median"}
+"""The baselines by the letter of the paper, trained on the first part of the trace alone."""
 Groups = tuple[tuple[JobRecord, ...], ...]
 """The stages of each job."""
 OVERESTIMATED: Final = 0.6
@@ -64,6 +67,8 @@ class Choices:
     """Jobs are DAGs of several stages (section 6)."""
     shuffled: bool = False
     """Any jobs of a name are stages of a DAG, else those submitted one after another."""
+    load: float = LOAD
+    """The mean over windows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +103,7 @@ class Source:
         self._history = b""
         """As pickled."""
         self._usual_ms = 1.0
+        self._papers: dict[str, PaperHistory] = {}
 
     def draw(self, seed: int) -> Trace:
         """Return the workload of a seed.
@@ -109,13 +115,14 @@ class Source:
         if not self._history:
             self._history = dumps(learned(history))
             self._usual_ms = float(np.median([record.mean_ms for record in history] or [1.0]))
+            self._papers = {name: PaperHistory(history, point) for name, point in PAPERS.items()} if history else {}
         generator = np.random.default_rng((seed, 1))
         groups = tuple(
             tuple(replace(each, durations_ms=generator.permutation(each.durations_ms)) for each in group)
             for group in groups
         )
         jobs = tuple(_with_durations(job, group) for job, group in zip(workload.jobs, groups, strict=True))
-        estimates = self._estimates(groups)
+        estimates = self._estimates(groups) | self._by_the_letter(groups)
         tasks = np.array([record.tasks for group in groups for record in group], np.int64)
         mean_ms = np.array([record.mean_ms for group in groups for record in group])
         starts = np.cumsum([0, *(len(group) for group in groups[:-1])])
@@ -143,6 +150,7 @@ class Source:
             cut=chosen.cut,
             seen_share=chosen.seen_share,
             unseen=chosen.unseen,
+            load=chosen.load,
         )
         if isinstance(drawn, DagTrace):
             return drawn
@@ -166,6 +174,16 @@ class Source:
             if not self._choices.train_once:
                 for record in group:
                     history.add(record)
+        return found
+
+    def _by_the_letter(self, groups: Groups) -> dict[str, list[Estimate]]:
+        """Estimate each stage as the paper's 3Sigma and Point-Est do, whatever is drawn before it."""
+        found: dict[str, list[Estimate]] = {name: [] for name in PAPERS}
+        for record in (record for group in groups for record in group):
+            for name, said in found.items():
+                known = self._papers.get(name)
+                mean_ms = self._usual_ms if known is None else known.mean_ms(record.features)
+                said.append(Estimate(mean_ms, mean_ms / 100, mean_ms * 100, NO_IDEA))
         return found
 
     @staticmethod
