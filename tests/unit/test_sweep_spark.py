@@ -107,7 +107,7 @@ def test_without_pyspark_it_is_told(
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(SCENARIO)
     (tmp_path / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\n")
-    monkeypatch.setattr(spark.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert run(["sweep", str(tmp_path / "sweep.yaml"), "--on=spark"]) == 2
     assert "--on spark: needs pyspark; pip install 'treadle[spark]'" in capsys.readouterr().err
 

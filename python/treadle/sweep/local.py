@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ def died(number: int, line: Line, why: str) -> Done:
     return Done(number, result_bytes({"key": line.key, "failure": why}), failed=True)
 
 
-def _until_broken(lines: Sequence[Line], left: deque[int], files: Path, jobs: int) -> Iterator[Done]:
+def _until_broken(lines: Sequence[Line], left: deque[int], files: Path, jobs: int) -> Generator[Done, None, list[int]]:
     """Run what is left until there is nothing, or until a process ends; return what was running then, in order."""
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin_worker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -100,7 +100,7 @@ def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> Report:
         row = [found[scenario, policy] for policy in range(len(plan.policies))]
         made = [_cell(scenario, policy, own, row[0]) for policy, own in enumerate(row)]
         front = pareto([(_mean(cell, MEAN), _fairness_cost(cell, sweep.fairness)) for cell in made])
-        cells += [_marked(cell, at in front) for at, cell in enumerate(made)]
+        cells += [replace(cell, pareto=at in front) for at, cell in enumerate(made)]
     best, ratio = _best(sweep, plan, cells)
     return Report(plan, sweep.fairness, tuple(cells), best, ratio, _warnings(plan, results), _runs(plan, results))
 
@@ -135,10 +135,6 @@ def _cell(scenario: int, policy: int, own: Mapping[int, dict[str, Any]], first: 
         bootstrap_ratio([_number(well[seed][MEAN]) for seed in both], [_number(others[seed][MEAN]) for seed in both]),
         unfinished=sum(int(figures["unfinished"] + figures["failed"]) for figures in well.values()),
     )
-
-
-def _marked(cell: Cell, on_front: bool) -> Cell:
-    return Cell(*(getattr(cell, name) if name != "pareto" else on_front for name in Cell.__slots__))
 
 
 def _number(value: float | None) -> float:
