@@ -63,7 +63,7 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.
         (SMALL.replace("queues:", "queue:"), "did you mean queues?"),
         (SMALL.replace("duration_s: 5", "duration_s: .nan"), "workload.jobs.0.stages.0.duration_s"),
         (SMALL.replace("tasks: 6", "tasks: -6"), "workload.jobs.0.stages.0.tasks: -6"),
-        (SMALL + "  file: x\n", "write exactly one of jobs, generator and file"),
+        (SMALL + "  file: x\n", "write exactly one of jobs, generator, own and file"),
         ("just words", "is no mapping"),
         ("a: [", "not YAML"),
     ],
