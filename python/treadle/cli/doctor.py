@@ -42,6 +42,13 @@ def doctor(
         str | None, typer.Option(help="Hadoop's `yarn`; else the one in the path or of HADOOP_HOME.")
     ] = None,
     java: Annotated[Path | None, typer.Option(help="The ResourceManager's Java, if that cannot be told.")] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write an archive (tar.gz) for whoever is to help: findings, logs, beans, settings, threads; only "
+            "what is known to be harmless."
+        ),
+    ] = None,
     ca: CaOption = None,
 ) -> None:
     """Look at the host, Hadoop's settings, files and ResourceManagers. Exit code 1: a check has failed."""
@@ -63,6 +70,11 @@ def doctor(
     if not as_json:
         warned = sum(each.finding.status == "warn" for each in results)
         typer.echo(f"\n{failed} failed, {warned} to look at, of {len(results)} findings")
+    if bundle is not None:
+        from treadle.admin.doctor.bundle import write_bundle
+
+        names = write_bundle(bundle, facts, results)
+        typer.echo(f"{bundle} holds {', '.join(names)}; read it before you send it", err=as_json)
     raise typer.Exit(1 if failed else 0)
 
 

@@ -1,0 +1,272 @@
+"""An archive for whoever is to help: what the checks found, logs, beans, settings, threads; by an allow-list."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import re
+import stat
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import yaml
+
+from treadle import __version__
+from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor.hadoop import KEYS, PREFIX
+from treadle.admin.doctor.managers import managers_of
+from treadle.admin.doctor.redact import HIDDEN, Redactor
+from treadle.admin.doctor.run import Result
+from treadle.admin.host.environment import needed_distributions
+from treadle.admin.host.plan import CLASS_KEY
+from treadle.admin.host.running import resource_managers, sidecars
+from treadle.errors import UserError
+
+TAIL_BYTES: Final = 2 << 20
+LINES_MAX: Final = 20_000
+_JSTACK_S: Final = 60.0
+_AFTER_MAX: Final = 60
+"""Lines that follow one of Treadle's in the ResourceManager's log, as those of a stack trace."""
+
+SHOWN: Final = frozenset(
+    {
+        *(f"{PREFIX}{key}" for key in KEYS),
+        CLASS_KEY,
+        "yarn.acl.enable",
+        "yarn.http.policy",
+        "yarn.node-labels.enabled",
+        "yarn.resourcemanager.ha.enabled",
+        "yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.enabled",
+        "yarn.resourcemanager.monitor.capacity.preemption.observe_only",
+        "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
+        "yarn.resourcemanager.placement-constraints.handler",
+        "yarn.resourcemanager.recovery.enabled",
+        "yarn.resourcemanager.scheduler.monitor.enable",
+        "yarn.resourcemanager.scheduler.monitor.policies",
+        "yarn.resourcemanager.work-preserving-recovery.enabled",
+        "yarn.scheduler.capacity.lazy-preemption-enabled",
+        "yarn.scheduler.capacity.multi-node-placement-enabled",
+        "yarn.scheduler.capacity.resource-calculator",
+        "yarn.scheduler.capacity.schedule-asynchronously.enable",
+        "yarn.scheduler.maximum-allocation-mb",
+        "yarn.scheduler.maximum-allocation-vcores",
+        "yarn.scheduler.minimum-allocation-mb",
+    }
+)
+"""Keys whose values are shown; of all other keys only the name is."""
+
+_QUEUE_NUMBER: Final = re.compile(
+    r"yarn\.scheduler\.capacity\..+\.(?:capacity|maximum-capacity|maximum-am-resource-percent|user-limit-factor"
+    r"|minimum-user-limit-percent|maximum-applications|priority)"
+)
+_NUMBER: Final = re.compile(r"-?\d{1,10}(?:\.\d{1,6})?")
+_BEANS: Final = re.compile(r"Treadle(?!Placements)[\w-]*")
+
+
+def write_bundle(path: Path, facts: Facts, results: Sequence[Result], redactor: Redactor | None = None) -> list[str]:
+    """Write an archive that only this user may read; return the names of what it holds.
+
+    Raises:
+        UserError: the file is there already, or cannot be written.
+    """
+    redactor = redactor or Redactor()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise UserError(
+            f"--bundle {path}: {error.strerror}; name a new file in a folder that you may write to"
+        ) from error
+    names = []
+    try:
+        with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            os.fchmod(descriptor, 0o600)
+            for name, text in _parts(facts, results, redactor):
+                _add(archive, name, text)
+                names.append(name)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return names
+
+
+def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Iterator[tuple[str, str]]:
+    yield (
+        "README.txt",
+        (
+            f"Of treadle {__version__}, by `treadle doctor --bundle`. {HIDDEN} stands for what is not on the list of\n"
+            "what may leave a site: words of Treadle's own messages, numbers, ids of applications, and the settings\n"
+            "that docs/administrator.md names. Read it before you send it.\n"
+        ),
+    )
+    makers: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("findings.json", lambda: _json([redactor.plain(each.plain()) for each in results])),
+        ("host.txt", _host),
+        ("settings.txt", lambda: _settings(facts)),
+        ("treadle.yaml", lambda: _treadle_yaml(facts, redactor)),
+        ("beans.json", lambda: _beans(facts, redactor)),
+        ("sidecar.log", lambda: redactor.text(_tail(_sidecar_log(facts)))),
+        ("resourcemanager.log", lambda: redactor.text("\n".join(_of_treadle(_tail(_rm_log(facts)).split("\n"))))),
+        ("jstack.txt", lambda: redactor.text(_jstack())),
+    )
+    for name, make in makers:
+        try:
+            text = make()
+        except Exception as error:  # what is missing is said in its place
+            text = f"not there: {type(error).__name__}: {redactor.line(str(error))}\n"
+        yield name, text
+
+
+def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    entry = tarfile.TarInfo(f"treadle-bundle/{name}")
+    entry.size, entry.mode = len(data), 0o600
+    archive.addfile(entry, io.BytesIO(data))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def _host() -> str:
+    memory = psutil.virtual_memory()
+    lines = [
+        f"{platform.system()} {platform.release()} {platform.machine()}, {len(os.sched_getaffinity(0))} cores",
+        f"memory: {memory.total >> 20} MiB, {memory.available >> 20} MiB available",
+        f"Python {platform.python_version()}",
+        *(f"{each.metadata['Name']} {each.version}" for each in needed_distributions()),
+        f"treadle {metadata.version('treadle')}",
+    ]
+    for kind, found in (("ResourceManager", resource_managers()), ("sidecar", sidecars())):
+        for process in found:
+            with suppress(psutil.Error):
+                lines.append(
+                    f"{kind} {process.pid}: {process.memory_info().rss >> 20} MiB, {process.num_threads()} threads"
+                )
+    return "\n".join([*lines, ""])
+
+
+def _settings(facts: Facts) -> str:
+    lines = []
+    for key, value in sorted(facts.settings.items()):
+        shows = key in SHOWN or (_QUEUE_NUMBER.fullmatch(key) and _NUMBER.fullmatch(value.strip()))
+        lines.append(f"{key} = {' '.join(value.split()) if shows else HIDDEN}")
+    return "\n".join([*lines, facts.trouble, ""])
+
+
+def _treadle_yaml(facts: Facts, redactor: Redactor) -> str:
+    if facts.config is None:
+        return "no config.file is set\n"
+    value = yaml.safe_load(_text_of(facts.config))
+    return yaml.safe_dump(_known_values(value, redactor), sort_keys=False)
+
+
+def _known_values(value: Any, redactor: Redactor) -> Any:
+    """Return a treadle.yaml's values: numbers, and texts that are one known word, as the kind of a part."""
+    if isinstance(value, dict):
+        return {redactor.piece(str(key)): _known_values(each, redactor) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_known_values(each, redactor) for each in value]
+    if isinstance(value, str):
+        return value if re.fullmatch(r"[a-z_]{0,30}", value) and redactor.piece(value) == value else HIDDEN
+    return value if isinstance(value, bool | int | float) or value is None else HIDDEN
+
+
+def _beans(facts: Facts, redactor: Redactor) -> str:
+    found, failed = managers_of(facts)
+    shown = [
+        {
+            "state": manager.state,
+            "beans": {name: bean for name, bean in manager.beans.items() if _BEANS.fullmatch(name)},
+        }
+        for manager in found
+    ]
+    for each in shown:
+        for bean in each["beans"].values():  # type: ignore[attr-defined]
+            for key, value in bean.items():
+                with suppress(ValueError):
+                    bean[key] = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+    return _json(redactor.plain([*shown, *({"failed": each.text} for each in failed)]))
+
+
+def _log_folder() -> Path | None:
+    """Return where the ResourceManager of this host logs."""
+    for process in resource_managers():
+        for word in process.cmdline():
+            key, _, value = word.partition("=")
+            if key in {"-Dyarn.log.dir", "-Dhadoop.log.dir"} and value:
+                return Path(value)
+    named = os.environ.get("YARN_LOG_DIR") or os.environ.get("HADOOP_LOG_DIR")
+    return Path(named) if named else None
+
+
+def _sidecar_log(facts: Facts) -> Path | None:
+    named = facts.setting(f"{PREFIX}sidecar.log-file")
+    folder = _log_folder()
+    return Path(named) if named else None if folder is None else folder / "treadle-sidecar.log"
+
+
+def _rm_log(_: Facts) -> Path | None:
+    folder = _log_folder()
+    if folder is None:
+        return None
+    found = [*folder.glob("*resourcemanager*.log"), *folder.glob("rm.log")]
+    return max(found, key=lambda path: path.lstat().st_mtime, default=None)
+
+
+def _tail(path: Path | None) -> str:
+    """Return the end of a file that is no link.
+
+    Raises:
+        UserError: nobody knows where it is.
+    """
+    if path is None:
+        raise UserError("no log is known: run it on the ResourceManager's host, or set YARN_LOG_DIR")
+    return _text_of(path, TAIL_BYTES)
+
+
+def _text_of(path: Path, tail: int = TAIL_BYTES) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UserError(f"{path} is no regular file")
+        stream.seek(max(0, found.st_size - tail))
+        lines = stream.read(tail).decode("utf-8", "replace").split("\n")
+    return "\n".join(lines[-LINES_MAX:] if found.st_size <= tail else lines[1:][-LINES_MAX:])
+
+
+def _of_treadle(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a ResourceManager's log that are Treadle's, with the stack traces that follow them."""
+    follows = 0
+    for line in lines:
+        if re.match(r"\d{4}-\d\d-\d\d", line):
+            follows = _AFTER_MAX if "treadle" in line.lower() else 0
+        if follows:
+            follows -= 1
+            yield line
+
+
+def _jstack() -> str:
+    """Return the threads of this host's ResourceManager.
+
+    Raises:
+        UserError: there is none, or its Java has no jstack.
+    """
+    found = resource_managers()
+    if not found:
+        raise UserError("no ResourceManager runs on this host")
+    program = Path(found[0].exe()).with_name("jstack")
+    if not program.is_file():
+        raise UserError("its Java has no jstack: that is in a JDK")
+    done = subprocess.run([program, str(found[0].pid)], capture_output=True, text=True, timeout=_JSTACK_S, check=False)
+    return done.stdout or done.stderr
