@@ -39,7 +39,8 @@ _ROOMS: Final = (
 _COMMON: Final = (
     "debug info warn warning error fatal at by caused more common frames omitted daemon prio os_prio cpu elapsed tid "
     "nid runnable waiting on condition object monitor to lock locked parking for thread state java lang none sleeping "
-    "new timed_waiting blocked terminated allocated park wait a an the of in is was and or not no with from since until "
+    "new timed_waiting blocked terminated allocated park wait a an the of in is was and or not no with from since "
+    "until "
     "traceback most recent call last file line ms s mib kib true false null active standby linux python treadle"
 )
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z']*")
