@@ -15,6 +15,7 @@ from treadle.config.settings import Hold
 from treadle.engine import Engine
 from treadle.events import NodeState
 from treadle.model.classes import CLASSES_MAX
+from treadle.policy.state import LOOKED
 
 
 def round_of(rm: ConstrainedRM, engine: Engine, now_ms: int = 1_000) -> list[int]:
@@ -40,6 +41,14 @@ def test_a_requirement_holds_and_what_no_node_meets_is_not_placed() -> None:
     assert round_of(one(20, "zone=z1", "host=n5"), engine_with()) == [5] * 4
     assert round_of(one(20, "zone=z9"), engine_with()) == []
     assert round_of(one(20, "zone"), engine_with()) == [], "malformed: it waits"
+
+
+def test_an_ask_of_few_nodes_does_not_look_at_all_the_others() -> None:
+    engine = engine_with()
+    assert round_of(one(20, "host=n5|n77", nodes=256), engine) == [5] * 4 + [77] * 4
+    scratch = engine._policy._scratch
+    assert scratch is not None
+    assert scratch.counters[LOOKED] <= 2 * 20
 
 
 def test_what_is_preferred_is_no_condition() -> None:

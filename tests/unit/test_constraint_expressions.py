@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support.expressions import NODES, RIGHT, WRONG, facts_of, written
 
+from treadle.constraints import nodes
 from treadle.constraints.expression import ExpressionError, Predicate, conditions, parse
-from treadle.constraints.nodes import NodeFacts, eligible, eligible_nodes
+from treadle.constraints.nodes import NodeFacts, NodeTable, eligible, eligible_nodes
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "expressions.json"
 
@@ -68,9 +70,32 @@ def test_all_nodes_at_once_are_as_one_by_one() -> None:
         assert found.tolist() == [*(eligible(parse(text), node) for node in facts), False]
 
 
+def test_a_table_of_nodes_follows_what_they_are() -> None:
+    predicates = [one for text in RIGHT for one in parse(text).predicates]
+    table, facts = NodeTable(), [facts_of(node) for node in NODES]
+    shown: list[NodeFacts | None] = [None] * len(facts)
+    for turn in range(3 * len(facts)):
+        node = 5 * turn % len(facts)
+        shown[node] = None if turn % 4 == 3 else facts[(node + turn) % len(facts)]
+        table.put([len(facts) - 1, node], [shown[-1], shown[node]])
+        for one in predicates:
+            expected = [each is not None and one.holds(each.values(one.name, exact=one.exact)) for each in shown]
+            assert table.meet(one).tolist() == expected
+            assert table.meet(one, np.array([node])).tolist() == [expected[node]]
+
+
+def test_what_nodes_have_is_kept_for_so_many_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "COLUMNS_MAX", 2)
+    table = NodeTable([NodeFacts({"rm.yarn.io/a": "1", "rm.yarn.io/b": "2", "rm.yarn.io/c": "3"})])
+    for text in ("a=1", "b=1", "c=3", "a=1", "b=2", "c=1"):
+        (predicate,) = parse(text).predicates
+        assert table.meet(predicate).tolist() == [text in ("a=1", "b=2", "c=3")]
+        assert len(table._columns) <= 2
+
+
 def test_an_exact_attribute_is_judged_as_yarn_does() -> None:
     facts = NodeFacts(attributes={"rm.yarn.io/java": "1.8"})
     assert Predicate("rm.yarn.io/java", "=", ("1.8",), exact=True).holds(("1.8",))
     for name, value in (("rm.yarn.io/java", "1.80"), ("java", "1.8"), ("rm.yarn.io/Java", "1.8")):
         predicate = Predicate(name, "=", (value,), exact=True)
-        assert not predicate.holds(facts.values(predicate))
+        assert not predicate.holds(facts.values(name, exact=True))

@@ -20,6 +20,9 @@ DEFAULT_PARTITION: Final = "default"
 EXACT_PARTITION: Final = "yarn_node_partition/"
 """How YARN's constraints name the partition; its value there is empty for nodes without a label."""
 
+COLUMNS_MAX: Final = 64
+"""For so many names at once what nodes have under them is kept ready."""
+
 _PORT = re.compile(r":[0-9]+$")
 
 
@@ -33,13 +36,12 @@ class NodeFacts:
     partition: str = ""
     totals: Mapping[str, int] = field(default_factory=dict)
 
-    def values(self, predicate: Predicate) -> tuple[str, ...]:
-        """Return what the node has under the predicate's name.
+    def values(self, name: str, *, exact: bool) -> tuple[str, ...]:
+        """Return what the node has under a predicate's name.
 
-        A name without a prefix means the attributes of that name under any prefix.
+        A name without a prefix means the attributes of that name under any prefix, unless it is to be exact.
         """
-        name = predicate.name
-        if predicate.exact:
+        if exact:
             if name == EXACT_PARTITION:
                 return (self.partition,)
             return (self.attributes[name],) if name in self.attributes else ()
@@ -62,26 +64,90 @@ class NodeFacts:
 
 def eligible(conjunction: Conjunction, facts: NodeFacts) -> bool:
     """Say whether a node meets a conjunction."""
-    return all(predicate.holds(facts.values(predicate)) for predicate in conjunction.predicates)
+    return all(one.holds(facts.values(one.name, exact=one.exact)) for one in conjunction.predicates)
 
 
-def nodes_of(predicate: Predicate, facts: Sequence[NodeFacts | None]) -> npt.NDArray[np.bool_]:
-    """Return for each node whether a predicate holds there; never where there is no node (None)."""
-    known: dict[tuple[str, ...], bool] = {}
-    found = np.zeros(len(facts), bool)
-    for row, node in enumerate(facts):
-        if node is not None:
-            values = node.values(predicate)
-            verdict = known.get(values)
-            if verdict is None:
-                verdict = known[values] = predicate.holds(values)
-            found[row] = verdict
-    return found
+class _Column:
+    """What nodes have under one name: each combination of values has a number."""
+
+    def __init__(self, name: str, *, exact: bool, nodes: int) -> None:
+        self.values: list[tuple[str, ...] | None] = [None]
+        """The values of each number; 0 is where there is no node."""
+        self.of_node: npt.NDArray[np.int64] = np.zeros(nodes, np.int64)
+        """The number of each node's values."""
+        self._name, self._exact = name, exact
+        self._number: dict[tuple[str, ...], int] = {}
+
+    def put(self, nodes: Sequence[int], facts: Sequence[NodeFacts | None]) -> None:
+        """Take what nodes are now."""
+        for node, each in zip(nodes, facts, strict=True):
+            if each is None:
+                self.of_node[node] = 0
+                continue
+            values = each.values(self._name, exact=self._exact)
+            if values not in self._number:
+                self._number[values] = len(self.values)
+                self.values.append(values)
+            self.of_node[node] = self._number[values]
+
+    def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_]:
+        """Return for each node, or each of ``nodes``, whether a predicate of this name holds; judge no value twice."""
+        numbers = self.of_node if nodes is None else self.of_node[nodes]
+        verdicts = np.zeros(len(self.values), bool)
+        for number in np.unique(numbers).tolist():
+            values = self.values[number]
+            verdicts[number] = values is not None and predicate.holds(values)
+        return verdicts[numbers]
+
+
+class NodeTable:
+    """What the nodes of a cluster are to requirements, by index; None for one that may not be used."""
+
+    def __init__(self, facts: Sequence[NodeFacts | None] = ()) -> None:
+        self._facts: list[NodeFacts | None] = list(facts)
+        self._columns: dict[tuple[str, bool], _Column] = {}
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def put(self, nodes: Sequence[int], facts: Sequence[NodeFacts | None]) -> None:
+        """Take what nodes are now; nodes up to the largest index are there afterwards."""
+        for node, each in zip(nodes, facts, strict=True):
+            if node >= len(self._facts):
+                self._facts += [None] * (node + 1 - len(self._facts))
+            self._facts[node] = each
+        for key, column in list(self._columns.items()):
+            more = len(self._facts) - len(column.of_node)
+            column.of_node = np.concatenate([column.of_node, np.zeros(more, np.int64)])
+            column.put(nodes, facts)
+            if len(column.values) > 2 * len(self._facts) + 1:
+                del self._columns[key]  # most of its values are of the past
+
+    @property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """Return for each node whether it may be used."""
+        return np.array([each is not None for each in self._facts], bool)
+
+    def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.bool_]:
+        """Return for each node, or each of ``nodes``, whether a predicate holds there; never where there is none."""
+        name, exact = predicate.name, predicate.exact
+        kept = self._columns.get((name, exact))
+        if kept is None and nodes is not None:
+            passing = _Column(name, exact=exact, nodes=len(nodes))
+            passing.put(range(len(nodes)), [self._facts[node] for node in nodes.tolist()])
+            return passing.meet(predicate, None)
+        if kept is None:
+            if len(self._columns) == COLUMNS_MAX:
+                del self._columns[next(iter(self._columns))]
+            kept = self._columns[name, exact] = _Column(name, exact=exact, nodes=len(self._facts))
+            kept.put(range(len(self._facts)), self._facts)
+        return kept.meet(predicate, nodes)
 
 
 def eligible_nodes(conjunction: Conjunction, facts: Sequence[NodeFacts | None]) -> npt.NDArray[np.bool_]:
     """Return for each node whether it meets a conjunction; never where there is no node (None)."""
-    found = np.array([node is not None for node in facts], bool)
+    table = NodeTable(facts)
+    found = table.usable
     for predicate in conjunction.predicates:
-        found &= nodes_of(predicate, facts)
+        found &= table.meet(predicate)
     return found

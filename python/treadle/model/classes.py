@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, wish
 from treadle.constraints.expression import Conjunction, Predicate
-from treadle.constraints.nodes import NodeFacts, nodes_of
+from treadle.constraints.nodes import NodeFacts, NodeTable
 from treadle.constraints.placement import Understood, understand
 from treadle.model.tables import TOTAL, grown
 
@@ -41,6 +42,15 @@ TAG: Final = "treadle:"
 _SAME: Final = ("name", "rack", "partition", "state")
 
 Wanted = tuple[Conjunction, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """What asks are bound to: what they may choose from, its index, and the class where all alternatives count."""
+
+    choice: Choice
+    number: int
+    at: int
 
 
 class Classes:
@@ -69,13 +79,15 @@ class Classes:
         self.left_out: set[int] = set()
         """Applications with a constraint for which there was no class left."""
         self.changes = 0
-        """Goes up when any row's class or any class's nodes change."""
+        """Goes up when classes come or go, or the nodes of any change; not when asks do."""
         self._class_of: dict[Wanted, int] = {(): NO_NODE}
         self._choice_of: dict[Choice, int] = {}
         self._predicates: dict[Predicate, npt.NDArray[np.bool_]] = {}
         self._understood: dict[int, Understood | None] = {}
         self._wishes: dict[int, Wish] = {}
-        self._facts: list[NodeFacts | None] = []
+        self._bindings: dict[int, dict[int, _Binding]] = {}
+        """By application and its asks' constraint, until its tags or constraints change."""
+        self._table = NodeTable()
         self._nodes_changed: set[int] = set()
         self._apps_changed: set[int] = set()
         self._bound: npt.NDArray[np.bool_] = np.zeros(0, bool)
@@ -150,9 +162,8 @@ class Classes:
 
     def _sync_nodes(self, cluster: Cluster) -> None:
         size = cluster.nodes.size
-        if len(self._facts) < size:
-            self._nodes_changed.update(range(len(self._facts), size))
-            self._facts += [None] * (size - len(self._facts))
+        if len(self._table) < size:
+            self._nodes_changed.update(range(len(self._table), size))
             self.nodes = _widened(self.nodes, len(cluster.nodes.at))
             self.packed = _widened(self.packed, (len(cluster.nodes.at) + 7) // 8)
             for predicate, holds in self._predicates.items():
@@ -162,10 +173,9 @@ class Classes:
         changed = np.array(sorted(self._nodes_changed), np.int64)
         self._nodes_changed.clear()
         facts = [self.facts(cluster, node) for node in changed.tolist()]
-        for node, each in zip(changed.tolist(), facts, strict=True):
-            self._facts[node] = each
+        self._table.put(changed.tolist(), facts)
         for predicate, holds in self._predicates.items():
-            holds[changed] = nodes_of(predicate, facts)
+            holds[changed] = self._table.meet(predicate, changed)
         usable = np.array([each is not None for each in facts], bool)
         for at, wanted in enumerate(self.wanted):
             found = np.zeros(len(changed), bool)
@@ -206,8 +216,6 @@ class Classes:
         new = np.flatnonzero((owner >= 0) & (self._owner < 0) & self._bound[owner])
         for row in new.tolist():
             self._bind_row(cluster, row)
-        if len(new):
-            self.changes += 1
 
     def _forget(self, gone: npt.NDArray[np.bool_]) -> None:
         self.row_class[gone] = ANY_NODE
@@ -215,13 +223,13 @@ class Classes:
         self.row_level[gone] = -1
         self._owner[gone] = -1
         self._freed = True
-        self.changes += 1
 
     def _read(self, cluster: Cluster, application: int) -> None:
         """Read what an application requires, and whether its asks are bound to nodes."""
         tags = [tag for tag in cluster.tags(application) if tag.lower().startswith(TAG)]
         mine = wish(tags) if tags else NO_WISH
         self._wishes.pop(application, None)
+        self._bindings.pop(application, None)
         self.errors.pop(application, None)
         self.left_out.discard(application)
         if mine is not NO_WISH:
@@ -242,23 +250,39 @@ class Classes:
             said = frozenset(cluster.names.texts[tag] for tag in tags)
             cluster.own_tags.say(application, int(ask["priority"]), said)
         text = cluster.constraints.text.get(application, {}).get(key, -1)
+        binding = self._bindings.get(application, {}).get(text)
+        if binding is None:
+            binding = self._binding(cluster, application, text)
+        if binding is None:
+            return
+        chosen, last, at = binding.choice, binding.choice.last, binding.at
+        level = min(self.levels.get(chosen, last), last) if self.levels else last
+        if level < last:
+            nearer = self.class_for(chosen.nodes_at(level))
+            level, at = (last, at) if nearer < 0 else (level, nearer)
+        self.row_class[row] = at
+        self.row_level[row] = -1 if level == last else level
+        self.row_choice[row] = binding.number
+
+    def _binding(self, cluster: Cluster, application: int, text: int) -> _Binding | None:
+        """Find out what asks of an application with a constraint's text are bound to; None: to nothing that counts."""
         asked = self._understand(cluster, text) if text >= 0 else None
         mine = self._wishes.get(application, NO_WISH)
         if mine is NO_WISH and asked is None:
-            return
+            return None
         chosen = choice(mine, asked)
-        level = min(self.levels.get(chosen, chosen.last), chosen.last)
-        at = self._class(chosen.nodes_at(level))
+        at = self._class(chosen.nodes_at(chosen.last))
         if at is None:
             self.left_out.add(application)
             if mine is NO_WISH:
-                return  # the ResourceManager judges it
-            at = NO_NODE
-        self.row_class[row] = at
-        self.row_level[row] = -1 if level == chosen.last else level
-        self.row_choice[row] = self._choice_of.setdefault(chosen, len(self.choices))
-        if len(self._choice_of) > len(self.choices):
+                return None  # the ResourceManager judges it
+        number = self._choice_of.setdefault(chosen, len(self.choices))
+        if number == len(self.choices):
             self.choices.append(chosen)
+        binding = _Binding(chosen, number, NO_NODE if at is None else at)
+        if at is not None:
+            self._bindings.setdefault(application, {})[text] = binding
+        return binding
 
     def _understand(self, cluster: Cluster, text: int) -> Understood | None:
         if text not in self._understood:
@@ -275,7 +299,6 @@ class Classes:
         self.row_level[row] = -1 if level >= chosen.last else level
         if self.row_class[row] != at:
             self.row_class[row] = at
-            self.changes += 1
             self._freed = True
         return True
 
@@ -343,7 +366,7 @@ class Classes:
         self.nodes = grown(self.nodes, at + 1, False)
         self.packed = grown(self.packed, at + 1, 0)
         usable = np.zeros(self.nodes.shape[1], bool)
-        usable[: len(self._facts)] = [each is not None for each in self._facts]
+        usable[: len(self._table)] = self._table.usable
         self.nodes[at] = False
         for conjunction in wanted:
             meets = usable.copy()
@@ -351,13 +374,14 @@ class Classes:
                 meets &= self._nodes_of(predicate)
             self.nodes[at] |= meets
         self._pack(slice(at, at + 1))
+        self.changes += 1
         return at
 
     def _nodes_of(self, predicate: Predicate) -> npt.NDArray[np.bool_]:
         found = self._predicates.get(predicate)
         if found is None:
             found = np.zeros(self.nodes.shape[1], bool)
-            found[: len(self._facts)] = nodes_of(predicate, self._facts)
+            found[: len(self._table)] = self._table.meet(predicate)
             self._predicates[predicate] = found
         return found
 
@@ -382,6 +406,7 @@ class Classes:
         needed = {one for wanted in self.wanted for conjunction in wanted for one in conjunction.predicates}
         self._predicates = {one: holds for one, holds in self._predicates.items() if one in needed}
         self._understood.clear()
+        self._bindings.clear()
         self._freed = False
         self.changes += 1
 

@@ -37,7 +37,7 @@ DRAWS = 16
 NO_NODE = -1
 WAIT = -2
 
-SPARED_MAX = 16
+SPARED_MAX = 4
 """So many windows of nodes are passed for one that no contended class needs."""
 
 SCARCE = 1e9
@@ -153,6 +153,30 @@ def close_node(view: View, scratch: Scratch, node: int) -> None:
 
 
 @inner
+def next_of_set(scratch: Scratch, chosen: int, node: int) -> int:
+    """Return the first open node of a set at or after ``node``; the sets' width if there is none.
+
+    Eight nodes that are not in the set are passed at once: an ask of a small class does not look at all open nodes.
+    """
+    wide = scratch.node_sets.shape[1] << 3
+    while node < wide:
+        bits = scratch.node_sets[chosen, node >> 3] >> (node & 7)
+        if bits == 0:
+            node = (node | 7) + 1
+        elif bits & 1 and scratch.open_nodes[node].open:
+            return node
+        else:
+            node += 1
+    return wide
+
+
+@inner
+def first_place(scratch: Scratch, chosen: int, place: int) -> int:
+    """Return the first place at or after ``place`` for an ask: of the list of open nodes, or a node of its set."""
+    return skip(scratch.open_nodes, place) if chosen < 0 else next_of_set(scratch, chosen, place)
+
+
+@inner
 def needed(scratch: Scratch, node: int) -> float:
     """Return how contended the classes are that need a node, in steps that outweigh any score; 0 unless it counts."""
     return scratch.needs[node] * SCARCE if len(scratch.needs) > 0 else 0.0
@@ -166,26 +190,27 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
     the cursor on until ``window`` of them fit, however many have to be passed. Callers give ``farthest`` as `np.int64`:
     numba compiles anew for each literal.
     """
-    count = scratch.counters[OPEN_NODES]
+    count, chosen = scratch.counters[OPEN_NODES], set_of(scratch, row)
     start = 0
     if (parameters.draws or scratch.rows[row].random) and count > 0:
         node = draw_node(view, scratch, parameters, row, farthest)
         if node >= 0:
             return node
         start = draw(parameters, scratch, row, DRAWS, count)
+        start = start if chosen < 0 else scratch.open_nodes[start].node
     elif parameters.goes_round:
-        start = position_of(scratch.open_nodes, count, scratch.counters[CURSOR])
+        start = scratch.counters[CURSOR]
+        start = position_of(scratch.open_nodes, count, start) if chosen < 0 else start
+    places = count if chosen < 0 else len(view.nodes)
     best, best_level, best_score, found, last, spared = NO_NODE, NOT_THERE, 0.0, 0, 0, 0
-    chosen, most = set_of(scratch, row), SPARED_MAX * parameters.window
+    most = SPARED_MAX * parameters.window
     for lap in range(2):
-        at = skip(scratch.open_nodes, start if lap == 0 else 0)
-        end = count if lap == 0 else start
+        at = first_place(scratch, chosen, start if lap == 0 else 0)
+        end = places if lap == 0 else start
         while at < end and found < parameters.window and spared < most:
-            node = scratch.open_nodes[at].node
+            node = at if chosen >= 0 else scratch.open_nodes[at].node
             scratch.counters[LOOKED] += 1
-            at = skip(scratch.open_nodes, at + 1)
-            if chosen >= 0 and not (scratch.node_sets[chosen, node >> 3] >> (node & 7)) & 1:
-                continue
+            at = first_place(scratch, chosen, at + 1)
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
