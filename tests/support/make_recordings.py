@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from tests.support.wired import Clock, wired
-
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Record
+from treadle.lab.harness.wired import Clock, WiredEngine, wired
 from treadle.live.recorder import LiveRecorder
+from treadle.policy.user_parts import Watch, unwatched
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import parse_scenario
 
 ROOT = Path(__file__).parents[1] / "data"
 
@@ -26,6 +31,7 @@ duration_limit_s: 150
 
 POLICIES = {
     "default": "seed: 1",
+    "deficits": "policy: {share: {kind: deficit}, fit: {kind: random_fit}, estimate: {kind: hints}}",
     "learns": "policy: {gate: {kind: pilots}, order: {kind: mlfq, size: whole}, estimate: {kind: combined}}",
 }
 
@@ -33,26 +39,40 @@ DECISIONS = 60
 """A segment is due after so many."""
 
 
-def record(folder: Path, policy: str) -> None:
-    """Simulate a cluster under a policy and record it into a folder."""
-    with tempfile.TemporaryDirectory() as place:
-        scenario = Path(place) / "scenario.yaml"
-        scenario.write_text(SCENARIO)
-        clock = Clock()
-        recorder = LiveRecorder(clock_s=clock, keys_for=("TEZ",))
-        simulation, _ = wired(scenario, policy, recorder, Path(place) / "rec")
-        simulation.run(after_step=lambda: setattr(clock, "now_s", clock.now_s + 60 / DECISIONS))
-        recorder._stop("the run is over")
-        while recorder._queue:
-            recorder._next_item()
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(Path(place) / "rec", folder)
+def record(
+    folder: Path,
+    policy: str,
+    *,
+    every: int = DECISIONS,
+    during: Callable[[WiredEngine], None] | None = None,
+    watch: Watch = unwatched,
+) -> None:
+    """Simulate a cluster under a policy and record it into a folder, a segment after ``every`` decisions.
+
+    The folder is in no recording: in the repository's it would be a path of whoever made them.
+    """
+    clock = Clock()
+    recorder = LiveRecorder(clock_s=clock, keys_for=("TEZ",))
+    scenario, settings = parse_scenario("scenario.yaml", SCENARIO), parse_settings("treadle.yaml", policy)
+    recorder.follow(replace(settings, record=Record(folder=str(folder), segment_minutes=1)))
+    simulation, engine = wired(scenario, jobs_of(scenario, Path(), 1), settings, recorder, watch)
+
+    def step() -> None:
+        clock.now_s += 60 / every
+        if during is not None:
+            during(engine)
+
+    simulation.run(after_step=step)
+    recorder.finish("the run is over")
+    assert not recorder.problem
 
 
 def main() -> None:
     """Make those that the command line names, or all."""
-    for name in sys.argv[1:] or POLICIES:
-        record(ROOT / "recordings" / name, POLICIES[name])
+    for name in sys.argv[1:] or ("default", "learns"):
+        folder = ROOT / "recordings" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        record(folder, POLICIES[name])
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ class LiveRecorder:
             writer: writes segments
             keys_for: what the session's status says that frames should bring
         """
+        engine_hash()  # reads files: not while a frame waits
         self._engine = engine
         self._keys_for = tuple(keys_for)
         self._clock_s = clock_s
@@ -278,6 +279,16 @@ class LiveRecorder:
             self._queue.append((item, size))
             self._changed.notify()
         return True
+
+    def work_off(self) -> None:
+        """Write all that waits, on the caller's thread: of a recorder that was not started."""
+        while self._queue:
+            self._next_item()
+
+    def finish(self, why: str) -> None:
+        """End the segment, of a recorder that was not started."""
+        self._stop(why)
+        self.work_off()
 
     def _work(self) -> None:
         while True:

@@ -28,7 +28,7 @@ RECORD_HEADER: Final = Struct("<II")
 CHUNK_BYTES_MAX: Final = 1 << 30
 """A longer one is damaged, packed or unpacked."""
 
-LEVEL: Final = 3
+LEVEL: Final = 1
 _WINDOW_BYTES_MAX: Final = 1 << 27
 
 

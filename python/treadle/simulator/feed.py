@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -78,6 +79,12 @@ class Feed:
     def lives_read(self) -> int:
         """How many steps of containers need not be kept for this engine."""
         return self._cursor.lives_read
+
+    def begin_again(self, known: Iterable[str] = ()) -> None:
+        """Let the next frame be a snapshot; ``known`` are texts to be told with it beside those that it needs."""
+        self._cursor = Cursor()
+        for text in known:
+            self._text(text)
 
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
         """Return the next frame's events; the cursor goes on."""

@@ -94,6 +94,11 @@ class SimulatedRM:
         self._fates.append(None)
         return len(self._feeds) - 1
 
+    def tell_again(self, engine: int = 0) -> None:
+        """Let an engine's next frame be a snapshot, which has the names of resources and settings among its texts."""
+        settings = (text for pair in self._settings.items() for text in pair)
+        self._feeds[engine].begin_again((*self._built.resources, "Mi", *settings))
+
     @property
     def start_ms(self) -> int:
         """What its clock shows at time 0."""

@@ -88,3 +88,14 @@ def test_what_is_no_recording_is_refused(
 def test_what_is_to_be_done_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(RECORDINGS[0])]) == 2
     assert "--verify" in capsys.readouterr().err
+
+
+def test_bench_says_what_recording_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figures.json"
+    assert run(["bench", "record", "--nodes", "20", "--rounds", "2", "--json", str(file)]) == 0
+    (found,) = json.loads(file.read_text())["record"]
+    assert found["containers"] == 400
+    assert 0 < found["share"] < 1
+    assert found["beside_s"] < found["deciding_s"]
+    assert found["bytes_per_container"] == found["bytes"] / 400
+    assert "B/container" in capsys.readouterr().out

@@ -8,16 +8,15 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pytest
-from tests.support.wired import Clock, WiredEngine, wired
+from tests.support.make_recordings import POLICIES, record
 
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
-from treadle.live.recorder import LiveRecorder
-from treadle.policy.user_parts import unwatched
+from treadle.lab.harness.wired import WiredEngine
 from treadle.proposals import Proposals
 from treadle.record.chunks import ChunkWriter, RecordingError
 from treadle.record.folder import segments
@@ -30,54 +29,10 @@ from treadle.wire.answer import decode_answer, encode_answer
 
 T = TypeVar("T")
 
-SCENARIO = """
-cluster: {nodes: [{count: 6, resources: {memory-mb: 16384, vcores: 8}, racks: 2}]}
-queues: {research: {capacity: 60}, production: {capacity: 40}}
-workload:
-  generator:
-    {shape: map_reduce, framework: mapreduce, jobs: 8, load: 0.9, users: 2, demand: {memory-mb: 4096, vcores: 1},
-     tasks: {kind: pareto, tail: 0.8, low: 4, high: 40}, queues: {research: 1, production: 1}}
-decision: {limit: 16, tick_ms: 500}
-duration_limit_s: 150
-"""
 
-POLICIES = {
-    "default": "seed: 1",
-    "learns": "policy: {gate: {kind: pilots}, order: {kind: mlfq, size: whole}, estimate: {kind: combined}}",
-    "deficits": "policy: {share: {kind: deficit}, fit: {kind: random_fit}, estimate: {kind: hints}}",
-}
-
-
-def record(
-    folder: Path,
-    policy: str,
-    *,
-    every: int = 0,
-    during: Callable[[WiredEngine], None] | None = None,
-    watch: Any = unwatched,
-) -> None:
-    """Simulate a cluster and record it; a segment is due after ``every`` decisions."""
-    scenario = folder / "scenario.yaml"
-    scenario.write_text(SCENARIO)
-    clock = Clock()
-    recorder = LiveRecorder(clock_s=clock, keys_for=("TEZ",))
-    simulation, engine = wired(scenario, policy, recorder, folder / "rec", watch=watch)
-
-    def step() -> None:
-        clock.now_s += 60 / every if every else 0.0
-        if during is not None:
-            during(engine)
-
-    simulation.run(after_step=step)
-    recorder._stop("the test is over")
-    while recorder._queue:
-        recorder._next_item()
-    assert not recorder.problem
-
-
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["deficits", "learns"])
 def test_every_answer_and_the_state_of_each_segment_are_as_recorded(tmp_path: Path, policy: str) -> None:
-    record(tmp_path, POLICIES[policy], every=40)
+    record(tmp_path / "rec", POLICIES[policy], every=40)
     files = segments(tmp_path / "rec")
     assert len(files) > 2
     verdict = verify(files)
@@ -110,7 +65,7 @@ def write(file: Path, recorded: RecordedSegment, ticks: list[Tick]) -> None:
 @pytest.fixture(scope="module")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded")
-    record(folder, POLICIES["learns"], every=60)
+    record(folder / "rec", POLICIES["learns"], every=60)
     return folder / "rec"
 
 
@@ -226,7 +181,7 @@ def test_settings_read_again_are_followed_again(tmp_path: Path) -> None:
             engine.next_settings = parse_settings("t.yaml", f"{kept}\n{text}\n")
             engine.configuration += 1
 
-    record(tmp_path, POLICIES["default"], every=50, during=during)
+    record(tmp_path / "rec", POLICIES["default"], every=50, during=during)
     files = segments(tmp_path / "rec")
     readings = [tick.reading for file in files for tick in read(file)[1] if tick.reading is not None]
     assert len(readings) == 3
@@ -241,7 +196,7 @@ def test_a_frame_that_was_refused_for_a_snapshot_is_refused_again(tmp_path: Path
     def during(engine: WiredEngine) -> None:
         engine.wants = next(steps) == 30
 
-    record(tmp_path, POLICIES["default"], every=100, during=during)
+    record(tmp_path / "rec", POLICIES["default"], every=100, during=during)
     files = segments(tmp_path / "rec")
     assert sum(tick.refused for file in files for tick in read(file)[1]) == 1
     verdict = verify(files)
@@ -276,7 +231,7 @@ class StopsOnce:
 def test_parts_from_files_are_run_again_if_they_are_trusted(tmp_path: Path, stops_at: int) -> None:
     (tmp_path / "part.py").write_text(PART)
     policy = f"policy: {{order: {{kind: file, path: {tmp_path}/part.py, class: Newest}}}}"
-    record(tmp_path, policy, every=40, watch=StopsOnce(stops_at))
+    record(tmp_path / "rec", policy, every=40, watch=StopsOnce(stops_at))
     (tmp_path / "part.py").unlink()
     files = segments(tmp_path / "rec")
     switches = [switch for file in files for tick in read(file)[1] for switch in tick.switches]

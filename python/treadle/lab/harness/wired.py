@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.errors import ConfigError, Problem
-from treadle.config.reader import parse_settings
-from treadle.config.settings import Record, Settings
+from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import Event, PolicySwitch, ResourceTypes, Samples, Snapshot
+from treadle.events import Event, ResourceTypes, Samples, Snapshot
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import Session
-from treadle.policy.user_parts import unwatched
+from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
 from treadle.record.ticks import BESIDE
-from treadle.simulator.cursor import Cursor
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import read_scenario
+from treadle.simulator.resource_manager import SimulatedRM
+from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
+from treadle.workload.job import Workload
 
 REPLY_MAX_BYTES: Final = 1 << 20
 
 
 class Clock:
-    """Seconds, as the test says."""
+    """Seconds, as somebody says."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
 
     def __call__(self) -> float:
+        """Return the time."""
         return self.now_s
 
 
 class WiredEngine:
-    """Stands in for a simulation's engine: a session, told through frames."""
+    """Stands in for a simulation's engine: a session, told through frames.
 
-    def __init__(self, settings: Settings, recorder: LiveRecorder, watch: Any = unwatched) -> None:
+    As `treadle.live.roles.FrameObserver` and `treadle.live.roles.EventSource` it says what no frame brings.
+    """
+
+    def __init__(self, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched) -> None:
+        """Begin with an engine that has learned nothing.
+
+        Args:
+            settings: what it follows
+            recorder: takes what enters and comes out
+            watch: runs the code of parts from files
+        """
         self.next_settings = settings
-        self.refuse = self.wants = False
+        """What is read when the configuration has changed."""
+        self.refuse = False
+        """Are they refused?"""
+        self.wants = False
+        """Is a snapshot wanted?"""
         self.configuration = 0
         self.recorder = recorder
-        self.simulation: Simulation | None = None
-        self.answers: list[bytes] = []
+        self.cpu_s = 0.0
+        """CPU time of all decisions."""
+        self.written_cpu_s = 0.0
+        """CPU time of writing what was recorded."""
+        self.rm: SimulatedRM | None = None
         self._encoder = FrameEncoder()
         self._given: list[Event] = []
         self._beside: list[Event] = []
@@ -73,10 +89,12 @@ class WiredEngine:
         return self._micros * 1000
 
     def apply(self, told: Sequence[Event]) -> None:
+        """Take what the next frame brings, and what comes beside it."""
         self._given += [each for each in told if type(each).__name__ not in BESIDE]
         self._beside += [each for each in told if type(each).__name__ in BESIDE]
 
     def decide(self, now_ms: int, limit: int, *, sequence: int) -> Proposals:
+        """Send the frame, return what is proposed; after an answer that asks for it the next frame is a snapshot."""
         given, self._given = self._given, []
         begins = any(isinstance(each, Snapshot) for each in given)
         for each in given:
@@ -84,28 +102,27 @@ class WiredEngine:
                 self._resources = len(each.names)
         flags = int(FrameFlag.SNAPSHOT) if begins else 0
         header = FrameHeader(flags, 1, sequence, now_ms, self.configuration, limit, self._resources)
-        answer = decode_answer(self.say(self._encoder.encode(header, given)), limit)
-        if answer.resend and self.simulation is not None:
-            self.simulation.rm._feeds[0]._cursor = Cursor()
+        frame = self._encoder.encode(header, given)
+        marks = [time.thread_time()]
+        said = self.session.decide(frame)
+        marks.append(time.thread_time())
+        self.recorder.work_off()
+        marks.append(time.thread_time())
+        self.cpu_s += marks[1] - marks[0]
+        self.written_cpu_s += marks[2] - marks[1]
+        answer = decode_answer(said, limit)
+        if answer.resend and self.rm is not None:
+            self.rm.tell_again()
         return answer.proposals
-
-    def say(self, frame: bytes) -> bytes:
-        self.answers.append(self.session.decide(frame))
-        while self.recorder._queue:
-            self.recorder._next_item()
-        return self.answers[-1]
 
     @property
     def failure(self) -> None:
-        return None
+        """Nothing: what fails is in the status."""
+        return
 
     def warnings(self) -> Sequence[str]:
+        """Return nothing: what is warned of is in the status."""
         return ()
-
-    def switches(self) -> Sequence[PolicySwitch]:
-        return ()
-
-    # As `treadle.live.roles.FrameObserver`.
 
     def take(self, frame: bytes) -> None:
         """Keep nothing."""
@@ -114,44 +131,38 @@ class WiredEngine:
         """Follow nothing."""
 
     def wants_snapshot(self) -> bool:
+        """Say, once, that a snapshot is wanted."""
         wants, self.wants = self.wants, False
         return wants
 
-    # As `treadle.live.roles.EventSource`.
-
     def collect(self, frame: Frame) -> Sequence[Event]:
+        """Return what comes beside the frame."""
         beside, self._beside = self._beside, []
         return beside
 
     def learn(self, samples: Samples) -> None:
-        self.learned = samples
+        """Keep nothing."""
 
     def forget(self) -> None:
         """Forget nothing."""
 
     def summary(self) -> str:
+        """Return something."""
         return "known beside frames"
 
     def keys_for(self) -> Sequence[str]:
+        """Return a type, though no keys come."""
         return ("TEZ",)
 
 
 def wired(
-    scenario: Path, policy: str, recorder: LiveRecorder, folder: Path, watch: Any = unwatched
+    scenario: Scenario, workload: Workload, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched
 ) -> tuple[Simulation, WiredEngine]:
-    """Return a simulation of a scenario whose engine is a session that follows a treadle.yaml, and is recorded.
-
-    The folder is in no recording: in the repository's it would be a path of whoever made them.
-    """
-    read = read_scenario(scenario)
-    settings = parse_settings("treadle.yaml", policy)
-    simulation = Simulation(read, jobs_of(read, scenario.parent, 1), settings, 1, check=False)
-    recorder.follow(replace(settings, record=Record(folder=str(folder), segment_minutes=1)))
+    """Return a simulation whose engine is a session; the recorder must follow settings of its own."""
+    simulation = Simulation(scenario, workload, settings, 1, check=False)
     engine = WiredEngine(settings, recorder, watch)
-    engine.simulation = simulation
-    rm = simulation.rm
-    for text in (*simulation.built.resources, "Mi", *(each for pair in rm._settings.items() for each in pair)):
-        rm._feeds[0]._text(text)  # the simulator tells these without an index
+    engine.rm = simulation.rm
+    simulation.rm.tell_again()
     replaced: Any = engine
     simulation.engine = replaced
     return simulation, engine
