@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,24 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle.cli.reproduce import phoenix
+from treadle.constraints.expression import ANY, parse
 from treadle.errors import UserError
-from treadle.lab.harness.data import EAGLE, GOOGLE, found
-from treadle.lab.reproduce.phoenix.experiment import CLASSES, Setup, run_systems
-from treadle.lab.reproduce.phoenix.files import eligible_of, places_of, read_constraints, read_machines
-from treadle.lab.reproduce.phoenix.reference import compare, read_reference
-from treadle.lab.reproduce.phoenix.synthesis import CONSTRAINED, synthesised
-from treadle.lab.reproduce.phoenix.traces import any_trace
-from treadle.simulator.workers.eligible import unconstrained
+from treadle.lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found
+from treadle.lab.reproduce.phoenix.central import CENTRAL, simulate_central
+from treadle.lab.reproduce.phoenix.experiment import CLASSES, Setup, run_systems, unconstrained
+from treadle.lab.reproduce.phoenix.files import (
+    Asked,
+    Machines,
+    Wanted,
+    eligible_of,
+    places_of,
+    read_constraints,
+    read_machines,
+)
+from treadle.lab.reproduce.phoenix.reference import compare, read_references
+from treadle.lab.reproduce.phoenix.synthesis import CONSTRAINED, KINDS, made_for
+from treadle.lab.reproduce.phoenix.traces import SAID, any_trace, trace_named, yahoo
+from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.trace import Trace, trace_of
 
 FIELDS = [
@@ -40,6 +51,11 @@ def invoke(*arguments: str) -> str:
     return result.output
 
 
+def eligible_for(trace: Trace, seed: int) -> Eligible:
+    wanted = made_for(trace, 500, 0.5, seed)
+    return eligible_of(trace, wanted.machines, wanted.asked)
+
+
 def write(folder: Path, **texts: str) -> list[str]:
     """Write files, and return the options that name them."""
     options = []
@@ -56,9 +72,20 @@ def test_the_original_simulators_figures_are_met() -> None:
     assert google is not None
     trace = any_trace(google)
     assert (len(trace), len(trace.duration_s), int(trace.is_long.sum())) == (14_808, 392_829, 1_222)
-    setup = Setup(trace, 12_000, 1.0, lambda _: unconstrained(len(trace), 12_000))
-    comparisons = compare(run_systems(["sparrow", "hawk", "eagle"], setup, [1, 2]), read_reference(place))
+    setup = Setup(trace, 12_000, 1.0, lambda _: unconstrained(12_000))
+    comparisons = compare(run_systems(["sparrow", "hawk", "eagle"], setup, [1, 2]), read_references(place))
     assert len(comparisons) == 21
+    assert [one for one in comparisons if not one.within] == []
+
+
+def test_a_replays_figures_of_dlwl_are_met() -> None:
+    place, google = found(EAGLE), found(GOOGLE)
+    assert place is not None
+    assert google is not None
+    setup = Setup(any_trace(google), 9_000, 1.0, lambda _: unconstrained(9_000))
+    comparisons = compare(run_systems(["dlwl"], setup, [1]), read_references(place))
+    assert [one.figure for one in comparisons] == ["mean_s", "p50_s", "p90_s", "p99_s"]
+    assert {one.tolerance for one in comparisons} == {0.06}
     assert [one for one in comparisons if not one.within] == []
 
 
@@ -169,6 +196,8 @@ def test_what_is_wrong_with_files_is_said_with_line_and_remedy(
         (["--systems", "owl"], "--systems: 'owl' is none; choose of sparrow"),
         (["--systems", ","], "--systems: none is named"),
         (["--machines", "m.csv"], "name both, or neither"),
+        (["--machines", "m", "--constraints", "c", "--step", "2"], "--step: is for constraints that are made"),
+        (["--systems", "centre"], "'centre' is none; choose of .*central, central-srpt, central-phoenix"),
         (["--trace", "none.tr"], "none.tr: there is no such file"),
     ],
 )
@@ -180,14 +209,96 @@ def test_what_is_wrong_with_options_is_said(arguments: list[str], text: str) -> 
 def test_over_half_of_the_tasks_are_constrained_and_every_job_can_run() -> None:
     tasks = np.arange(1, 401)
     trace = trace_of("made", np.arange(400.0).tolist(), [np.ones(count) for count in tasks])
-    eligible = synthesised(trace, 500, 0.5, seed=1)
+    eligible = eligible_for(trace, seed=1)
     share = float(tasks[eligible.constrained].sum() / tasks.sum())
     assert CONSTRAINED <= share < CONSTRAINED + 0.01
     assert eligible.workers.any(axis=1).all()
     assert (eligible.workers[eligible.full] <= eligible.workers[eligible.hard]).all()
-    again = synthesised(trace, 500, 0.5, seed=1)
+    again = eligible_for(trace, seed=1)
     assert (again.full == eligible.full).all()
-    assert (synthesised(trace, 500, 0.5, seed=2).constrained != eligible.constrained).any()
+    assert (eligible_for(trace, seed=2).constrained != eligible.constrained).any()
+
+
+@pytest.mark.parametrize("name", CENTRAL)
+def test_the_engine_itself_keeps_jobs_where_they_may_run(name: str) -> None:
+    trace = replace(trace_of("made", [0.0, 1.0, 2.0], [[10.0] * 3, [200.0] * 2, [20.0]]), cutoff_s=100.0)
+    machines = Machines(4, {"isa": ["x86", "arm", "x86", ""], "rack": ["r", "r", "s", "s"]})
+    asked = {0: Asked(parse("isa=arm"), ANY), 1: Asked(parse("rack=s"), ANY), 2: Asked(ANY, parse("isa=arm"))}
+    eligible = eligible_of(trace, machines, asked)
+    outcome = simulate_central(CENTRAL[name], trace, 4, Wanted(machines, asked), eligible, seed=1, relaxed_slowdown=1.5)
+    assert outcome.response_s[:2] == pytest.approx([30.0, 200.0], abs=6)
+    # under srpt a soft constraint is hard; under phoenix the job may give it up, and then takes longer
+    where = [20.0 + 28.0] if name == "central-srpt" else [30.0, 30.0 + 8.0, 20.0 + 28.0]
+    assert min(abs(outcome.response_s[2] - each) for each in where) <= 8
+    assert outcome.relaxed.tolist() == [0, 0, int(outcome.response_s[2] < 40.0)]
+    again = simulate_central(CENTRAL[name], trace, 4, Wanted(machines, asked), eligible, seed=1, relaxed_slowdown=1.5)
+    assert (again.response_s == outcome.response_s).all()
+
+
+def test_central_is_the_engine_under_both_orders(tmp_path: Path) -> None:
+    trace, file = tmp_path / "jobs.tr", tmp_path / "out.json"
+    trace.write_text("0 2 10 10 10\n2 3 5.5 5 6 5.9\n")
+    options = write(tmp_path, machines=MACHINES, constraints=CONSTRAINTS.replace("\n2,", "\n1,"))
+    shown = invoke("--trace", str(trace), *options, "--systems", "central,eagle-c", "--seeds", "1", "--json", str(file))
+    assert "2 runs of the engine itself" in shown
+    document = json.loads(file.read_text())
+    rows = [row for row in document["runs"] if row["class"] == "short-constrained"]
+    assert [row["system"] for row in rows] == [*CENTRAL, "eagle-c"]
+    assert [list(row) for row in rows] == [FIELDS] * 3
+    for row in rows:
+        assert row["mean_s"] == pytest.approx((20 + 16) / 2, abs=4)
+    assert "central-srpt/central-phoenix short p99_s" in document["ratios"]
+
+
+@pytest.mark.parametrize(("name", "jobs", "cutoff_s"), [("facebook", 24_442, 76.5951), ("yahoo", 10_000, 90.5811)])
+def test_traces_that_are_made_say_so(name: str, jobs: int, cutoff_s: float) -> None:
+    trace = trace_named(name, None, found(FACEBOOK_2010))
+    assert trace is not None
+    assert (trace.name, len(trace), trace.cutoff_s, trace.long_percent) == (name, jobs, cutoff_s, 98.0)
+    assert ": made. " in SAID[name]
+    assert trace.duration_s.min() >= 1
+    assert 0.05 < trace.is_long.mean() < 0.12
+    if name == "yahoo":
+        assert np.percentile(trace.tasks, [50, 90, 99]) == pytest.approx([15, 57, 725], rel=0.25)
+        assert np.percentile(trace.mean_s, [50, 90, 99]) == pytest.approx([15.6, 81.5, 2545], rel=0.25)
+        assert float(np.diff(trace.arrival_s).mean()) == pytest.approx(8.9, rel=0.05)
+        assert (yahoo(100).duration_s == yahoo(100).duration_s).all()
+
+
+def test_a_relaxed_slowdown_is_how_much_longer_a_relaxed_task_runs(tmp_path: Path) -> None:
+    # all of the machines that meet the soft constraint are busy for long; the job gives it up
+    trace = tmp_path / "jobs.tr"
+    trace.write_text("0 1 1000 1000\n10 1 20 20\n")
+    options = write(
+        tmp_path,
+        machines="machine,isa\nm0,arm\n" + "".join(f"m{at},x86\n" for at in range(1, 12)),
+        constraints="job,hard,soft\n0,isa=arm,\n1,,isa=arm\n",
+    )
+    found_s = {}
+    for slowdown in ("1", "2"):
+        file = tmp_path / f"{slowdown}.json"
+        more = ["--systems", "phoenix", "--seeds", "1", "--json", str(file), "--relaxed-slowdown", slowdown]
+        invoke("--trace", str(trace), *options, *more)
+        row = next(row for row in json.loads(file.read_text())["runs"] if row["class"] == "short")
+        assert row["relaxed"] == 1
+        found_s[slowdown] = row["mean_s"]
+    assert found_s["2"] - found_s["1"] == pytest.approx(20 / 2, abs=0.01)  # the mean of two jobs
+
+
+def test_slowdowns_by_kind_of_constraint_stand_beside_table_ii(tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    invoke("--systems", "eagle,eagle-c", "--step", "20", "--seeds", "2", "--faster", "1.7", "--json", str(file))
+    slowdowns = json.loads(file.read_text())["slowdowns"]
+    assert slowdowns["isa"]["paper"] == 2.03
+    assert slowdowns["isa"]["low"] <= slowdowns["isa"]["value"] <= slowdowns["isa"]["high"]
+    assert set(slowdowns) <= {kind.name for kind in KINDS}
+
+
+def test_small_clusters_have_a_machine_for_every_job() -> None:
+    trace = trace_of("made", np.arange(400.0).tolist(), [np.ones(3)] * 400)
+    for seed in range(3):
+        wanted = made_for(trace, 20, 0.5, seed)
+        eligible_of(trace, wanted.machines, wanted.asked)  # an error before, when nobody met two conditions
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from math import ceil
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from treadle.compiled.array_types import I64, U8
-from treadle.constraints.expression import parse
-from treadle.constraints.nodes import NodeFacts, eligible_nodes
+from treadle.constraints.expression import Predicate, parse
+from treadle.constraints.nodes import NodeFacts, nodes_of
 from treadle.constraints.placement import DEFAULT_PREFIX
 from treadle.errors import UserError
 from treadle.events import NodeState
@@ -68,7 +69,9 @@ def build(
     places = {name: at for at, name in enumerate(names)}
     flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
     facts = _facts(scenario, names, rack_names, racks, totals)
-    state = _state(scenario, flat, tree, totals, racks, len(rack_names), _allowed(flat, facts))
+    allowed = _met([bound.require for bound in flat.bounds], facts)
+    preferred = _met([bound.prefer for bound in flat.bounds], facts)
+    state = _state(scenario, flat, tree, totals, racks, len(rack_names), allowed, preferred)
     start_ms = round(1000 * scenario.start_s)
     parameters = _parameters(scenario, seed)
     return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, flat.bounds)
@@ -140,17 +143,27 @@ def _attributes(group: NodeGroup) -> dict[str, str]:
     return {name if "/" in name else f"{DEFAULT_PREFIX}/{name}": value for name, value in group.attributes.items()}
 
 
-def _allowed(flat: Flat, facts: Sequence[NodeFacts]) -> U8:
-    """Return (bound, node): 1 where rows that require this may go."""
-    allowed = np.ones((len(flat.bounds), len(facts)), np.uint8)
-    for at, bound in enumerate(flat.bounds):
-        if bound.require:
-            allowed[at] = eligible_nodes(parse(bound.require), facts)
-    return allowed
+def _met(requirements: Sequence[str], facts: Sequence[NodeFacts]) -> U8:
+    """Return (requirement, node): 1 where a node meets it; nothing is met everywhere."""
+    met = np.ones((len(requirements), len(facts)), np.uint8)
+    known: dict[Predicate, npt.NDArray[np.bool_]] = {}
+    for at, text in enumerate(requirements):
+        for predicate in parse(text).predicates if text else ():
+            if predicate not in known:
+                known[predicate] = nodes_of(predicate, facts)
+            met[at] &= known[predicate]
+    return met
 
 
 def _state(
-    scenario: Scenario, flat: Flat, tree: QueueTree, totals: I64, racks: Any, rack_count: int, allowed: U8
+    scenario: Scenario,
+    flat: Flat,
+    tree: QueueTree,
+    totals: I64,
+    racks: Any,
+    rack_count: int,
+    allowed: U8,
+    preferred: U8,
 ) -> State:
     nodes, kinds = totals.shape
     machines = np.zeros(nodes, tables.NODE)
@@ -176,6 +189,7 @@ def _state(
         node_total=totals.copy(),
         node_free=totals.copy(),
         allowed=allowed,
+        preferred=preferred,
         node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
         racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
         queues=queues,
@@ -250,6 +264,7 @@ def _parameters(scenario: Scenario, seed: int) -> SimulationParameters:
         straggler=stragglers.probability,
         straggler_min=stragglers.factor_min,
         straggler_max=stragglers.factor_max,
+        relaxed_slowdown=scenario.cluster.relaxed_slowdown,
         node_mtbf_ms=1000.0 * failures.node_mtbf_s,
         node_repair_ms=1000.0 * failures.node_repair_s,
         node_detection_ms=round(1000 * failures.node_detection_s),

@@ -60,6 +60,13 @@ class Cluster(Model):
         default=False,
         description="Tasks slow each other down where they want more of an uncounted resource than there is.",
     )
+    relaxed_slowdown: float = Field(
+        default=1.0,
+        ge=1,
+        le=1000,
+        allow_inf_nan=False,
+        description="A task runs so many times as long on a node that is not all that its stage prefers.",
+    )
 
 
 class Queue(Model):

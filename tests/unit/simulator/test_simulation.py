@@ -139,6 +139,18 @@ def test_a_task_that_fails_too_often_fails_its_job() -> None:
     assert result.unfinished == 0
 
 
+def test_a_task_takes_longer_on_a_node_that_its_stage_does_not_prefer() -> None:
+    nodes = [
+        {"count": 1, "resources": SLOT, "attributes": {"zone": "a"}},
+        {"count": 1, "resources": SLOT, "attributes": {"zone": "b"}},
+    ]
+    both = {"stages": [stage(2, 10, prefer="zone=a")]}
+    cluster = {"nodes": nodes, "heartbeat_ms": 0, "relaxed_slowdown": 2.0}
+    assert completion_s(simulated(scenario([both], cluster=cluster))).tolist() == pytest.approx([20.0], abs=0.01)
+    cluster = {"nodes": nodes, "heartbeat_ms": 0}
+    assert completion_s(simulated(scenario([both], cluster=cluster))).tolist() == pytest.approx([10.0], abs=0.01)
+
+
 def test_stragglers_take_longer() -> None:
     stragglers = {"probability": 1.0, "factor_min": 3, "factor_max": 3}
     run = simulated(scenario([{"stages": [stage(8, 10)]}], stragglers=stragglers))

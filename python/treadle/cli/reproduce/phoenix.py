@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -24,19 +25,24 @@ app = typer.Typer()
 SLOTS = 15_000
 SEEDS = 10
 FIRST_SEED = 11
+RELAXED_SLOWDOWN = 1.25
+QUICK_STEP = 10
 DEFAULT_SYSTEMS = "sparrow,hawk,eagle,dlwl,sparrow-c,hawk-c,eagle-c,yacc-d-c,phoenix,one-queue-srpt-c"
 
 
 @app.command()
 def phoenix(
     trace: Annotated[
-        Path | None,
+        str,
         typer.Option(
+            metavar="PATH|google|facebook|yahoo",
             help="Jobs: a file of Eagle's format (submit_s n_tasks mean_s d1 ... dn), or the folder of the extract of "
-            "Google's trace of 2011; default: that of the checkout's data."
+            "Google's trace of 2011; google: that of the checkout's data; facebook and yahoo are made.",
         ),
-    ] = None,
-    systems: Annotated[str, typer.Option(help="Systems, separated by commas.")] = DEFAULT_SYSTEMS,
+    ] = "google",
+    systems: Annotated[
+        str, typer.Option(help="Systems, separated by commas; central: Treadle's engine, which takes minutes a run.")
+    ] = DEFAULT_SYSTEMS,
     slots: Annotated[
         int | None,
         typer.Option(min=1, max=1_000_000, help=f"Workers; default: {SLOTS:,}, or as many as --machines has."),
@@ -47,6 +53,22 @@ def phoenix(
     ] = None,
     constraints: Annotated[
         Path | None, typer.Option(help="What jobs ask for: job,hard,soft; job is the trace's line from 0.")
+    ] = None,
+    relaxed_slowdown: Annotated[
+        float,
+        typer.Option(min=1.0, max=100.0, help="A task runs so many times as long where its soft constraints fail."),
+    ] = RELAXED_SLOWDOWN,
+    supply: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, max=10.0, help="Made constraints: the share of machines that meet a kind, times its slowdown."
+        ),
+    ] = None,
+    constrained: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Made constraints: the share of tasks that have one.")
+    ] = None,
+    step: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Take every so manieth job, and as few workers.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Two seeds and, without --machines, every tenth job and worker.")
@@ -60,12 +82,13 @@ def phoenix(
 ) -> None:
     """Schedulers of worker queues on a trace, with and without constraints, beside Phoenix' paper."""
     from treadle.lab.harness.statistics import check_intervals
-    from treadle.lab.reproduce.phoenix.ratios import ratios_of
-    from treadle.lab.reproduce.phoenix.report import Report
 
     names = _names(systems)
+    making = _Making(supply, constrained, step or (QUICK_STEP if quick else 1))
     if (machines is None) != (constraints is None):
         raise UserError("--machines and --constraints: name both, or neither")
+    if machines is not None:
+        _check_not_made(supply=supply, constrained=constrained, step=step)
     count = seeds or (2 if quick else SEEDS)
     check_intervals("--seeds", count)
     check_results(json_file, plot)
@@ -74,9 +97,9 @@ def phoenix(
     if machines is not None and constraints is not None:
         setup, calibration = _given(jobs, machines, constraints, slots, faster), None
     else:
-        setup, calibration = _made(jobs, slots or SLOTS, faster, quick=quick)
-    runs = _run(console, names, setup, range(first_seed, first_seed + count))
-    report = Report(runs, ratios_of(runs), _comparisons(runs, jobs), calibration)
+        setup, calibration = _made(jobs, slots or SLOTS, faster, making)
+    setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
+    report = _report(console, names, setup, range(first_seed, first_seed + count), calibration)
     _show(console, report)
     if json_file is not None:
         write_json(json_file, report.as_json())
@@ -84,23 +107,46 @@ def phoenix(
         _plot(console, report, setup, plot)
 
 
+class _Making(NamedTuple):
+    """How constraints are made, as far as the user says."""
+
+    supply: float | None
+    constrained: float | None
+    step: int
+
+
+def _check_not_made(**made: float | None) -> None:
+    for name, value in made.items():
+        if value is not None:
+            raise UserError(f"--{name}: is for constraints that are made, and --machines gives them; leave it out")
+
+
 def _names(systems: str) -> list[str]:
+    from treadle.lab.reproduce.phoenix.central import CENTRAL
     from treadle.simulator.workers.systems import SYSTEMS
 
-    names = list(dict.fromkeys(name.strip() for name in systems.split(",") if name.strip()))
+    known = [*SYSTEMS, "central", *CENTRAL]
+    given = [name.strip() for name in systems.split(",") if name.strip()]
+    names = list(dict.fromkeys(one for name in given for one in (CENTRAL if name == "central" else [name])))
     for name in names:
-        if name not in SYSTEMS:
-            raise UserError(f"--systems: {name!r} is none; choose of {', '.join(SYSTEMS)}")
+        if name not in known:
+            raise UserError(f"--systems: {name!r} is none; choose of {', '.join(known)}")
     if not names:
-        raise UserError(f"--systems: none is named; choose of {', '.join(SYSTEMS)}")
+        raise UserError(f"--systems: none is named; choose of {', '.join(known)}")
     return names
 
 
-def _trace(console: Console, path: Path | None) -> Trace:
-    from treadle.lab.harness.data import GOOGLE, given_or_found
-    from treadle.lab.reproduce.phoenix.traces import any_trace
+def _trace(console: Console, name: str) -> Trace:
+    from treadle.lab.harness import data
+    from treadle.lab.reproduce.phoenix.traces import FACEBOOK, GOOGLE, SAID, trace_named
 
-    found = any_trace(given_or_found(path, GOOGLE, partial(say, console)))
+    tell = partial(say, console)
+    google = data.given_or_found(None, data.GOOGLE, tell) if name == GOOGLE else None
+    sample = data.given_or_found(None, data.FACEBOOK_2010, tell) if name == FACEBOOK else None
+    found = trace_named(name, google, sample)
+    assert found is not None
+    if name in SAID:
+        say(console, SAID[name])
     say(
         console,
         f"{found.name}: {len(found):,} jobs, {len(found.duration_s):,} tasks; long above a mean of {found.cutoff_s} s, "
@@ -112,63 +158,93 @@ def _trace(console: Console, path: Path | None) -> Trace:
 def _given(jobs: Trace, machines: Path, constraints: Path, slots: int | None, faster: float) -> Setup:
     """Return what is run with the machines and constraints of files."""
     from treadle.lab.reproduce.phoenix.experiment import Setup
-    from treadle.lab.reproduce.phoenix.files import eligible_of, places_of, read_constraints, read_machines
+    from treadle.lab.reproduce.phoenix.files import (
+        Wanted,
+        eligible_of,
+        places_of,
+        read_constraints,
+        read_machines,
+    )
 
     have = read_machines(machines)
     if slots is not None and slots != have.slots:
         raise UserError(f"--slots {slots}: {machines} has {have.slots} machines, each one worker; leave --slots out")
-    eligible = eligible_of(jobs, have, places_of(jobs, read_constraints(constraints, len(jobs))))
-    return Setup(jobs, have.slots, faster, lambda _: eligible)
+    wanted = Wanted(have, places_of(jobs, read_constraints(constraints, len(jobs))))
+    eligible_of(jobs, have, wanted.asked)  # says what is wrong with them
+    return Setup(jobs, have.slots, faster, lambda _: wanted)
 
 
-def _made(jobs: Trace, slots: int, faster: float, *, quick: bool) -> tuple[Setup, dict[str, object]]:
+def _made(jobs: Trace, slots: int, faster: float, making: _Making) -> tuple[Setup, dict[str, object]]:
     """Return what is run with constraints that are made."""
-    from treadle.lab.reproduce.phoenix.calibration import FASTER, SEEDS, SLOTS, TARGET, supply_of
-    from treadle.lab.reproduce.phoenix.experiment import QUICK_STEP, Setup
-    from treadle.lab.reproduce.phoenix.synthesis import synthesised
+    from treadle.lab.reproduce.phoenix.calibration import as_json, calibration_of
+    from treadle.lab.reproduce.phoenix.experiment import Setup
+    from treadle.lab.reproduce.phoenix.synthesis import CONSTRAINED, made_for
 
-    if quick:
-        jobs, slots = jobs.every(QUICK_STEP), max(1, slots // QUICK_STEP)
-    supply, measured = supply_of(jobs.name)
-    calibration: dict[str, object] = {
-        "target": TARGET,
-        "ratio": "eagle-c/eagle short p99_s",
-        "supply": supply,
-        "measured": measured,
-        "seeds": list(SEEDS),
-        "slots": SLOTS,
-        "faster": FASTER,
-    }
-    return Setup(jobs, slots, faster, lambda seed: synthesised(jobs, slots, supply, seed)), calibration
+    calibration = calibration_of(jobs.name)
+    jobs, slots = jobs.every(making.step), max(1, slots // making.step)
+    supply = calibration.supply if making.supply is None else making.supply
+    constrained = CONSTRAINED if making.constrained is None else making.constrained
+    setup = Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, supply, seed, constrained))
+    return setup, as_json(calibration, supply, constrained)
+
+
+def _report(
+    console: Console, names: list[str], setup: Setup, seeds: range, calibration: dict[str, object] | None
+) -> Report:
+    """Run all, and return what came of it."""
+    from treadle.lab.reproduce.phoenix.ratios import ratios_of
+    from treadle.lab.reproduce.phoenix.report import Report
+    from treadle.lab.reproduce.phoenix.slowdowns import slowdowns_of
+    from treadle.lab.reproduce.phoenix.traces import SAID
+
+    runs = _run(console, names, setup, seeds)
+    notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
+    return Report(runs, ratios_of(runs), _comparisons(runs, setup.trace), calibration, notes, slowdowns_of(runs, setup))
 
 
 def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
     from treadle.lab.harness.data import EAGLE, found
-    from treadle.lab.reproduce.phoenix.reference import compare, read_reference
+    from treadle.lab.reproduce.phoenix.reference import compare, read_references
 
     place = found(EAGLE)
     if place is None or not jobs.name.startswith("goog"):
         return []
-    return compare(runs, read_reference(place))
+    return compare(runs, read_references(place))
 
 
 def _run(console: Console, names: list[str], setup: Setup, seeds: range) -> list[Run]:
+    from treadle.lab.reproduce.phoenix.central import CENTRAL
+    from treadle.lab.reproduce.phoenix.central_runs import about_cpu_s
     from treadle.lab.reproduce.phoenix.experiment import run_systems
 
-    with counted_progress(console, "runs") as bar:
-        task = bar.add_task("compiling, or reading compiled code", total=None)
+    central = [name for name in names if name in CENTRAL]
+    if central:
+        say(
+            console,
+            f"{', '.join(central)}: {len(central) * len(seeds)} runs of the engine itself, about "
+            f"{about_cpu_s(setup.trace) / 60:.0f} min of CPU each; --step and --seeds make it shorter",
+        )
+    with counted_progress(console) as bar:
+        compiling = "compiling, or reading compiled code"
+        runs, jobs = (bar.add_task(compiling, total=None, visible=shown) for shown in (True, bool(central)))
         return run_systems(
-            names, setup, seeds, lambda done, total: bar.update(task, description="runs", completed=done, total=total)
+            names,
+            setup,
+            seeds,
+            lambda done, total: bar.update(runs, description="runs", completed=done, total=total),
+            lambda done, total: bar.update(jobs, description="jobs of the engine", completed=done, total=total),
         )
 
 
 def _show(console: Console, report: Report) -> None:
     """Print the tables."""
-    from treadle.lab.reproduce.phoenix.report import comparison_table, ratios_table, runs_table
+    from treadle.lab.reproduce.phoenix.report import comparison_table, ratios_table, runs_table, slowdowns_table
 
     console.print(runs_table(report.runs))
     if report.ratios:
         console.print(ratios_table(report.ratios))
+    if report.slowdowns:
+        console.print(slowdowns_table(report.slowdowns))
     if report.comparisons:
         console.print(comparison_table(report.comparisons))
         inside = sum(one.within for one in report.comparisons)
@@ -176,8 +252,6 @@ def _show(console: Console, report: Report) -> None:
             console,
             f"{inside} of {len(report.comparisons)} figures of the original simulator's are within their tolerance",
         )
-    for note in report.notes:
-        say(console, note)
 
 
 def _plot(console: Console, report: Report, setup: Setup, folder: Path) -> None:

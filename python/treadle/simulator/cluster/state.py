@@ -298,6 +298,7 @@ class SimulationParameters(NamedTuple):
     straggler: float
     straggler_min: float
     straggler_max: float
+    relaxed_slowdown: float
     node_mtbf_ms: float
     node_repair_ms: float
     node_detection_ms: int
@@ -327,6 +328,7 @@ class State(NamedTuple):
     node_total: I64
     node_free: I64
     allowed: U8  # (bound, node): may rows that require this go there?
+    preferred: U8  # (bound, node): is the node what they prefer, too?
     node_wanted: I64  # with contention: what the tasks that run on it want; else no rows
     racks: I32  # of each place: a node's rack, or the rack itself
     queues: Records

@@ -131,6 +131,9 @@ def run_task(state: State, parameters: SimulationParameters, task: int) -> None:
     if parameters.straggler > 0.0 and uniform(parameters.seed, TASK_SLOW, task, attempt) < parameters.straggler:
         factor = uniform(parameters.seed, TASK_FACTOR, task, attempt)
         duration *= parameters.straggler_min + (parameters.straggler_max - parameters.straggler_min) * factor
+    bound = state.rows[state.tasks[task].row].bound
+    if bound >= 0 and state.preferred[bound, state.containers[container].node] == 0:
+        duration *= parameters.relaxed_slowdown
     if fails(parameters, task, attempt):
         duration *= uniform(parameters.seed, TASK_FAILS_AT, task, attempt)
     row = state.tasks[task].row

@@ -23,14 +23,15 @@ class Outcome:
         response_s: of each job, from its arrival to the end of its last task.
         queued_s: of each task, from its job's arrival to its start.
         relaxed: of each job, tasks that ran where a soft constraint of theirs is not met.
-        reordered: of each job, tasks that were taken instead of the one that SRPT would have taken.
+        reordered: of each job, tasks that were taken instead of the one that SRPT would have taken; None if nobody
+            counted them.
         cpu_s: processor time of the run, without making its tables.
     """
 
     response_s: F64
     queued_s: F64
     relaxed: I32
-    reordered: I32
+    reordered: I32 | None
     cpu_s: float
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle.lab.reproduce.omega.experiment import Progress, on_all_cores
+from treadle.lab.reproduce.phoenix.central import CENTRAL
+from treadle.lab.reproduce.phoenix.central_runs import CentralRun, run_central
+from treadle.lab.reproduce.phoenix.files import Machines, Wanted, eligible_of
 from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.systems import SYSTEMS
 from treadle.simulator.workers.tables import RELAXED_SLOWDOWN
@@ -18,11 +21,10 @@ from treadle.simulator.workers.trace import Trace
 from treadle.simulator.workers.workers import Outcome, simulate_workers, warm_up
 
 Flags = npt.NDArray[np.bool_]
-Row = dict[str, str | int | float]
+Row = dict[str, str | int | float | None]
+"""A class of jobs of a run; ``reordered`` is None where nobody counts it."""
 
 CLASSES: Final = ("short", "long", "short-constrained", "short-unconstrained")
-QUICK_STEP: Final = 10
-"""`--quick` takes every so manieth job and slot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,15 +35,25 @@ class Setup:
         trace: the jobs, with `faster` in it.
         slots: how many workers there are.
         faster: by what arrival times were divided.
-        eligible: who may run where, by seed; the same for every system.
+        wanted: what machines have and jobs ask for, by seed; the same for every system.
         relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met.
     """
 
     trace: Trace
     slots: int
     faster: float
-    eligible: Callable[[int], Eligible]
+    wanted: Callable[[int], Wanted]
     relaxed_slowdown: float = RELAXED_SLOWDOWN
+
+    def eligible(self, seed: int) -> Eligible:
+        """Return who may run where."""
+        wanted = self.wanted(seed)
+        return eligible_of(self.trace, wanted.machines, wanted.asked)
+
+
+def unconstrained(slots: int) -> Wanted:
+    """Return machines that have nothing, and jobs that ask for nothing."""
+    return Wanted(Machines(slots, {}), {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,19 +64,22 @@ class Run:
         system: its name.
         seed: of constraints and draws.
         rows: a row of figures for each class of jobs that there is.
+        response_s: of each job.
         outcome: of each job and task, of the first seed alone.
-        constrained: whether each job is.
+        constrained: whether each job is; of the first seed alone.
     """
 
     system: str
     seed: int
     rows: Sequence[Row]
+    response_s: npt.NDArray[np.float64] = field(repr=False)
     outcome: Outcome | None = field(default=None, repr=False)
     constrained: Flags | None = field(default=None, repr=False)
 
     def figure(self, name: str, figure: str) -> float | None:
         """Return a figure of a class; None if no job is of that class."""
-        return next((float(row[figure]) for row in self.rows if row["class"] == name), None)
+        found = next((row[figure] for row in self.rows if row["class"] == name), None)
+        return None if found is None else float(found)
 
 
 def classes(trace: Trace, constrained: Flags) -> Mapping[str, Flags]:
@@ -74,24 +89,61 @@ def classes(trace: Trace, constrained: Flags) -> Mapping[str, Flags]:
 
 
 def run_systems(
-    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None = None
+    names: Sequence[str],
+    setup: Setup,
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+    central_progress: Progress | None = None,
 ) -> list[Run]:
     """Run each system with each seed, of which each has the same constraints for all systems.
+
+    Args:
+        names: of systems, those of the engine itself among them
+        setup: what is run
+        seeds: of constraints and draws
+        progress: is told of runs that have ended, but for those of the engine
+        central_progress: is told of jobs that have ended in runs of the engine
 
     Returns:
         Runs by system, then seed.
     """
-    warm_up()
+    central = [name for name in names if name in CENTRAL]
     eligible = lru_cache(maxsize=4)(setup.eligible)
-    wanted = [(seed, name) for seed in seeds for name in names]
+    wanted = [(seed, name) for seed in seeds for name in names if name not in central]
+    if wanted:
+        warm_up()
     done = on_all_cores(lambda one: _run(setup, eligible(one[0]), *one, keep=one[0] == seeds[0]), wanted, progress)
+    done += _run_central(central, setup, seeds, central_progress)
     found = {(run.system, run.seed): run for run in done}
     return [found[name, seed] for name in names for seed in seeds]
+
+
+def _run_central(names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None) -> list[Run]:
+    """Run the engine itself."""
+    if not names:
+        return []
+    runs = []
+    for seed in seeds:
+        wanted, eligible = setup.wanted(seed), setup.eligible(seed)
+        runs += [
+            CentralRun(name, setup.trace, setup.slots, wanted, eligible, seed, setup.relaxed_slowdown) for name in names
+        ]
+    outcomes = run_central(runs, progress)
+    return [
+        _figures(setup, run.eligible, run.seed, run.name, outcome, keep=run.seed == seeds[0])
+        for run, outcome in zip(runs, outcomes, strict=True)
+    ]
 
 
 def _run(setup: Setup, eligible: Eligible, seed: int, name: str, *, keep: bool) -> Run:
     system, trace = SYSTEMS[name], setup.trace
     outcome = simulate_workers(system, trace, setup.slots, eligible, seed=seed, relaxed_slowdown=setup.relaxed_slowdown)
+    return _figures(setup, eligible, seed, name, outcome, keep=keep)
+
+
+def _figures(setup: Setup, eligible: Eligible, seed: int, name: str, outcome: Outcome, *, keep: bool) -> Run:
+    """Return a run with a row for each class of jobs that there is."""
+    trace = setup.trace
     load = trace.offered_load(setup.slots)
     rows: list[Row] = []
     for kind, jobs in classes(trace, eligible.constrained).items():
@@ -115,13 +167,8 @@ def _run(setup: Setup, eligible: Eligible, seed: int, name: str, *, keep: bool) 
                 "queueing_p99_s": float(np.percentile(queued_s, 99)),
                 "offered_load": load,
                 "relaxed": int(outcome.relaxed[jobs].sum()),
-                "reordered": int(outcome.reordered[jobs].sum()),
+                "reordered": None if outcome.reordered is None else int(outcome.reordered[jobs].sum()),
                 "cpu_s": round(outcome.cpu_s, 3),
             }
         )
-    return Run(name, seed, rows, outcome if keep else None, eligible.constrained if keep else None)
-
-
-def as_json(value: Any) -> Any:
-    """Return a value as JSON has it: numbers that are not finite are null."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return Run(name, seed, rows, outcome.response_s, outcome if keep else None, eligible.constrained if keep else None)

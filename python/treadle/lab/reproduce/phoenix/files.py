@@ -41,6 +41,20 @@ class Machines:
         self._columns = {name: np.unique(np.array(column), return_inverse=True) for name, column in columns.items()}
         self._known: dict[Predicate, Flags] = {}
 
+    @property
+    def names(self) -> list[str]:
+        """Return the attributes."""
+        return list(self._columns)
+
+    @property
+    def codes(self) -> npt.NDArray[np.int64]:
+        """Return (machine, attribute): equal numbers where values are equal."""
+        return np.stack([codes for _, codes in self._columns.values()], axis=1)
+
+    def of(self, machine: int) -> dict[str, str]:
+        """Return what a machine has, by attribute; empty where it has none."""
+        return {name: str(values[codes[machine]]) for name, (values, codes) in self._columns.items()}
+
     def __contains__(self, name: str) -> bool:
         """Whether machines may have an attribute of that name."""
         return name in self._columns
@@ -70,6 +84,17 @@ class Asked:
     hard: Conjunction
     soft: Conjunction
     where: str = ""
+
+
+ANYTHING: Final = Asked(ANY, ANY)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What machines have, and what jobs ask for by their places in the trace."""
+
+    machines: Machines
+    asked: Mapping[int, Asked]
 
 
 def read_machines(file: Path) -> Machines:

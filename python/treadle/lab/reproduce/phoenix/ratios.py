@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.lab.harness.statistics import interval_of
-from treadle.lab.reproduce.phoenix.experiment import Run
+from treadle.lab.reproduce.phoenix.central import CENTRAL
+from treadle.lab.reproduce.phoenix.experiment import CLASSES, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ CLAIMS: Final = (
             ("long", "p90_s"),
         )
     ),
+    *(Claim("central-srpt", "central-phoenix", kind, "p99_s") for kind in CLASSES),
+    *(Claim("eagle-c", name, kind, "p99_s") for name in CENTRAL for kind in CLASSES),
     Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
     Claim("eagle-c", "eagle", "short", "queueing_p99_s", (2.0, 2.5)),
     Claim("yacc-d-c", "dlwl", "short", "queueing_p99_s", (2.0, 2.5)),

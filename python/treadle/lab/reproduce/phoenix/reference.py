@@ -21,6 +21,11 @@ TOLERANCES: Final = {
 }
 """Shares that a figure may be off. The P99 of long jobs has two modes, 22 % apart, and is not judged."""
 DLWL_TOLERANCE: Final = 0.06
+DLWL_FILE: Final = "dlwl.csv"
+"""Beside the original's: figures of a replay, at a number of workers that is inferred."""
+
+Figures = dict[tuple[str, int, str, int], dict[str, float]]
+"""By system, slots, class and number of jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,18 @@ class Comparison:
         return {**asdict(self), "off": self.off, "within": self.within}
 
 
-def read_reference(file: Path) -> dict[tuple[str, int, str, int], dict[str, float]]:
-    """Read the original's figures by system, slots, class and number of jobs.
+def read_references(file: Path) -> Figures:
+    """Read the original's figures, and DLWL's beside them if they are there.
+
+    Raises:
+        UserError: a file is none.
+    """
+    other = file.with_name(DLWL_FILE)
+    return read_reference(file) | (read_reference(other) if other.is_file() else {})
+
+
+def read_reference(file: Path) -> Figures:
+    """Read a file of figures.
 
     Raises:
         UserError: the file is none.
@@ -68,7 +83,7 @@ def read_reference(file: Path) -> dict[tuple[str, int, str, int], dict[str, floa
         raise UserError(f"{file}: no table of {','.join(COLUMNS)} ({error}); fetch it again") from None
 
 
-def compare(runs: Sequence[Run], originals: dict[tuple[str, int, str, int], dict[str, float]]) -> list[Comparison]:
+def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
     """Compare the means over seeds with the original's, where it ran the same."""
     found = []
     for system in dict.fromkeys(run.system for run in runs):

@@ -12,6 +12,7 @@ from rich.table import Table
 from treadle.lab.reproduce.phoenix.experiment import CLASSES, Run
 from treadle.lab.reproduce.phoenix.ratios import LOST, Ratio
 from treadle.lab.reproduce.phoenix.reference import Comparison
+from treadle.lab.reproduce.phoenix.slowdowns import Slowdown
 
 FIGURES = ("mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s")
 
@@ -26,6 +27,7 @@ class Report:
         comparisons: with the original simulator's runs.
         calibration: how constraints were made; None if they were given or there are none.
         notes: what else a reader has to know.
+        slowdowns: by kind of constraint.
     """
 
     runs: Sequence[Run]
@@ -33,6 +35,7 @@ class Report:
     comparisons: Sequence[Comparison]
     calibration: Mapping[str, Any] | None
     notes: Sequence[str] = ()
+    slowdowns: Sequence[Slowdown] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `--json`; equal seeds give equal documents but for `cpu_s`."""
@@ -42,6 +45,7 @@ class Report:
             "calibration": self.calibration,
             "lost": list(LOST),
             "reference": [one.as_json() for one in self.comparisons],
+            "slowdowns": {one.kind: one.as_json() for one in self.slowdowns},
             "notes": list(self.notes),
         }
 
@@ -60,12 +64,14 @@ def runs_table(runs: Sequence[Run]) -> Table:
         for kind in CLASSES:
             rows = [row for run in own for row in run.rows if row["class"] == kind]
             if rows:
-                means = [float(np.mean([float(row[name]) for row in rows])) for name in (*FIGURES, "relaxed", "cpu_s")]
+                means = [
+                    float(np.mean([float(row[name] or 0) for row in rows])) for name in (*FIGURES, "relaxed", "cpu_s")
+                ]
                 cells = [f"{value:,.0f}" for value in means[:-1]]
                 shown.add_row(
                     system,
                     kind,
-                    f"{float(np.mean([float(row['jobs']) for row in rows])):,.0f}",
+                    f"{float(np.mean([float(row['jobs'] or 0) for row in rows])):,.0f}",
                     *cells,
                     f"{means[-1]:.2f}",
                 )
@@ -81,6 +87,20 @@ def ratios_table(ratios: Sequence[Ratio]) -> Table:
         paper = ratio.claim.paper
         said = "" if paper is None else f"{paper[0]:g} to {paper[1]:g}" if isinstance(paper, tuple) else f"{paper:g}"
         shown.add_row(ratio.claim.name, f"{ratio.value:.3g}", f"{ratio.low:.3g}", f"{ratio.high:.3g}", said)
+    return shown
+
+
+def slowdowns_table(slowdowns: Sequence[Slowdown]) -> Table:
+    """Return the slowdown by kind of constraint beside table II."""
+    shown = Table(
+        title="Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind", title_justify="left"
+    )
+    for name in ("kind", "jobs", "here", "from", "to", "table II"):
+        shown.add_column(name, justify="left" if name == "kind" else "right")
+    for one in slowdowns:
+        ratio = one.ratio
+        paper = "" if one.paper is None else f"{one.paper:g}"
+        shown.add_row(one.kind, f"{one.jobs:,.0f}", f"{ratio.mean:.3g}", f"{ratio.low:.3g}", f"{ratio.high:.3g}", paper)
     return shown
 
 

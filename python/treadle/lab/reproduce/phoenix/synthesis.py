@@ -8,15 +8,14 @@ calibrated (`treadle.lab.reproduce.phoenix.calibration`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from treadle.constraints.expression import Predicate, conjunction
-from treadle.lab.reproduce.phoenix.files import Asked, Machines, eligible_of
-from treadle.simulator.workers.eligible import Eligible
+from treadle.lab.reproduce.phoenix.files import Asked, Machines, Wanted
 from treadle.simulator.workers.trace import Trace
 
 
@@ -85,11 +84,11 @@ def _column(kind: Kind, slots: int, supply: float, random: np.random.Generator) 
     return column
 
 
-def asked(trace: Trace, random: np.random.Generator) -> dict[int, Asked]:
-    """Return the constraints of jobs, by their places in the trace."""
+def asked(trace: Trace, random: np.random.Generator, constrained: float = CONSTRAINED) -> dict[int, Asked]:
+    """Return the constraints of jobs, by their places in the trace; so large a share of tasks has one."""
     order = random.permutation(len(trace))
     tasks = np.cumsum(trace.tasks[order])
-    chosen = order[: int(np.searchsorted(tasks, CONSTRAINED * tasks[-1])) + 1]
+    chosen = order[: int(np.searchsorted(tasks, constrained * tasks[-1])) + 1]
     weights = np.array([kind.share for kind in KINDS])
     return {int(job): _asked(weights / weights.sum(), random) for job in np.sort(chosen)}
 
@@ -106,7 +105,15 @@ def _asked(weights: npt.NDArray[np.float64], random: np.random.Generator) -> Ask
     return Asked(conjunction(tuple(hard)), conjunction(tuple(soft)))
 
 
-def synthesised(trace: Trace, slots: int, supply: float, seed: int) -> Eligible:
-    """Return who may run where, drawn from a seed."""
+def made_for(trace: Trace, slots: int, supply: float, seed: int, constrained: float = CONSTRAINED) -> Wanted:
+    """Return what machines have and jobs ask for, drawn from a seed."""
     random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
-    return eligible_of(trace, machines(slots, supply, random), asked(trace, random))
+    have = machines(slots, supply, random)
+    return Wanted(have, {job: _met(one, have) for job, one in asked(trace, random, constrained).items()})
+
+
+def _met(wanted: Asked, have: Machines) -> Asked:
+    """Return what a job asks for, with one hard condition left of two that no machine of a small cluster meets."""
+    if have.meeting(wanted.hard).any():
+        return wanted
+    return replace(wanted, hard=conjunction(wanted.hard.predicates[:1]))
