@@ -42,7 +42,9 @@ def place_least_waiting(run: Workers, job: int, placement: int, group: int) -> N
     used = 0
     for place in range(start, end):
         worker = run.members[place]
-        used = _offer(run, used, most, _waiting_s(run, worker, placement, estimate_s), worker)
+        waits_s = _waiting_s(run, worker, placement, estimate_s)
+        waits_s += run.reals[Real.SPARING] * run.need[worker] * estimate_s
+        used = _offer(run, used, most, waits_s, worker)
     for at in range(used // 2 - 1, -1, -1):
         _settle_least(run, at, used)
     while run.totals[Total.TARGETS] - first < tasks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
 from treadle.simulator.event_queue import schedule
@@ -13,6 +13,10 @@ from treadle.simulator.workers.state import EventKind, Mode, Order, Placement, R
 
 if TYPE_CHECKING:
     from treadle.simulator.workers.state import Workers
+
+
+PROBE_RATIO: Final = 2
+"""Probes for each task."""
 
 
 @inner
@@ -37,7 +41,8 @@ def send(run: Workers, job: int) -> None:
     group = run.sent_to[job]
     first = run.totals[Total.TARGETS]
     placement = run.mode[Mode.LONG if run.is_long[job] else Mode.SHORT]
-    probes = max(2 * run.tasks[job], run.mode[Mode.PROBES_MIN])
+    ratio = run.mode[Mode.CONSTRAINED_RATIO] if run.group[job] > 0 else PROBE_RATIO
+    probes = max(ratio * run.tasks[job], run.mode[Mode.PROBES_MIN])
     if placement != Placement.PROBES:
         place_least_waiting(run, job, placement, group)
         for at in range(first, run.totals[Total.TARGETS]):

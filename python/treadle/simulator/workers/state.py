@@ -77,6 +77,8 @@ class Mode(IntEnum):
     """1: who can choose keeps away from workers that others need."""
     NEGOTIATION = 10
     """1: soft constraints can be given up."""
+    CONSTRAINED_RATIO = 11
+    """Probes for each task of a job that cannot run everywhere."""
 
 
 class Total(IntEnum):
@@ -111,6 +113,8 @@ class Real(IntEnum):
     """Mean duration of a short task."""
     NEWEST = 5
     """When the newest map was made that a job's probes have met."""
+    SPARING = 6
+    """How much work of others that a long task displaces counts against waiting."""
 
 
 @tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from treadle.simulator.workers.probing import PROBE_RATIO
 from treadle.simulator.workers.state import Order, Placement
 
 
@@ -20,11 +21,13 @@ class System:
         steals: whether idle workers ask others for probes.
         avoids: whether short probes keep away from long work.
         probes_min: the fewest probes of a job.
+        constrained_ratio: probes for each task of a job that cannot run everywhere.
         partitioned: whether long jobs keep to the long partition.
         constrained: whether constraints hold; without that each job runs anywhere.
         by_crv: whether queues are ordered by demand over supply.
         gated: whether that holds only where the wait is long.
         spares: whether those that can choose keep away from workers that others need.
+        sparing: with that, how much the work of others that a long task displaces counts against its waiting.
         negotiates: whether soft constraints can be given up.
     """
 
@@ -35,6 +38,8 @@ class System:
     steals: bool = False
     avoids: bool = False
     probes_min: int = 1
+    constrained_ratio: int = PROBE_RATIO
+    sparing: float = 0.0
     partitioned: bool = True
     constrained: bool = False
     by_crv: bool = False
@@ -68,7 +73,9 @@ _PHOENIX: Final = System(
     constrained=True,
     by_crv=True,
     gated=True,
+    constrained_ratio=4,
     spares=True,
+    sparing=32.0,
     negotiates=True,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.least_waiting import VIEW_S
 from treadle.simulator.workers.phoenix import HEARTBEAT_S, NEED_LEVELS
+from treadle.simulator.workers.probing import PROBE_RATIO
 from treadle.simulator.workers.state import Mode, Placement, Real, Total, Workers
 from treadle.simulator.workers.systems import System
 from treadle.simulator.workers.trace import Trace
@@ -27,11 +28,13 @@ def new_workers(
     mode[[Mode.LONG, Mode.SHORT, Mode.ORDER]] = system.long, system.short, system.order
     mode[[Mode.STEAL, Mode.AVOID, Mode.PROBES_MIN]] = system.steals, system.avoids, system.probes_min
     mode[Mode.FIRST_LONG] = first_long
+    mode[Mode.CONSTRAINED_RATIO] = system.constrained_ratio
     mode[[Mode.BY_CRV, Mode.GATE]] = system.by_crv, system.gated
     mode[[Mode.SCARCITY, Mode.NEGOTIATION]] = system.spares, system.negotiates
     is_long = trace.is_long
     placements = np.where(is_long, system.long, system.short)
-    probes = np.where(placements == Placement.PROBES, np.maximum(2 * trace.tasks, system.probes_min), trace.tasks)
+    ratio = np.where((eligible.full > 0) & system.constrained, system.constrained_ratio, PROBE_RATIO)
+    probes = np.where(placements == Placement.PROBES, np.maximum(ratio * trace.tasks, system.probes_min), trace.tasks)
     sent = int(probes.sum())
     totals = np.zeros(len(Total), np.int64)
     totals[Total.RANDOM] = int(np.random.SeedSequence([seed, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1)) | 1
@@ -45,6 +48,7 @@ def new_workers(
         reals[Real.BEAT] = HEARTBEAT_S
     reals[Real.RELAXED_SLOWDOWN] = relaxed_slowdown
     reals[Real.GATE] = GATE
+    reals[Real.SPARING] = system.sparing if system.spares else 0.0
     short = np.repeat(~is_long, trace.tasks)
     reals[Real.SHORT_MEAN] = float(trace.duration_s[short].mean()) if short.any() else 1.0
     batches = 2 * jobs + 1

@@ -89,8 +89,8 @@ def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
     for system in dict.fromkeys(run.system for run in runs):
         own = [run for run in runs if run.system == system]
         for row in own[0].rows:
-            kind, slots = str(row["class"]), int(row["slots"])
-            original = originals.get((system, slots, kind, int(row["jobs"])))
+            kind, slots, jobs = str(row["class"]), int(row["slots"] or 0), int(row["jobs"] or 0)
+            original = originals.get((system, slots, kind, jobs))
             if original is None or row["faster"] != 1.0:
                 continue
             for figure, tolerance in TOLERANCES[kind].items():
