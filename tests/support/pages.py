@@ -61,7 +61,7 @@ def served(manager: FakeManager) -> Iterator[FakeManager]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         manager.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield manager

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,14 +210,3 @@ def test_what_treadle_says_itself_is_shown(text: str, redactor: Redactor) -> Non
 
 def test_control_characters_do_not_get_through(redactor: Redactor) -> None:
     assert "\x1b" not in redactor.text("the \x1b[2J engine")
-
-
-def test_the_words_do_not_come_from_the_environment() -> None:
-    code = (
-        "from treadle.admin.doctor.redact import own_words; w = own_words();"
-        "print(len(w) > 1000, 'hunter' in w, 'swordfish' in w)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "X": "swordfish"}
-    )
-    assert done.stdout.split() == ["True", "False", "False"]

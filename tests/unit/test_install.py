@@ -360,6 +360,9 @@ def test_a_unit_is_written_with_the_release_and_never_over_anothers(conf: Path, 
     command = f"ExecStart={tmp_path}/opt/{treadle.__version__}/bin/treadle sidecar --external"
     assert command in text
     assert f"--config {tmp_path}/opt/etc/treadle.yaml" in text
+    assert f"\nUser={getpass.getuser()}\n" in text
+    assert f"\nReadWritePaths=-{tmp_path}/opt/kernels\n" in text, "the system is read-only for it"
+    assert "treadle-link" not in text, "the user of the ResourceManager needs no group"
     assert sorted(path.name for path in units.iterdir()) == ["treadle-sidecar.service"]
     take_out(conf)
     assert snapshot(tmp_path) == before

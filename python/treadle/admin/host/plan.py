@@ -222,9 +222,7 @@ def _plan_unit(plan: Plan, known: Manifest | None) -> None:
     if options.systemd is None:
         return
     path = options.systemd / UNIT
-    text = (templates() / "systemd" / UNIT).read_text("utf-8")
-    text = text.replace("/opt/treadle/bin/treadle", str(options.target / "bin" / "treadle"))
-    text = text.replace("--config /etc/treadle/treadle.yaml", f"--config {plan.config}")
+    text = _unit(options, plan.config)
     before, wrote = content_of(path), known.files.get(path) if known is not None else None
     if before == text.encode():
         return
@@ -232,6 +230,20 @@ def _plan_unit(plan: Plan, known: Manifest | None) -> None:
         plan.remarks.append(f"{path} is somebody's own: left as it is (the template is in {templates() / 'systemd'})")
         return
     plan.changes.append(FileChange(path, "own", before, text.encode()))
+
+
+def _unit(options: Options, config: Path) -> str:
+    """Return the unit of an external sidecar of the user whom compiled code is for."""
+    text = (templates() / "systemd" / UNIT).read_text("utf-8")
+    text = text.replace("/opt/treadle/bin/treadle", str(options.target / "bin" / "treadle"))
+    text = text.replace("--config /etc/treadle/treadle.yaml", f"--config {config}")
+    text = text.replace("ProtectSystem=strict\n", f"ProtectSystem=strict\nReadWritePaths=-{options.kernels}\n")
+    if options.user == "treadle":
+        return text
+    # Of the ResourceManager's own user, who needs no group to read the connection file.
+    lines = text.replace("User=treadle\nGroup=treadle\n", f"User={options.user}\n").split("\n")
+    lines = [line for line in lines if not line.startswith(("SupplementaryGroups=", "# Its members read"))]
+    return "\n".join(lines).replace(" --connection-group treadle-link", "")
 
 
 def _yaml(kernels: Path) -> str:
