@@ -89,6 +89,7 @@ ALLOWED = {
         "constraints",
         "dag",
         "engine",
+        "explain",
         "fairness",
         "history",
         "live",
