@@ -8,11 +8,10 @@ from math import ceil
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from treadle.compiled.array_types import I64, U8
-from treadle.constraints.expression import Predicate, parse
-from treadle.constraints.nodes import NodeFacts, nodes_of
+from treadle.constraints.expression import parse
+from treadle.constraints.nodes import NodeFacts, NodeTable
 from treadle.constraints.placement import DEFAULT_PREFIX
 from treadle.errors import UserError
 from treadle.events import NodeState
@@ -146,12 +145,10 @@ def _attributes(group: NodeGroup) -> dict[str, str]:
 def _met(requirements: Sequence[str], facts: Sequence[NodeFacts]) -> U8:
     """Return (requirement, node): 1 where a node meets it; nothing is met everywhere."""
     met = np.ones((len(requirements), len(facts)), np.uint8)
-    known: dict[Predicate, npt.NDArray[np.bool_]] = {}
+    nodes = NodeTable(facts)
     for at, text in enumerate(requirements):
         for predicate in parse(text).predicates if text else ():
-            if predicate not in known:
-                known[predicate] = nodes_of(predicate, facts)
-            met[at] &= known[predicate]
+            met[at] &= nodes.meet(predicate)
     return met
 
 
