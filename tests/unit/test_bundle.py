@@ -83,7 +83,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     beans: dict[str, dict[str, Any]] = {
         "Treadle": bean,
         "TreadleObservation": {"Observation": json.dumps({"by_queue": {"root.swordfish": {"agreed": 5}}})},
-        "RMInfo": {"State": "ACTIVE"},
+        "RMInfo": {"State": "active"},
         "Other": {"Secret": "hunter2"},
     }
     with served(FakeManager(beans, {})) as manager:

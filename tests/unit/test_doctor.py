@@ -61,9 +61,9 @@ def managers() -> Iterator[list[FakeManager]]:
     """Two of a pair, the first one active."""
     with ExitStack() as stack:
         first = FakeManager(
-            {"Treadle": dict(BEAN), "RMInfo": {"State": "ACTIVE"}, "java.lang:type=Runtime": RUNTIME}, HEALTHY
+            {"Treadle": dict(BEAN), "RMInfo": {"State": "active"}, "java.lang:type=Runtime": RUNTIME}, HEALTHY
         )
-        second = FakeManager({"RMInfo": {"State": "STANDBY"}}, HEALTHY)
+        second = FakeManager({"RMInfo": {"State": "standby"}}, HEALTHY)
         pair = [stack.enter_context(served(each)) for each in (first, second)]
         ids = {"yarn.resourcemanager.ha.enabled": "true", "yarn.resourcemanager.ha.rm-ids": "rm1,rm2"}
         for number, each in enumerate(pair, 1):
@@ -102,7 +102,7 @@ def test_a_manager_that_does_not_answer_fails_and_the_other_is_told(conf: Path, 
 
 
 def test_a_pair_without_an_active_one_fails(conf: Path, managers: list[FakeManager]) -> None:
-    managers[0].beans = {"RMInfo": {"State": "STANDBY"}}
+    managers[0].beans = {"RMInfo": {"State": "standby"}}
     assert ("fail", "no ResourceManager is active") in [each[:2] for each in found(of_pair(conf, managers), "reach")]
 
 

@@ -95,7 +95,7 @@ def test_nothing_is_ended_where_nobody_would_start_another(
     manager.beans["Treadle"]["tag.Mode"] = "off"
     assert run(["sidecar", "restart", "--rm", manager.url]) == 2
     assert "the mode is off" in capsys.readouterr().err
-    manager.beans = {"RMInfo": {"State": "STANDBY"}}
+    manager.beans = {"RMInfo": {"State": "standby"}}
     assert run(["sidecar", "restart", "--rm", manager.url]) == 2
     assert "is on standby" in capsys.readouterr().err
     assert processes[0].poll() is None

@@ -99,7 +99,7 @@ def state_of(rm: str, ca: Path | None = None) -> str:
         UserError: there is no ResourceManager.
     """
     found = read_beans(rm, "RMInfo", ca)
-    return str(found[0].get("State", "")) if found else ""
+    return str(found[0].get("State", "")).upper() if found else ""  # Hadoop writes it in small letters
 
 
 def property_of(rm: str, key: str, ca: Path | None = None) -> str:

@@ -37,7 +37,7 @@ class Manager:
         page = read_page(url, "/jmx", {"qry": _EVERY}, facts.ca)
         self.skew_s = None if page.date_s is None else page.date_s - time.time()
         self.beans = {str(bean.get("name", "")).partition("name=")[2]: bean for bean in beans_in(url, page)}
-        self.state = str(self.beans.get("RMInfo", {}).get("State", "")) or "ACTIVE"
+        self.state = str(self.beans.get("RMInfo", {}).get("State", "")).upper() or "ACTIVE"
         self.treadle: dict[str, Any] = self.beans.get("Treadle", {})
 
 
