@@ -26,12 +26,14 @@ COMMANDS = (
     "minicluster start --folder {folder}/cluster --policy {file}",
     "minicluster run --folder {folder}/cluster --policy {file} -- true",
     "policy check {file}",
+    "policy check {file} --scenario {folder}/scenario.yaml",
     "policy use {file} --config {folder}/treadle.yaml --no-refresh",
     "policy list",
     "policy parts",
     "policy defaults",
     "simulate {folder}/scenario.yaml --policy {file}",
     "simulate {folder}/scenario.yaml",
+    "sweep {folder}/sweep.yaml",
     "bench engine --policy {file}",
     "bench engine --policies {folder}/policies",
     "bench simulator --policy {file}",
@@ -59,6 +61,7 @@ def treadle(command: str) -> tuple[int, str]:
 def test_a_command_knows_all_parts(command: str, tmp_path: Path) -> None:
     (tmp_path / "policies").mkdir()
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    (tmp_path / "sweep.yaml").write_text("scenarios: [scenario.yaml]\npolicies: [misspelt.yaml]\n")
     for file in (tmp_path / "misspelt.yaml", tmp_path / "policies" / "misspelt.yaml"):
         file.write_text(MISSPELT)
     code, said = treadle(command.format(folder=tmp_path, file=tmp_path / "misspelt.yaml"))

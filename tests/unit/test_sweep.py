@@ -29,6 +29,7 @@ from treadle.sweep.line import Line
 from treadle.sweep.plan import Plan, plan_of
 from treadle.sweep.report import pareto
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "sweep"
 TINY = """\
 cluster: {nodes: [{count: 1, resources: {memory-mb: 4096, vcores: 4}}]}
 queues: {a: {}, b: {}}
@@ -325,6 +326,15 @@ def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> N
     ran = {seed: len((folder / f"ran-{seed}").read_text()) for seed in range(1, 5)}
     assert ran[1] == ran[2] == 1
     assert ran[3] == 2
+
+
+def test_the_example_of_the_page_has_its_runs(tmp_path: Path) -> None:
+    file = EXAMPLE / "sweep.yaml"
+    plan = plan_of(read_sweep(file), file, Inputs(Kept(tmp_path).files))
+    assert [each.name for each in plan.scenarios] == ["departments load=0.7", "departments load=1"]
+    assert len(plan.policies) == 9
+    assert "hdrf order=srpt fit=packing" in [each.name for each in plan.policies]
+    assert len({each.line.key for each in plan.runs}) == len(plan.runs) == 90
 
 
 def test_a_line_travels_as_text() -> None:

@@ -117,10 +117,33 @@ def test_what_a_worker_raised_is_told_in_a_line() -> None:
 Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times
 Traceback (most recent call last):
   File "worker.py", line 2, in main
-RuntimeError: Python x on host has no numba, the driver numba 0.68; give both the same environment
+treadle.sweep.worker.OtherEnvironmentError: Python x on host has no numba, the driver numba 0.68
 
 Driver stacktrace:
 Caused by: org.apache.spark.api.python.PythonException: x
 """
-    assert spark.cause(RuntimeError(said)).startswith("RuntimeError: Python x on host has no numba")
+    assert spark.cause(RuntimeError(said)).startswith("treadle.sweep.worker.OtherEnvironmentError: Python x")
     assert spark.cause(RuntimeError("ExecutorLost")) == "ExecutorLost"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="the packages are in no virtual environment")
+def test_executors_with_another_environment_end_the_sweep(tmp_path: Path) -> None:
+    """Not every run fails for it, four times each: nothing can run there."""
+    pytest.importorskip("pyspark")
+    (tmp_path / "tiny.yaml").write_text(SCENARIO)
+    (tmp_path / "jobs.py").write_text(JOBS)
+    (tmp_path / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 50\n")
+    bare = f"{sys.base_prefix}/bin/python3"  # the one that the virtual environment is of, without its packages
+    options = ["--on=spark", "--master=local[2]", "--conf", f"spark.pyspark.python={bare}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "treadle", "sweep", str(tmp_path / "sweep.yaml"), *options],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "give both the same environment" in done.stderr
+    assert "spark.pyspark.python=PATH" in done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -117,12 +117,14 @@ def _backend(
     if on_spark is None:
         with console.status("compiling, once a version"):
             _compile(plan, {line.policy for line in lines})
-        yield _counted(run_locally(lines, kept.files, jobs), len(lines), console)
+        with closing(run_locally(lines, kept.files, jobs)) as running:
+            yield _counted(running, len(lines), console)
         return
     spark = Spark(on_spark.master, on_spark.settings)
     try:
         say(console, f"Spark on {spark.master}: {counted(spark.cores, 'core')}")
-        yield _counted(spark.run(lines, kept.files, inputs.taken), len(lines), console)
+        with closing(spark.run(lines, kept.files, inputs.taken)) as running:
+            yield _counted(running, len(lines), console)
     finally:
         spark.stop()
 
@@ -162,9 +164,10 @@ def _show(report: Report, console: Console) -> None:
             "red",
         )
     else:
-        ratio = report.best_over_first
-        first, best = report.plan.policies[0].name, report.plan.policies[report.best].name
-        say(console, f"best: {best}: mean completion time {ratio:.3g} times that of {first}, over all scenarios")
+        first, ratio = report.plan.policies[0].name, report.best_over_first
+        text = f"best: {report.plan.policies[report.best].name}"
+        known = f": mean completion time {ratio:.3g} times that of {first}, over all scenarios"
+        say(console, text + (known if np.isfinite(ratio) else ""))
     if not any(cell.pareto for cell in report.cells):
         text = f"No figure of {report.fairness} is known, so there is no Pareto front: it needs two leaves in use"
         say(console, f"{text} at the end of a window (report.window_s of the scenario).", "yellow")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Done:
     failed: bool
 
 
-def run_locally(lines: Sequence[Line], files: Path, jobs: int) -> Iterator[Done]:
+def run_locally(lines: Sequence[Line], files: Path, jobs: int) -> Generator[Done, None, None]:
     """Yield runs as they end.
 
     Args:

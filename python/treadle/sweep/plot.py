@@ -10,6 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from treadle.simulate.plots import STYLE, styles
+from treadle.simulate.statistics import Interval
 from treadle.sweep.report import MEAN, Cell, Report
 
 MARKERS: Final = "osD^vP*X"
@@ -53,8 +54,8 @@ def _front(report: Report, scenario: int, name: str) -> Figure:
         panel.errorbar(
             fair.mean,
             mean.mean,
-            xerr=[[fair.mean - fair.low], [fair.high - fair.mean]],
-            yerr=[[mean.mean - mean.low], [mean.high - mean.mean]],
+            xerr=_around(fair),
+            yerr=_around(mean),
             fmt=marker,
             color=style["color"],
             markersize=5,
@@ -73,3 +74,8 @@ def _front(report: Report, scenario: int, name: str) -> Figure:
 
 def _point(cell: Cell, report: Report) -> tuple[float, float]:
     return cell.figures[report.fairness].mean, cell.figures[MEAN].mean
+
+
+def _around(figure: Interval) -> list[list[float]]:
+    """Return how far an interval reaches below and above its mean, as matplotlib takes it."""
+    return [[max(figure.mean - figure.low, 0.0)], [max(figure.high - figure.mean, 0.0)]]

@@ -11,7 +11,7 @@ import os
 import sys
 import zipfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from hashlib import sha256
 from pathlib import Path
@@ -59,8 +59,10 @@ class Spark:
         from pyspark.sql import SparkSession
 
         builder: Any = SparkSession.builder.appName("treadle sweep").config("spark.ui.showConsoleProgress", "false")
-        if "PYSPARK_PYTHON" not in os.environ and "spark.pyspark.python" not in settings:
-            os.environ["PYSPARK_PYTHON"] = sys.executable
+        # Of the two names that PySpark has for it only the variable counts in a driver.
+        os.environ["PYSPARK_PYTHON"] = settings.get(
+            "spark.pyspark.python", os.environ.get("PYSPARK_PYTHON", sys.executable)
+        )
         if master is not None:
             builder = builder.master(master)
         for name, value in settings.items():
@@ -84,7 +86,7 @@ class Spark:
         """Where it runs."""
         return str(self._context.master)
 
-    def run(self, lines: Sequence[Line], files: Path, taken: Iterable[str]) -> Iterator[Done]:
+    def run(self, lines: Sequence[Line], files: Path, taken: Iterable[str]) -> Generator[Done, None, None]:
         """Yield runs as they end.
 
         Args:
@@ -93,7 +95,7 @@ class Spark:
             taken: these folders' names
 
         Raises:
-            UserError: Spark has ended.
+            UserError: Spark has ended, or executors have another environment.
         """
         from pyspark import cloudpickle
 
@@ -140,6 +142,10 @@ class Spark:
             if self._ended():
                 raise UserError(
                     f"Spark has ended: {_first(error)}; what ran is kept, run the same again to go on"
+                ) from error
+            if worker.OtherEnvironmentError.__name__ in str(error):
+                raise UserError(
+                    f"--on spark: {cause(error)}; --conf spark.pyspark.python=PATH names the Python of the executors"
                 ) from error
             return died(number, line, f"Spark: {cause(error)}")
 
@@ -191,6 +197,6 @@ def _first(error: BaseException) -> str:
 def cause(error: BaseException) -> str:
     """Return in a line what a worker raised, or the first line of what Spark says."""
     lines = [line.strip() for line in str(error).splitlines()]
-    raised = [line for line in lines if line.partition(":")[0].isidentifier() and ": " in line]
-    said = [line for line in raised if not line.startswith(("Caused", "Driver"))]
+    raised = [line for line in lines if ": " in line and line.partition(":")[0].replace(".", "").isidentifier()]
+    said = [line for line in raised if not line.startswith(("Caused", "Driver", "org.apache", "java."))]
     return (said or lines or [type(error).__name__])[0]

@@ -44,6 +44,10 @@ LONG_AGO_S = 1_000_000_000
 """When all unpacked files were changed last: compiled code is kept for as long as its file is not changed."""
 
 
+class OtherEnvironmentError(RuntimeError):
+    """A worker has other libraries, or other code, than the driver: no run of the sweep can be run there."""
+
+
 def package_digest(package: Path) -> str:
     """Return a digest of the code in a package's folder that runs are made of."""
     digest = hashlib.sha256()
@@ -75,16 +79,16 @@ def use_code(digest: str, wanted: str, archive: Path) -> None:
         archive: the driver's package, zipped
 
     Raises:
-        RuntimeError: the worker has other libraries, or has already imported other code.
+        OtherEnvironmentError: the worker has other libraries, or has already imported other code.
     """
     where = f"Python {sys.executable} on {socket.gethostname()}"
     if libraries() != wanted:
-        raise RuntimeError(f"{where} has {libraries()}, the driver {wanted}; give both the same environment")
+        raise OtherEnvironmentError(f"{where} has {libraries()}, the driver {wanted}; give both the same environment")
     found = importlib.util.find_spec("treadle")
     if found is not None and found.origin and package_digest(Path(found.origin).parent) == digest:
         return
     if "treadle" in sys.modules:
-        raise RuntimeError(f"{where} has imported another version of Treadle; let its executors start anew")
+        raise OtherEnvironmentError(f"{where} has imported another version of Treadle; let its executors start anew")
     sys.path.insert(0, str(unpacked(archive)))
     importlib.invalidate_caches()
 
