@@ -19,6 +19,7 @@ from treadle.explain.situation import Situation
 from treadle.live import explain_door
 from treadle.live.explain_door import ExplainDoor, open_door
 from treadle.live.policy_memory import state_folder
+from treadle.live.state_folders import EXPLAIN_SOCKET
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_who_is_not_known_is_told(door: ExplainDoor, capsys: pytest.CaptureFixtu
 def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Path) -> None:
     left = socket.socket(socket.AF_UNIX)
     (tmp_path / "state").mkdir(mode=0o700)
-    left.bind(str(tmp_path / "state" / explain_door.NAME))
+    left.bind(str(tmp_path / "state" / EXPLAIN_SOCKET))
     left.close()
     for _ in range(2):
         door = open_door(tmp_path / "state", lambda: None)
@@ -136,7 +137,7 @@ def test_the_command_looks_where_the_sidecar_puts_it(
     config = tmp_path / "treadle.yaml"
     beside = state_folder(config, engine=engine_name)
     assert beside is not None
-    assert state_places(config, engine_name)[0] == beside / "explain.sock"
+    assert state_places(config, engine_name)[0] == beside / EXPLAIN_SOCKET
     monkeypatch.setattr("treadle.live.policy_memory.os.access", lambda *_: False)  # as where root owns the folder
     kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)}, engine_name)
     assert kept is not None

@@ -67,25 +67,21 @@ def explain(
 
 
 def _places(config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:
-    """Return where a sidecar may have its socket, the likeliest first (`treadle.live.policy_memory.state_folder`)."""
+    """Return where a sidecar may have its socket, the likeliest first."""
     from treadle.cli._take_over import configured_file
 
-    file = (configured_file(rm, ca) if config is None else config).absolute()
-    return state_places(file, engine)
+    return state_places(configured_file(rm, ca) if config is None else config, engine)
 
 
 def state_places(config: Path, engine: str) -> list[Path]:
     """Return the sockets that a sidecar of a treadle.yaml may have."""
-    import hashlib
     import pwd
 
-    if engine:
-        config = config.with_name(f"{config.name}.{engine}")
-    name = f"{config.name}-{hashlib.sha256(str(config).encode()).hexdigest()[:12]}"
+    from treadle.live.state_folders import EXPLAIN_SOCKET, state_folders
+
     homes = sorted({entry.pw_dir for entry in pwd.getpwall() if Path(entry.pw_dir).is_absolute()})
-    bases = [Path("/var/lib/treadle"), *(Path(home) / ".local" / "state" for home in homes)]
-    folders = [config.parent / f".{config.name}.state", *(base / "treadle" / name for base in bases)]
-    return [folder / "explain.sock" for folder in folders]
+    bases = ["/var/lib/treadle", *(f"{home}/.local/state" for home in homes)]
+    return [folder / EXPLAIN_SOCKET for folder in state_folders(config, engine, bases)]
 
 
 def _ask(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from treadle.errors import printable
 from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.live.roles import DecisionEngine
+from treadle.live.state_folders import EXPLAIN_SOCKET
 
 _log = logging.getLogger(__name__)
 
-NAME: Final = "explain.sock"
 ASKED_BYTES_MAX: Final = 4096
 WAIT_S: Final = 5.0
 """Who connects must ask, and take the answer, within this time."""
@@ -128,9 +128,9 @@ def open_door(folder: Path | None, look: Look) -> ExplainDoor | None:
         _log.info("treadle explain has nobody to ask: there is no config.file, or no folder for its state")
         return None
     try:
-        door = ExplainDoor(folder / NAME, look)
+        door = ExplainDoor(folder / EXPLAIN_SOCKET, look)
     except OSError as error:
-        _log.warning("treadle explain has nobody to ask: %s: %s", folder / NAME, error)
+        _log.warning("treadle explain has nobody to ask: %s: %s", folder / EXPLAIN_SOCKET, error)
         return None
     door.start()
     _log.info("treadle explain asks at %s", door.path)

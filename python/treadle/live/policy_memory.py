@@ -10,12 +10,12 @@ Beside it, ``switches.jsonl`` has every change to another policy, the sidecars' 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import logging
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from treadle.config.settings import Settings, Source
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.events import PolicySwitch
 from treadle.files import write_whole
+from treadle.live.state_folders import state_folders
 
 _log = logging.getLogger(__name__)
 
@@ -45,26 +46,19 @@ def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engi
     Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``,
     else where the user keeps such things.
     """
-    config = config.absolute()
-    if engine:
-        config = config.with_name(f"{config.name}.{engine}")
-    beside = config.parent / f".{config.name}.state"
-    if os.access(beside if beside.is_dir() else config.parent, os.W_OK | os.X_OK):
-        return beside
-    name = f"{config.name}-{hashlib.sha256(str(config).encode()).hexdigest()[:12]}"
     home = environment.get("HOME", "")
-    for base in (
+    bases = (
         environment.get("STATE_DIRECTORY", "").partition(":")[0],
         environment.get("XDG_STATE_HOME", ""),
         f"{home}/.local/state" if home else "",
-    ):
-        folder = Path(base) / "treadle" / name
-        try:
-            if base and Path(base).is_absolute():
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                return folder
-        except OSError:
-            continue
+    )
+    beside, *others = state_folders(config, engine, bases)
+    if os.access(beside if beside.is_dir() else beside.parent, os.W_OK | os.X_OK):
+        return beside
+    for folder in others:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return folder
     return None
 
 
