@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import requests
 from docker.models.containers import Container
 
 from treadle.lab.minicluster.settings import ClusterError
+from treadle.lab.minicluster.waiting import wait_for
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 
 PROJECT = os.environ.get("TREADLE_DOCKER_PROJECT", "")
@@ -162,17 +162,7 @@ class DockerCluster:
 
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = 60.0, poll_s: float = 0.3) -> Any:
         """Wait until `condition` gives something true, and return that; no answer of the RM counts as not yet."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                value = condition()
-            except requests.RequestException:
-                value = None
-            if value:
-                return value
-            if time.monotonic() > deadline:
-                raise ClusterError(f"no {what} within {timeout_s:g} s")
-            time.sleep(poll_s)
+        return wait_for(what, condition, timeout_s, poll_s)
 
     # --- jobs ---
 

@@ -6,7 +6,6 @@ import getpass
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from treadle.lab.minicluster.processes import JavaProgram
 from treadle.lab.minicluster.runtime import build_folder, gather
 from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
 from treadle.lab.minicluster.site import FRUGAL, write_configuration
+from treadle.lab.minicluster.waiting import wait_for
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
@@ -277,17 +277,7 @@ class MiniCluster:
         Raises:
             ClusterError: it did not within `timeout_s` seconds.
         """
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                value = condition()
-            except requests.RequestException:
-                value = None
-            if value:
-                return value
-            if time.monotonic() > deadline:
-                raise ClusterError(f"no {what} within {timeout_s:g} s; the cluster's logs are in {self.layout.logs}")
-            time.sleep(poll_s)
+        return wait_for(what, condition, timeout_s, poll_s, f"; the cluster's logs are in {self.layout.logs}")
 
     # --- inside ---
 

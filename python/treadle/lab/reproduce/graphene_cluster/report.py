@@ -11,6 +11,7 @@ from typing import Any, Final
 from rich.box import SIMPLE
 from rich.table import Table
 
+from treadle.lab.harness.outcomes import failed
 from treadle.lab.harness.statistics import Interval, interval_of
 from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, WAIT_MS, Round, Scheme
 from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings
@@ -82,12 +83,7 @@ def table(rounds: Sequence[Round]) -> Table:
 
 def shortfalls(rounds: Sequence[Round]) -> list[str]:
     """Say what is not as it should be: DAGs that failed or had no plan, and the goal if it is missed."""
-    found = [
-        f"seed {one.seed}, {one.scheme}: {job.name} ended as {job.status}"
-        for one in rounds
-        for job in one.jobs
-        if job.status != "SUCCEEDED"
-    ]
+    found = failed(rounds)
     plans = {scheme.name: scheme.plans for scheme in SCHEMES}
     found += [
         f"seed {one.seed}, {one.scheme}: {job.name} {'followed no plan' if plans[one.scheme] else 'followed a plan'}"

@@ -11,6 +11,7 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
+from treadle.lab.harness.outcomes import failed
 from treadle.lab.harness.statistics import Interval, interval_of
 from treadle.lab.reproduce.phoenix_cluster.experiment import SCHEMES, Round
 from treadle.lab.reproduce.phoenix_cluster.jobs import Settings
@@ -89,12 +90,7 @@ def reached(rounds: Sequence[Round]) -> dict[str, Interval]:
 
 def shortfalls(rounds: Sequence[Round]) -> list[str]:
     """Say what is not as it should be: jobs that failed, containers on other nodes, goals that are missed."""
-    found = [
-        f"seed {one.seed}, {one.scheme}: {job.name} ended as {job.status}"
-        for one in rounds
-        for job in one.jobs
-        if job.status != "SUCCEEDED"
-    ]
+    found = failed(rounds)
     found += [
         f"seed {one.seed}, {one.scheme}: {job.misplaced} containers of {job.name} ran on nodes that it does not allow"
         for one in rounds
