@@ -27,7 +27,7 @@ from treadle.events import (
     TaskInputs,
 )
 from treadle.model.carry import carry
-from treadle.model.classes import CLASSES_MAX
+from treadle.model.classes import CLASSES_MAX, Unmet
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
@@ -48,7 +48,11 @@ BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Sampl
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
     {"order": "srpt", "estimate": "hints"},
     {"order": "srpt", "estimate": "observed"},
-    {"gate": "pilots", "order": ("mlfq", {"size": "whole"}), "estimate": "combined"},
+    {
+        "gate": ("pilots", {"masters_starting": 2}),
+        "order": ("mlfq", {"size": "whole"}),
+        "estimate": "combined",
+    },
 )
 """Policies that together use every kernel."""
 
@@ -86,6 +90,8 @@ class Engine:
         self._before: tuple[int, Cluster] | None = None
         """Epoch and model before a snapshot, until all of that has come."""
         self._decides = 0
+        self._unmet: Unmet | None = None
+        """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
         self._follow_roster()
 
     def _follow_roster(self) -> None:
@@ -112,6 +118,7 @@ class Engine:
         Raises:
             ModelError: the events contradict the contract; a new snapshot is the remedy.
         """
+        self._unmet = None
         for event in events:
             self._apply(event)
         if self._cluster is not None:
@@ -178,6 +185,7 @@ class Engine:
         """
         cluster = self._cluster
         self._decides += 1
+        self._unmet = None
         self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:
             return Proposals.none()
@@ -307,11 +315,17 @@ class Engine:
         found, cluster = self._settings.warnings, self._cluster
         if cluster is None:
             return found
-        return (*found, *cluster.queues.warnings, *self._policy.warnings(), *_of_constraints(cluster))
+        constrained = _of_constraints(cluster, self._unmet_now(cluster))
+        return (*found, *cluster.queues.warnings, *self._policy.warnings(), *constrained)
 
-    def diagnostics(self) -> list[tuple[int, str]]:
+    def diagnostics(self) -> Sequence[tuple[int, str]]:
         """Return what applications should know, by their index: why no node serves them."""
-        return [] if self._cluster is None else self._cluster.classes.unmet(self._cluster)
+        return () if self._cluster is None else self._unmet_now(self._cluster).told
+
+    def _unmet_now(self, cluster: Cluster) -> Unmet:
+        if self._unmet is None:
+            self._unmet = cluster.classes.unmet(cluster)
+        return self._unmet
 
     def contention(self) -> str:
         """Return in a few words how contended classes of nodes are; empty if no part goes by it."""
@@ -333,13 +347,12 @@ class Engine:
         return None if self._cluster is None or self._before is not None else self._policy.samples(self._cluster)
 
 
-def _of_constraints(cluster: Cluster) -> list[str]:
+def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
     """Return what the administrator should know about asks that only some nodes can serve."""
     classes, texts, found = cluster.classes, cluster.names.texts, []
-    unmet = classes.unmet(cluster)
-    if unmet:
-        application, why = unmet[0]
-        more = f" (and {len(unmet) - 1} more applications)" if len(unmet) > 1 else ""
+    if unmet.count:
+        application, why = unmet.told[0]
+        more = f" (and {unmet.count - 1} more applications)" if unmet.count > 1 else ""
         found.append(f"application {texts[cluster.apps.at['name'][application]]!r} waits: {why}{more}")
     if classes.left_out:
         found.append(

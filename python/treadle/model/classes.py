@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ CLASSES_MAX: Final = 4_096
 CHOICES_MAX: Final = 16_384
 """From so many choices on those that no row has any more are forgotten."""
 
-TOLD_MAX: Final = 64
+UNMET_TOLD_MAX: Final = 64
 """Applications that are told why no node serves them, at once."""
 
 ANY_NODE: Final = -1
@@ -51,6 +51,18 @@ class _Binding:
     choice: Choice
     number: int
     at: int
+
+
+class Unmet(NamedTuple):
+    """Applications with asks that no node can serve."""
+
+    told: tuple[tuple[int, str], ...]
+    """The first `UNMET_TOLD_MAX` of them by index, each with why."""
+    count: int
+    """How many there are."""
+
+
+NONE_UNMET: Final = Unmet((), 0)
 
 
 class Classes:
@@ -326,11 +338,10 @@ class Classes:
         for row in np.flatnonzero(self.row_level >= 0).tolist():
             self.set_level(row, -1)
 
-    def unmet(self, cluster: Cluster) -> list[tuple[int, str]]:
-        """Return up to `TOLD_MAX` applications with asks that no node can serve, and why; each once."""
-        found = dict(self.errors)
+    def unmet(self, cluster: Cluster) -> Unmet:
+        """Return the applications with asks that no node can serve, and why."""
         if not self.active:
-            return []
+            return NONE_UNMET
         if self._empty_of != self.changes or len(self._empty) != len(self.wanted):
             self._empty = np.asarray(~self.nodes[: len(self.wanted)].any(axis=1))
             self._empty_of = self.changes
@@ -339,11 +350,17 @@ class Classes:
         masters = cluster.apps.at["awaiting_am"][cluster.requests.at["application"][rows]] == 1
         rows = rows[~masters]
         applications, first = np.unique(cluster.requests.at["application"][rows], return_index=True)
-        for application, row in zip(applications[:TOLD_MAX].tolist(), rows[first][:TOLD_MAX].tolist(), strict=True):
-            said = " or ".join(one.text() for one in self.wanted[self.row_class[row]])
-            text = f"no usable node meets {said}; change the requirement, or give nodes what it names"
-            found.setdefault(application, text if said else "no node can meet its constraint; change it")
-        return sorted(found.items())
+        row_of = dict(zip(applications.tolist(), rows[first].tolist(), strict=True))
+        found = sorted(row_of.keys() | self.errors.keys())
+        told = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in found[:UNMET_TOLD_MAX])
+        return Unmet(told, len(found))
+
+    def _unmet_by(self, row: int) -> str:
+        """Return why no node can serve an ask."""
+        said = " or ".join(one.text() for one in self.wanted[self.row_class[row]])
+        if not said:
+            return "no node can meet its constraint; change it"
+        return f"no usable node meets {said}; change the requirement, or give nodes what it names"
 
     def may(self, row: int, node: int) -> bool:
         """Say whether a request row may go to a node by its class, as of the last `sync`."""
