@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +19,14 @@ import treadle.policy
 from treadle.compiled.array_types import I32, I64
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.inner_code import InnerLibrary
+from treadle.compiled.pair_map import find, remove
 from treadle.compiled.structs import tables
 from treadle.config.settings import default_settings
 from treadle.live.warm_up import warm_up
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PARTS: Any = [each.py_func for each in (find, remove)]  # type: ignore[attr-defined]
 
 
 def compiled_functions() -> Iterator[Any]:
@@ -40,6 +48,25 @@ def test_the_engine_compiles_an_inner_function_once_and_a_kernel_for_no_more_tha
         if len(function.signatures) > (1 if function.targetoptions.get("no_cpython_wrapper") else 2)
     }
     assert not often
+
+
+def test_the_warm_up_compiles_every_kernel() -> None:
+    # in a process of its own: others may have compiled what the warm-up leaves out
+    code = "from tests.unit.test_kernel_signatures import warmed_up; warmed_up()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, timeout=900
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def warmed_up() -> None:
+    """Warm up; print the kernels that have not been compiled but those that are compiled as a part of others."""
+    warm_up(default_settings(), lambda _: None)
+    kernels = [each for each in compiled_functions() if not each.targetoptions.get("no_cpython_wrapper")]
+    assert len(kernels) > 40
+    for kernel_ in kernels:
+        if not kernel_.signatures and kernel_.py_func not in PARTS:
+            sys.stdout.write(f"{kernel_.py_func.__qualname__}\n")
 
 
 def test_integers_of_all_widths_and_constants_are_one_type_to_an_inner_function() -> None:

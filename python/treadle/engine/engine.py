@@ -244,7 +244,7 @@ class Engine:
                 placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
                 engine.apply(told)
             engine.apply(small_cluster())
-            placed += len(engine.decide(10_000, 16, sequence=10))
+            placed += len(engine.decide(10_000, 1_024, sequence=10))  # more than fits: what is held back may go
         return placed
 
     @classmethod
