@@ -350,9 +350,9 @@ class Engine:
 def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
     """Return what the administrator should know about asks that only some nodes can serve."""
     classes, texts, found = cluster.classes, cluster.names.texts, []
-    if unmet.count:
+    if unmet.applications:
         application, why = unmet.told[0]
-        more = f" (and {unmet.count - 1} more applications)" if unmet.count > 1 else ""
+        more = f" (and {unmet.applications - 1} more applications)" if unmet.applications > 1 else ""
         found.append(f"application {texts[cluster.apps.at['name'][application]]!r} waits: {why}{more}")
     if classes.left_out:
         found.append(

@@ -58,7 +58,7 @@ class Unmet(NamedTuple):
 
     told: tuple[tuple[int, str], ...]
     """The first `UNMET_TOLD_MAX` of them by index, each with why."""
-    count: int
+    applications: int
     """How many there are."""
 
 
