@@ -14,12 +14,12 @@ from tests.engine.fake_rm import FakeRM
 from treadle.cli.explain import state_places
 from treadle.cli.main import run
 from treadle.config.settings import default_settings
+from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.explain.situation import Situation
 from treadle.live import explain_door
 from treadle.live.explain_door import ExplainDoor, open_door
 from treadle.live.policy_memory import state_folder
-from treadle.live.state_folders import EXPLAIN_SOCKET
 
 
 @pytest.fixture

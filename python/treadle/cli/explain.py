@@ -77,7 +77,7 @@ def state_places(config: Path, engine: str) -> list[Path]:
     """Return the sockets that a sidecar of a treadle.yaml may have."""
     import pwd
 
-    from treadle.live.state_folders import EXPLAIN_SOCKET, state_folders
+    from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
 
     homes = sorted({entry.pw_dir for entry in pwd.getpwall() if Path(entry.pw_dir).is_absolute()})
     bases = ["/var/lib/treadle", *(f"{home}/.local/state" for home in homes)]

@@ -16,12 +16,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
+from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import printable
 from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.live.roles import DecisionEngine
-from treadle.live.state_folders import EXPLAIN_SOCKET
 
 _log = logging.getLogger(__name__)
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings, Source
+from treadle.config.state_folders import state_folders
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.events import PolicySwitch
 from treadle.files import write_whole
-from treadle.live.state_folders import state_folders
 
 _log = logging.getLogger(__name__)
 

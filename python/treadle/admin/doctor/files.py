@@ -10,6 +10,7 @@ from pathlib import Path
 from treadle.admin.doctor.checks import Facts, Finding, mode_of
 from treadle.admin.doctor.hadoop import PREFIX
 from treadle.admin.host.running import resource_managers
+from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
 from treadle.config.trust import reason_against
 
 
@@ -71,12 +72,12 @@ def connection(facts: Facts) -> Iterator[Finding]:
 def _state(facts: Facts) -> Iterator[Finding]:
     if facts.config is None:
         return
-    folder = facts.config.with_name(f".{facts.config.name}.state")
+    folder = state_folders(facts.config, "", ())[0]
     if folder.is_dir():
         reason = reason_against(folder, {0, facts.uid})
         if reason:
             yield Finding("warn", reason, "the sidecar does not believe what it remembers there")
-        socket = folder / "explain.sock"
+        socket = folder / EXPLAIN_SOCKET
         if socket.exists() and socket.stat().st_mode & 0o077:
             yield Finding("fail", f"{socket} has mode {mode_of(socket)}", f"chmod 600 {socket}")
 

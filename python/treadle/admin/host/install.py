@@ -18,6 +18,7 @@ from treadle.admin.host.environment import Contents, make_environment, refuse_pr
 from treadle.admin.host.manifest import NAME, Manifest, read_manifest
 from treadle.admin.host.place import back_up, content_of, make_folders, put, remove_folders, user_ids
 from treadle.admin.host.plan import FileChange, Options, Plan, plan_installation, record_of
+from treadle.config.state_folders import state_folders
 from treadle.errors import UserError
 
 Say = Callable[[str], None]
@@ -137,7 +138,7 @@ def _make_own_folders(plan: Plan, manifest: Manifest, undo: ExitStack) -> None:
         made = make_folders(plan.config.parent)
         undo.callback(remove_folders, made)
         manifest.folders += made
-        state = plan.config.with_name(f".{plan.config.name}.state")
+        state = state_folders(plan.config, "", ())[0]
         if not state.exists():
             _make_for(state, owner, manifest, undo)
 
