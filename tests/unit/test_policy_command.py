@@ -139,6 +139,19 @@ def test_a_policy_file_whose_store_is_not_named_is_not_right(
     assert ": right: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "where", ["record: {{folder: {}}}\n", "engines: {{one: {{record: {{folder: {}}}}}, two: {{}}}}\n"]
+)
+def test_a_folder_of_recordings_that_cannot_be_made_is_warned_of(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "treadle.yaml"
+    for folder, warned in ((tmp_path / "no" / "rec", True), (tmp_path / "rec", False)):
+        file.write_text(where.format(folder))
+        assert run(["policy", "check", str(file)]) == 0
+        assert (f"record.folder: {folder.parent} is not there on this host" in capsys.readouterr().err) == warned
+
+
 @pytest.mark.parametrize("estimate", ["", "  estimate: {kind: none}\n"])
 def test_pilots_whose_durations_nobody_goes_by_are_not_right(
     estimate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

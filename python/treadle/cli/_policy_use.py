@@ -101,6 +101,17 @@ def warn_of_parts(file: Path) -> None:
             typer.echo(f"warning: {file}: {line}", err=True)
 
 
+def warn_of_folders(file: Path) -> None:
+    """Say on standard error that nothing will be recorded: the folder above that of `record.folder` is not there."""
+    text = _read(file)
+    folders = [parse_settings("", _without_policies(each)).record.folder for each in (text, *_texts_of_entries(text))]
+    for folder in dict.fromkeys(folders):
+        above = Path(folder).parent
+        if folder and not above.is_dir():
+            line = f"record.folder: {above} is not there on this host; make it, or nothing is recorded"
+            typer.echo(f"warning: {file}: {line}", err=True)
+
+
 def check_queues(file: Path, scenario: Path) -> None:
     """See that a treadle.yaml's trees name leaves of a scenario; warns on standard error of leaves that none names.
 

@@ -40,7 +40,7 @@ def check(
 ) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
-    from treadle.cli._policy_use import checked, refuse_missing, warn_of_old_names, warn_of_parts
+    from treadle.cli._policy_use import checked, refuse_missing, warn_of_folders, warn_of_old_names, warn_of_parts
     from treadle.config.reader import read_roster
 
     found = find_policy(file)
@@ -48,6 +48,7 @@ def check(
     refuse_missing(found)
     warn_of_old_names(found)
     warn_of_parts(found)
+    warn_of_folders(found)
     if scenario is not None:
         from treadle.cli._policy_use import check_queues
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -108,23 +109,38 @@ def anonymise(
     from treadle.files import write_whole
     from treadle.record.folder import segments
     from treadle.record.pseudonyms import Pseudonyms
-    from treadle.record.reader import open_segment
+    from treadle.record.reader import open_all
     from treadle.replay.rewrite import Names, rename
     from treadle.wire.schema import WireError
 
     files = segments(place)
     pseudonyms = Pseudonyms(_known(names))
-    for file in files:
-        with open_segment(file) as recorded:
-            try:
-                for tick in recorded.ticks:
-                    pseudonyms.learn(tick.frame)
-            except WireError as error:
-                raise UserError(f"{file}: a frame cannot be read: {error}") from error
+    _refuse_unwritable(names)
+    for recorded in open_all(files, []):
+        try:
+            for tick in recorded.ticks:
+                pseudonyms.learn(tick.frame)
+        except WireError as error:
+            raise UserError(f"{recorded.path}: a frame cannot be read: {error}") from error
     done = rename(files, output, Names(pseudonyms.frame, pseudonyms.settings))
     if names is not None:
-        write_whole(names, json.dumps(dict(pseudonyms.table), indent=1))
+        try:
+            write_whole(names, json.dumps(dict(pseudonyms.table), indent=1))
+        except OSError as error:
+            kept = f"the table of names is not kept. Remove {output}, and name another file"
+            raise UserError(f"{names}: cannot be written: {error.strerror}; {kept}") from error
     _say_done(done, f"written to {output}: {len(pseudonyms.table)} names are replaced")
+
+
+def _refuse_unwritable(names: Path | None) -> None:
+    """Refuse a table that cannot be kept before anything is replaced by what is in it."""
+    if names is None:
+        return
+    try:
+        TemporaryFile(dir=names.absolute().parent).close()
+    except OSError as error:
+        reason = f"the table of names cannot be written there: {error.strerror}"
+        raise UserError(f"{names}: {reason}; name another file") from error
 
 
 def _known(names: Path | None) -> dict[str, str]:

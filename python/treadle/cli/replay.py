@@ -51,6 +51,7 @@ def replay(
             say(console, f"{counted}: all as recorded, to the byte")
         else:
             say(console, verdict.first.line(), "red")
-            say(console, f"{counted}: {verdict.different} differ")
+            states = f", and {verdict.states_different} states" if verdict.states_different else ""
+            say(console, f"{counted}: {verdict.different} answers{states} differ")
     if not verdict.same:
         raise typer.Exit(EXIT_DIFFERENT)

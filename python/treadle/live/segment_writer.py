@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from treadle.config.settings import Record
-from treadle.record.chunks import ChunkWriter
+from treadle.record.chunks import FILE_HEADER, ChunkWriter
 from treadle.record.folder import create, prepare, tidy
 from treadle.record.ticks import Body
 
@@ -31,6 +31,7 @@ class SegmentWriter:
         self._now = now
         self._writer: ChunkWriter | None = None
         self._stream: IO[bytes] | None = None
+        self._path = Path()
         self._closed_bytes = 0
         self.written = 0
         """Bytes that this process has written."""
@@ -54,10 +55,10 @@ class SegmentWriter:
             folder /= engine
             prepare(folder)
         now = self._now()
-        path, self._stream = create(folder, os.getpid(), number, now)
+        self._path, self._stream = create(folder, os.getpid(), number, now)
         self._writer = ChunkWriter(self._stream)
         room = (settings.size_mb - settings.segment_mb) << 20
-        tidy(folder, room, timedelta(hours=settings.age_hours), now, path)
+        tidy(folder, room, timedelta(hours=settings.age_hours), now, self._path)
 
     def write(self, head: dict[str, Any], body: Body) -> None:
         """Write a record; nothing if no segment has begun. Raises OSError."""
@@ -74,7 +75,7 @@ class SegmentWriter:
             self.written = self._closed_bytes + self._writer.bytes
 
     def close(self) -> None:
-        """End the segment. Raises OSError."""
+        """End the segment; one of which nothing was written goes. Raises OSError."""
         writer, self._writer = self._writer, None
         stream, self._stream = self._stream, None
         if stream is None:
@@ -86,3 +87,5 @@ class SegmentWriter:
                 self.written = self._closed_bytes
         finally:
             stream.close()
+            if writer is None or writer.bytes <= FILE_HEADER.size:
+                self._path.unlink(missing_ok=True)

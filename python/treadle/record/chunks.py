@@ -36,6 +36,10 @@ class RecordingError(UserError):
     """A file that is no recording, or one that cannot be read."""
 
 
+class EmptySegmentError(RecordingError):
+    """A segment of which nothing can be read: its writer ended before it had said what it is."""
+
+
 def zstandard() -> Any:
     """Return the library.
 
@@ -77,7 +81,7 @@ class ChunkWriter:
         self._packer = self._zstd.ZstdCompressor(level=LEVEL).compressobj()
         self._packed: list[bytes] = []
         self._unpacked = 0
-        stream.write(FILE_HEADER.pack(MAGIC, VERSION))
+        self._put(FILE_HEADER.pack(MAGIC, VERSION))
         self.bytes = FILE_HEADER.size
         """How long the file is."""
 
@@ -103,10 +107,16 @@ class ChunkWriter:
         if not self._unpacked:
             return
         packed = b"".join([*self._packed, self._packer.flush(self._zstd.COMPRESSOBJ_FLUSH_BLOCK)])
-        self._stream.write(CHUNK_HEADER.pack(len(packed), self._unpacked, zlib.crc32(packed)) + packed)
+        self._put(CHUNK_HEADER.pack(len(packed), self._unpacked, zlib.crc32(packed)) + packed)
         self._stream.flush()
         self.bytes += CHUNK_HEADER.size + len(packed)
         self._packed, self._unpacked = [], 0
+
+    def _put(self, data: bytes) -> None:
+        """Write all of it: a disk that is nearly full takes a part, and refuses only the next one."""
+        left = memoryview(data)
+        while left:
+            left = left[self._stream.write(left) :]
 
 
 class ChunkReader:
@@ -116,12 +126,17 @@ class ChunkReader:
         """Read how the file begins; ``name`` is what errors call it.
 
         Raises:
+            EmptySegmentError: it ends before it has begun.
             RecordingError: it is none, or of a version that is not known.
         """
         self._stream = stream
         self._unpacker = zstandard().ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj()
         self._error: Any = zstandard().ZstdError
         header = stream.read(FILE_HEADER.size)
+        if len(header) < FILE_HEADER.size and FILE_HEADER.pack(MAGIC, VERSION).startswith(header):
+            raise EmptySegmentError(
+                f"{name}: nothing of it can be read: it ends at byte {len(header)}, as on a full disk"
+            )
         if len(header) < FILE_HEADER.size or header[: len(MAGIC)] != MAGIC:
             raise RecordingError(f"{name} is no recording of Treadle's")
         self.version = FILE_HEADER.unpack(header)[1]

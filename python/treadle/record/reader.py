@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from treadle.record.chunks import ChunkReader, Record, RecordingError
+from treadle.record.chunks import ChunkReader, EmptySegmentError, Record, RecordingError
 from treadle.record.frames_of_others import Translator
 from treadle.record.hashes import schema_hash
 from treadle.record.state import State
@@ -26,10 +26,6 @@ READERS: Final[Mapping[int, Callable[[Record], Tick]]] = {1: read_tick}
 """How a tick is read, by the version of the file. A release that changes what a record says adds a line."""
 
 
-class EmptySegmentError(RecordingError):
-    """A segment of which nothing can be read: its writer ended before it had said what it is."""
-
-
 @dataclass(slots=True)
 class RecordedSegment:
     """A segment. Its ticks are read as they are asked for, once."""
@@ -42,6 +38,10 @@ class RecordedSegment:
     ticks: Iterator[Tick]
     notes: list[str] = field(default_factory=list)
     """What is not as it should be; of the ticks when all were read."""
+    whole: bool = False
+    """Were all ticks read, and does the file say that there are no more?"""
+    follows: bool = False
+    """Does its first frame follow the last one of the segment that `open_all` yielded before?"""
 
 
 @contextmanager
@@ -63,19 +63,32 @@ def open_segment(path: Path) -> Iterator[RecordedSegment]:
 def open_all(files: Sequence[Path], notes: list[str]) -> Iterator[RecordedSegment]:
     """Yield segments, each to be read before the next; one of which nothing can be read is noted, and left out.
 
+    One that followed another is noted too, if what is before it here is not that one, or not all of it.
+
     Raises:
         RecordingError: one is no segment, or nothing can be read of any.
     """
     empty = 0
+    before: Segment | None = None
+    whole = False
     for file in files:
         try:
             with open_segment(file) as recorded:
+                segment = recorded.segment
+                recorded.follows = whole and before is not None and _follows(before, segment)
+                if before is not None and segment.follows and not recorded.follows:
+                    notes.append(f"{file.name}: the segment that it follows is missing, or its end is")
                 yield recorded
+                before, whole = segment, recorded.whole
         except EmptySegmentError as error:
             empty += 1
             if empty == len(files):
                 raise
             notes.append(str(error))
+
+
+def _follows(before: Segment, segment: Segment) -> bool:
+    return segment.follows and before.process == segment.process and before.number + 1 == segment.number
 
 
 def _read(path: Path, chunks: ChunkReader) -> RecordedSegment:
@@ -106,6 +119,7 @@ def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record
             ended = str(record.head.get("why", ""))
     if translator is not None:
         found.notes += translator.notes()
+    found.whole = bool(ended) and not chunks.damage
     if chunks.damage:
         found.notes.append(f"it is readable up to here: {chunks.damage}")
     elif not ended:

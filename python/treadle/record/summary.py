@@ -114,7 +114,7 @@ class _Looker:
             bytes=recorded.path.stat().st_size,
             engine=segment.engine,
             began=segment.began,
-            follows=segment.follows,
+            follows=recorded.follows,
             dropped=segment.dropped,
             why=segment.why,
             engine_hash=segment.engine_hash,
@@ -122,7 +122,7 @@ class _Looker:
             has_state=recorded.state is not None,
         )
         self._policies[recorded.settings.name] = None
-        found.gaps += bool(found.segments) and not segment.follows
+        found.gaps += bool(found.segments) and not recorded.follows
         found.anonymised |= segment.anonymised
         decoder = FrameDecoder()
         for tick in recorded.ticks:

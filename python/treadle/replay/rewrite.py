@@ -9,9 +9,9 @@ from pathlib import Path
 
 from treadle.errors import UserError
 from treadle.files import write_whole
-from treadle.record.chunks import ChunkWriter
+from treadle.record.chunks import ChunkWriter, RecordingError
 from treadle.record.hashes import engine_hash, schema, schema_hash, versions
-from treadle.record.reader import RecordedSegment, open_segment
+from treadle.record.reader import RecordedSegment, open_all
 from treadle.record.state import State
 from treadle.record.ticks import (
     Reading,
@@ -47,16 +47,36 @@ class Rewritten:
 def renew(files: Sequence[Path], *, trust_code: bool = False) -> Rewritten:
     """Replace the expected answers of segments, in place, by those of this engine.
 
+    One of which nothing can be read is left as it is.
+
     Raises:
-        RecordingError: one is no recording, or cannot be replayed; it is left as it is.
+        RecordingError: one is no recording or not whole, and nothing is written; or it cannot be replayed or written,
+            and is left as it is.
     """
+    for recorded in open_all(files, []):
+        for _ in recorded.ticks:
+            pass
+        _refuse_damaged(recorded)
     done = Rewritten()
-    for file in files:
-        with open_segment(file) as recorded:
-            again = SessionAgain(recorded, trust_code=trust_code)
-            content = _written(recorded, again, done, None)
-        write_whole(file, content)
+    for recorded in open_all(files, done.notes):
+        again = SessionAgain(recorded, trust_code=trust_code)
+        content = _written(recorded, again, done, None)
+        _refuse_damaged(recorded)
+        try:
+            write_whole(recorded.path, content)
+        except OSError as error:
+            reason = f"{error.strerror}; it is as it was. Let its folder be written, or renew a copy"
+            raise RecordingError(f"{recorded.path}: cannot be written: {reason}") from error
     return done
+
+
+def _refuse_damaged(recorded: RecordedSegment) -> None:
+    """Refuse to replace a segment by the part of it that can be read, or one that is still being written."""
+    if not recorded.whole:
+        remedy = (
+            "`treadle record show` says which segments are whole: copy these to another folder, and renew them there"
+        )
+        raise RecordingError(f"{recorded.path} is not renewed: {'; '.join(recorded.notes)}. {remedy}")
 
 
 def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: bool = False) -> Rewritten:
@@ -74,23 +94,21 @@ def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: boo
         if any(folder.iterdir()):
             raise UserError(f"{folder} is not empty; name another folder")
         done, before = Rewritten(), None
-        for file in files:
-            with open_segment(file) as recorded:
-                recorded.settings = names.settings(recorded.settings)
-                goes_on = before is not None and recorded.segment.follows
-                again = before if before is not None and goes_on else None
-                if again is None:
-                    again = SessionAgain(recorded, trust_code=trust_code, fresh=True)
-                content = _written(recorded, again, done, names)
-                before = again
-            write_whole(folder / file.name, content)
+        for recorded in open_all(files, done.notes):
+            recorded.settings = names.settings(recorded.settings)
+            again = before if recorded.follows else None
+            if again is None:
+                again = SessionAgain(recorded, trust_code=trust_code, fresh=True)
+            content = _written(recorded, again, done, names)
+            before = again
+            write_whole(folder / recorded.path.name, content)
     except OSError as error:
         raise UserError(f"{error.filename or folder}: {error.strerror}") from error
     return done
 
 
 def _written(recorded: RecordedSegment, again: SessionAgain, done: Rewritten, names: Names | None) -> bytes:
-    """Return the content of a segment that is decided again."""
+    """Return the content of a segment that is decided again; it says that it is whole if what was read is."""
     segment = replace(
         recorded.segment,
         engine_hash=engine_hash(),
@@ -116,7 +134,8 @@ def _written(recorded: RecordedSegment, again: SessionAgain, done: Rewritten, na
         writer.write(head, *body)
         if writer.waiting > 1 << 20:
             writer.flush()
-    writer.write({"kind": "end", "why": "written again"})
+    if recorded.whole:
+        writer.write({"kind": "end", "why": "written again"})
     writer.flush()
     done.segments += 1
     done.notes += [f"{recorded.path.name}: {note}" for note in (*recorded.notes, *again.notes)]

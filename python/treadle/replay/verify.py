@@ -52,12 +52,14 @@ class Verdict:
     """Answers that are not as recorded; those after the first may follow from it."""
     decisions_different: int = 0
     """Of these, how many are so in more than the text of the status."""
+    states_different: int = 0
+    """States of segments that are not those after the segment before."""
     first: Difference | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
-        """Is every answer as it was recorded?"""
+        """Is every answer, and every state, as it was recorded?"""
         return self.first is None
 
 
@@ -110,7 +112,7 @@ class _Segment:
         was kept by an engine which may have had other tables.
         """
         recorded, verdict = self._recorded, self._verdict
-        follows = before is not None and recorded.segment.follows
+        follows = before is not None and recorded.follows
         if before is not None and follows and (self._fresh or self._other):
             again = before
         else:
@@ -124,6 +126,7 @@ class _Segment:
             again.notes.append("its state is of no use to this engine, which begins with the snapshot alone")
             with open_segment(recorded.path) as once_more:
                 self._ticks(again, once_more)
+            recorded.notes, recorded.whole = once_more.notes, once_more.whole
         name = recorded.path.name
         verdict.notes += [f"{name}: {note}" for note in (*self._known, *recorded.notes, *again.notes)]
         again.notes = []
@@ -134,6 +137,7 @@ class _Segment:
         if self._recorded.state is not None:
             place = first_difference(self._recorded.state, before.state())
             if place is not None:
+                self._verdict.states_different += 1
                 self._note(Difference(self._recorded.path.name, 0, 0, f"state{place[0]}", place[1], place[2]))
 
     def _ticks(self, again: SessionAgain, recorded: RecordedSegment) -> bool:

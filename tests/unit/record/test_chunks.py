@@ -6,6 +6,7 @@ import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,22 @@ def read(content: bytes) -> tuple[list[int], str]:
 @pytest.mark.parametrize("each_flushed", [True, False])
 def test_records_are_read_as_they_were_written(each_flushed: bool) -> None:
     assert read(written(each_flushed)) == (list(range(20)), "")
+
+
+class NearlyFull(BytesIO):
+    """Takes a part of what is written, as a raw file on a disk without much room."""
+
+    def write(self, data: Any) -> int:
+        return super().write(bytes(data[:100]))
+
+
+def test_a_stream_that_takes_a_part_gets_the_rest() -> None:
+    stream = NearlyFull()
+    writer = ChunkWriter(stream)
+    for head, body in RECORDS:
+        writer.write(head, body)
+    writer.flush()
+    assert read(stream.getvalue()) == (list(range(20)), "")
 
 
 def test_what_was_whole_before_the_end_is_read_wherever_the_file_ends() -> None:
@@ -70,7 +87,8 @@ def test_a_length_that_cannot_be_is_damage() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no recording"),
+        (b"", "nothing of it can be read: it ends at byte 0"),
+        (b"TRDREC", "nothing of it can be read: it ends at byte 6"),
         (b"PK\x03\x04 something", "is no recording"),
         (FILE_HEADER.pack(MAGIC, 99), "of version 99: this release reads up to"),
     ],

@@ -24,6 +24,7 @@ from treadle.live import segment_writer
 from treadle.live.recorder import ASK_S, LiveRecorder
 from treadle.live.segment_writer import SegmentWriter
 from treadle.proposals import Proposals
+from treadle.record.chunks import RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
 from treadle.record.state import State
@@ -235,9 +236,24 @@ def test_a_full_disk_is_told_and_recording_goes_on_when_there_is_room(tmp_path: 
     caller.recorder._writer.flush()
     assert not caller.recorder.problem
     assert len(read(segments(tmp_path / "rec")[-1])[1]) == 1
+    assert len(segments(tmp_path / "rec")) == 1, "a segment of which nothing was written is not left behind"
+
+
+@pytest.mark.parametrize("length", [0, 3, 8])
+def test_a_segment_that_ends_before_it_has_begun_is_left_out_and_told(tmp_path: Path, length: int) -> None:
+    caller = Caller(tmp_path / "rec")
+    caller.tick(SNAPSHOT)
+    caller.recorder._stop("over")
+    caller.work_off()
+    (whole,) = segments(tmp_path / "rec")
+    empty = whole.with_name("20200101T000000.000Z-1-000001.rec")
+    empty.write_bytes(whole.read_bytes()[:length])
     found = summarise(segments(tmp_path / "rec"))
-    assert found.frames == 1, "a segment of which nothing was written is left out"
-    assert any("nothing of it can be read" in note for note in found.notes)
+    assert found.frames == 1
+    assert [empty.name in note and "nothing of it can be read" in note for note in found.notes] == [True]
+    whole.unlink()
+    with pytest.raises(RecordingError, match="nothing of it can be read"):
+        summarise(segments(tmp_path / "rec"))
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:

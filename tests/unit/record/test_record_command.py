@@ -72,6 +72,15 @@ def test_a_recording_without_names_can_be_verified_and_its_names_are_not_in_it(
     assert "is not empty" in capsys.readouterr().err
 
 
+def test_a_table_of_names_that_cannot_be_kept_is_told_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, out = tmp_path / "nodir" / "names.json", tmp_path / "out"
+    assert run(["record", "anonymise", str(RECORDINGS[0]), str(out), "--names", str(names)]) == 2
+    assert "the table of names cannot be written there" in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"], ["record", "update"]])
 def test_what_is_no_recording_is_refused(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

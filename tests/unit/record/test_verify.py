@@ -22,8 +22,10 @@ from treadle.record.chunks import ChunkWriter, RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
 from treadle.record.state import State
+from treadle.record.summary import summarise
 from treadle.record.ticks import Tick, segment_record, settings_record, state_record, tick_record
-from treadle.replay.rewrite import renew
+from treadle.replay import rewrite
+from treadle.replay.rewrite import Names, rename, renew
 from treadle.replay.verify import verify
 from treadle.wire.answer import decode_answer, encode_answer
 
@@ -124,6 +126,31 @@ def test_a_state_that_is_another_is_told(recording: Path) -> None:
     assert verdict.first is not None
     assert (verdict.first.segment, verdict.first.tick) == (files[1].name, 0)
     assert verdict.first.field.startswith("state")
+    assert (verdict.states_different, verdict.different, verdict.same) == (1, 0, False)
+
+
+def test_a_segment_does_not_follow_one_that_is_missing(recording: Path, tmp_path: Path) -> None:
+    files = segments(recording)
+    assert len(files) > 2
+    files[1].unlink()
+    left = segments(recording)
+    verdict = verify(left)
+    assert verdict.first is None, "it begins with its own state"
+    assert verdict.notes == [f"{files[2].name}: the segment that it follows is missing, or its end is"]
+    assert verify(left, fresh=True).notes[0] == verdict.notes[0]
+    found = summarise(left)
+    assert (found.gaps, found.segments[1].follows) == (1, False)
+    rename(left, tmp_path / "out", Names(lambda frame: frame, lambda settings: settings))
+    assert [note for note in verify(segments(tmp_path / "out")).notes if "is missing" not in note] == []
+
+
+def test_a_segment_does_not_follow_one_whose_end_is_missing(recording: Path) -> None:
+    files = segments(recording)
+    files[0].write_bytes(files[0].read_bytes()[:-30])
+    assert summarise(files).gaps == 1
+    verdict = verify(files)
+    assert verdict.first is None, verdict.first
+    assert any("the segment that it follows is missing" in note for note in verdict.notes)
 
 
 def test_another_engine_is_reported_and_not_refused(recording: Path) -> None:
@@ -168,6 +195,29 @@ def test_expected_answers_are_renewed(recording: Path) -> None:
     assert (done.segments, done.different) == (len(files), 1)
     verdict = verify(files)
     assert (verdict.first, verdict.notes) == (None, [])
+
+
+def test_a_recording_that_is_not_whole_is_not_renewed(recording: Path) -> None:
+    files = segments(recording)
+    recorded, ticks = read(files[0])
+    ticks[3].answer = ticks[2].answer
+    write(files[0], recorded, ticks)
+    files[1].write_bytes(files[1].read_bytes()[:-30])
+    before = [file.read_bytes() for file in files]
+    with pytest.raises(RecordingError, match="is not renewed: it is readable up to here: it is cut off"):
+        renew(files)
+    assert [file.read_bytes() for file in files] == before, "nor is what comes before it"
+
+
+def test_a_recording_in_a_folder_that_cannot_be_written_is_told(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, content: bytes) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(rewrite, "write_whole", refuse)
+    with pytest.raises(RecordingError, match="cannot be written: Permission denied; it is as it was"):
+        renew(segments(recording))
 
 
 def test_settings_read_again_are_followed_again(tmp_path: Path) -> None:
