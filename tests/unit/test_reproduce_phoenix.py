@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from treadle.cli.main import run
 from treadle.cli.reproduce import phoenix
 from treadle.constraints.expression import ANY, parse
 from treadle.errors import UserError
@@ -30,7 +31,10 @@ from treadle.lab.reproduce.phoenix.reference import compare, read_references
 from treadle.lab.reproduce.phoenix.synthesis import CONSTRAINED, KINDS, made_for
 from treadle.lab.reproduce.phoenix.traces import SAID, any_trace, trace_named, yahoo
 from treadle.simulator.workers.eligible import Eligible
+from treadle.simulator.workers.run import run_workers
+from treadle.simulator.workers.systems import SYSTEMS
 from treadle.simulator.workers.trace import Trace, trace_of
+from treadle.simulator.workers.workers import simulate_workers, warm_up
 
 FIELDS = [
     *("system", "trace", "slots", "faster", "seed", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s"),
@@ -76,6 +80,26 @@ def test_the_original_simulators_figures_are_met() -> None:
     comparisons = compare(run_systems(["sparrow", "hawk", "eagle"], setup, [1, 2]), read_references(place))
     assert len(comparisons) == 21
     assert [one for one in comparisons if not one.within] == []
+
+
+def test_all_systems_run_by_what_warm_up_compiled() -> None:
+    """Every so manieth job of a trace is run by the same code as all of them, or a system's time had its compiling."""
+    warm_up()
+    kernel: Any = run_workers
+    compiled = len(kernel.signatures)
+    trace = yahoo(jobs=40).every(2)
+    eligible = eligible_for(trace, 1)
+    for system in SYSTEMS.values():
+        simulate_workers(system, trace, 500, eligible)
+    sliced = replace(trace, arrival_s=np.repeat(trace.arrival_s, 2)[::2], mean_s=np.repeat(trace.mean_s, 2)[::2])
+    simulate_workers(SYSTEMS["eagle"], sliced, 500)
+    assert len(kernel.signatures) == compiled
+
+
+def test_a_trace_that_is_none_is_told_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "phoenix", "--trace", "yahooo"]) == 2
+    told = capsys.readouterr().err.strip()
+    assert told == "--trace: 'yahooo' is no file, no folder and none of google, facebook, yahoo; did you mean yahoo?"
 
 
 def test_a_replays_figures_of_dlwl_are_met() -> None:
@@ -198,7 +222,7 @@ def test_what_is_wrong_with_files_is_said_with_line_and_remedy(
         (["--machines", "m.csv"], "name both, or neither"),
         (["--machines", "m", "--constraints", "c", "--step", "2"], "--step: is for constraints that are made"),
         (["--systems", "centre"], "'centre' is none; choose of .*central, central-srpt, central-phoenix"),
-        (["--trace", "none.tr"], "none.tr: there is no such file"),
+        (["--trace", "none.tr"], "--trace: .*none.tr. is no file, no folder and none of google"),
     ],
 )
 def test_what_is_wrong_with_options_is_said(arguments: list[str], text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.cli._results import check_writable
 from treadle.cli.main import run
 
 SAMPLE = "j\t0\t0\t1\t0\t0\n"
@@ -41,3 +42,12 @@ def test_a_file_of_results_keeps_what_it_holds_until_there_are_new_ones(tmp_path
     earlier.write_text("{}")
     assert run(["reproduce", "hdrf", "--test", "Z", "--json", str(earlier)]) == 2
     assert earlier.read_text() == "{}"
+
+
+def test_no_empty_file_of_results_is_left_by_work_that_does_not_end(tmp_path: Path) -> None:
+    target, link = tmp_path / "new" / "figures.json", tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere.json")
+    for place in (target, link):
+        check_writable("--json", place)
+    assert not target.exists()
+    assert link.is_symlink()

@@ -116,6 +116,47 @@ def test_a_run_depends_on_what_is_in_the_files_that_it_names(folder: Path) -> No
     assert not keys() & (first | second)
 
 
+ENGINES = """\
+engines:
+  mine: {select: {queues: [root.a]}, policy: {order: {kind: file, path: odd.py, class: Odd}}}
+  rest: {}
+"""
+
+
+def test_parts_of_a_scenarios_engines_are_read_from_copies(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the command is called; when the part's file changes the runs are others."""
+    (folder / "tiny.yaml").write_text(TINY + ENGINES)
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    text = "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n"
+    own = OWN.format("view.applications['submit_time_ms']")
+    (folder / "odd.py").write_text(own)
+    first = planned(folder, text).runs[0].line
+    (folder / "odd.py").write_text(own.replace("return ", "return -"))
+    assert planned(folder, text).runs[0].line.key != first.key
+    (folder / "odd.py").unlink()
+    (done,) = local.run_locally([first], folder / "kept" / "files", 1)
+    assert not done.failed, done.result
+
+
+def test_a_mistake_in_a_scenarios_engines_names_the_scenario(folder: Path) -> None:
+    (folder / "odd.py").write_text("class Other:\n    pass\n")
+    (folder / "tiny.yaml").write_text(TINY + ENGINES)
+    with pytest.raises(UserError, match=r"^fifo: tiny: engines\.mine\.policy\.order"):
+        planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
+
+
+def test_a_folder_of_runs_by_a_relative_path_is_in_no_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that results are the same bytes wherever they were made."""
+    monkeypatch.chdir(folder)
+    (folder / "jobs.py").write_text("def jobs(seed):\n    raise RuntimeError(__file__)\n")
+    (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {own: {file: jobs.py}}\n")
+    plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
+    (done,) = local.run_locally([plan.runs[0].line], Path("kept/files"), 1)
+    assert str(folder) not in json.loads(done.result)["failure"]
+
+
 def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
     job = {"id": "j", "arrival_ms": 0, "queue": "a"}
     stage = {"id": 0, "tasks": 2, "duration_ms": 10, "demand": {"memory-mb": 1024}}
@@ -159,6 +200,23 @@ def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, capsys: pyt
     said = capsys.readouterr().out
     assert "can never run" in said
     assert "1 run of 2 failed" in said
+    assert "Under every setting a run failed: there is no best one." in said
+    assert "there is no Pareto front" not in said
+
+
+def test_a_bound_that_no_setting_keeps_is_the_reason_for_no_best_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\nshare_error_max: 0\n"
+    document = yaml.safe_load(TINY) | {"queues": {"a": {"capacity": 70}, "b": {"capacity": 30}}}
+    document["workload"]["jobs"][1] |= {"count": 5, "gap_s": 0}
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(document | {"report": {"window_s": 1}}))
+    (folder / "sweep.yaml").write_text(text)
+    assert sweep(folder, "--best", str(folder / "best.yaml")) == 1
+    said = capsys.readouterr().out
+    assert "No setting that ran everywhere keeps to share_error_max (0)" in said
+    assert "compiling, or reading compiled code" in said
+    assert not (folder / "best.yaml").exists()
 
 
 def test_a_random_search_draws_each_point_once_and_the_same_ones_again(folder: Path) -> None:
@@ -223,6 +281,14 @@ def test_the_front_has_what_no_other_is_better_than() -> None:
         ("scenarios: [tiny.yaml, tiny.yaml]\npolicies: [fifo]\n", "scenarios: two are called 'tiny'"),
         ("scenarios: [tiny.yaml]\npolicies: [tree.yaml]\n", "tree: policy.share.tree: the tree names no leaf queue"),
         ("just words", "is no mapping"),
+        ("scenarios: [5]\npolicies: [fifo]\n", "scenarios.0: 5; write a file, or {scenario: FILE"),
+        ("scenarios: tiny.yaml\npolicies: [fifo]\n", "scenarios: 'tiny.yaml'; write a list: [...]"),
+        ("scenarios: [{scenario: ''}]\npolicies: [fifo]\n", "scenarios.0.scenario: ''; write a file or a name"),
+        (SWEEP + "1: 2\n", "sweep.yaml:4: 1: is no text; write one of scenarios, policies"),
+        (SWEEP.replace("srpt,", "srpt, 2: 3,"), "sweep.yaml:2: policies.1.2: is no text; write one of name, set"),
+        (SWEEP.replace("cluster.nodes.0.count:", "7:"), "sweep.yaml:1: scenarios.0.set.7: is no text; write the path"),
+        (SWEEP.replace("{cluster.nodes.0.count: [1, 2]}", "[1]"), "scenarios.0.set: [1]; write {PATH OF A SETTING"),
+        (SWEEP + "search: 5\n", "search: 5; write {kind: grid} or {kind: random"),
     ],
 )
 def test_a_mistake_is_told_before_anything_runs(
@@ -231,7 +297,11 @@ def test_a_mistake_is_told_before_anything_runs(
     (folder / "tree.yaml").write_text("policy: {share: {kind: hdrf, tree: {x: {queue: root.z}}}}\n")
     (folder / "sweep.yaml").write_text(text)
     assert sweep(folder) == 2
-    assert told in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert told in said
+    assert len(said.splitlines()) == 1
+    assert "has 0" not in said
+    assert "instance of" not in said
 
 
 def test_options_that_do_not_go_together_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

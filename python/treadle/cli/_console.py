@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from treadle.errors import printable as printable
@@ -33,6 +43,26 @@ def console_for_tables(width: int = 120) -> Console:
 def say(console: Console, text: str, style: str = "") -> None:
     """Print a line as it is: without markup, and of what others wrote only what is printable."""
     console.print(printable(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def compiling(console: Console) -> Iterator[None]:
+    """Say that something is compiled, as long as it is; a log has a line of it."""
+    text = "compiling, or reading compiled code: a minute or two, once a version"
+    if not console.is_terminal:
+        say(console, text)
+        yield
+        return
+    with console.status(text):
+        yield
+
+
+def compiling_task(console: Console, bar: Progress, *, visible: bool = True) -> TaskID:
+    """Add a bar that says that something is compiled, until it is told more; a log has a line of it."""
+    text = "compiling, or reading compiled code"
+    if not console.is_terminal and visible:
+        say(console, f"{text}: a minute or two, once a version")
+    return bar.add_task(text, total=None, visible=visible)
 
 
 def counted_progress(console: Console, unit: str = "") -> Progress:

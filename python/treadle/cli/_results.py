@@ -46,14 +46,17 @@ def write_json(file: Path, document: object) -> None:
 
 
 def check_writable(option: str, file: Path) -> None:
-    """See, before long work, that a file of results can be written; what it holds stays.
+    """See, before long work, that a file of results can be written; what it holds stays, and no empty one is left.
 
     Raises:
         UserError: it cannot.
     """
     with writing(option, file, "file"):
         _make_folder_of(file)
+        is_new = not file.exists() and not file.is_symlink()
         file.open("a", encoding="utf-8").close()
+        if is_new:
+            file.unlink()
 
 
 def _make_folder_of(file: Path) -> None:

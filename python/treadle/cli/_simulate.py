@@ -17,7 +17,7 @@ from rich.table import Table
 
 from treadle.admin.install import find_policy, ready_made
 from treadle.cli._comparison_tables import comparison_tables
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import compiling, console_for_tables, counted_progress, say
 from treadle.cli._engines_table import engines_tables
 from treadle.cli._results import check_results, write_json, writing
 from treadle.config.settings import Settings, default_settings
@@ -67,7 +67,7 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
         check_parquet("--parquet")
     work = _Work(read, how, console_for_tables())
     policies = _policies(read, policy)
-    with work.console.status("compiling, once a version"):
+    with compiling(work.console):
         for name, settings in policies:
             with _failing(name, work.broken, keep_going=how.keep_going):
                 warm_up_all(settings)

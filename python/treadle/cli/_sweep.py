@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import compiling, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, check_writable, write_json, writing
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.statistics import FEW, Interval
@@ -115,7 +115,7 @@ def _backend(
 ) -> Iterator[Iterator[Done]]:
     """Yield what yields runs as they end, with a bar."""
     if on_spark is None:
-        with console.status("compiling, once a version"):
+        with compiling(console):
             _compile(plan, {line.policy for line in lines})
         with closing(run_locally(lines, kept.files, jobs)) as running:
             yield _counted(running, len(lines), console)
@@ -158,17 +158,13 @@ def _show(report: Report, console: Console) -> None:
     if any(1 < len(cell.seeds) < FEW for cell in report.cells):
         say(console, f"Intervals over fewer than {FEW} seeds are too narrow.")
     if report.best is None:
-        say(
-            console,
-            "No setting ran everywhere without failures and keeps to share_error_max: there is no best one.",
-            "red",
-        )
+        say(console, _why_none(report), "red")
     else:
         first, ratio = report.plan.policies[0].name, report.best_over_first
         text = f"best: {report.plan.policies[report.best].name}"
         known = f": mean completion time {ratio:.3g} times that of {first}, over all scenarios"
         say(console, text + (known if np.isfinite(ratio) else ""))
-    if not any(cell.pareto for cell in report.cells):
+    if not any(cell.pareto for cell in report.cells) and not all(cell.failed for cell in report.cells):
         text = f"No figure of {report.fairness} is known, so there is no Pareto front: it needs two leaves in use"
         say(console, f"{text} at the end of a window (report.window_s of the scenario).", "yellow")
     for text in report.warnings:
@@ -183,6 +179,20 @@ def _show(report: Report, console: Console) -> None:
             f"{counted(len(failures), 'run')} of {len(report.runs)} failed; the same command tries them again",
             "red",
         )
+
+
+def _why_none(report: Report) -> str:
+    """Return why no setting is the best one."""
+    width = len(report.plan.policies)
+    whole = [at for at in range(width) if not any(cell.failed for cell in report.cells[at::width])]
+    if not whole:
+        return "Under every setting a run failed: there is no best one."
+    if report.share_error_max is None:
+        return "No setting that ran everywhere has a mean completion time: there is no best one."
+    return (
+        f"No setting that ran everywhere keeps to share_error_max ({report.share_error_max:g}), or leaves as few jobs "
+        "undone as those that do: there is no best one."
+    )
 
 
 def _table(report: Report, scenario: str, cells: Sequence[Cell]) -> Table:

@@ -13,6 +13,20 @@ from treadle.sweep.axes import Axis, Range, axis_of
 
 SEED_MAX: Final = 2**31
 
+_FORMS: Final = {
+    "scenarios": "write a file, or {scenario: FILE, set: {...}}",
+    "policies": "write a file or a name, or {policy: FILE, set: {...}}",
+    "search": "write {kind: grid} or {kind: random, policies: N}",
+}
+"""What a section of its own is written like."""
+_REMEDIES: Final = {
+    "tuple_type": "write a list: [...]",
+    "dict_type": "write {PATH OF A SETTING: [VALUES]}",
+    "string_type": "write a text",
+    "string_too_short": "write a file or a name",
+}
+"""By the kind of mistake."""
+
 
 class Model(BaseModel):
     """Base of all sections: other fields are refused."""
@@ -132,20 +146,44 @@ def read_sweep(file: Path) -> Sweep:
     try:
         return Sweep.model_validate(document.value)
     except ValidationError as error:
-        problems = [document.problem(each["loc"], _explain(each)) for each in error.errors()]
+        details = error.errors()
+        wrong = [each["loc"] for each in details]
+        # a list whose entries are wrong counts as empty too, of which nothing is to be said
+        details = [each for each in details if not (each["type"] == "too_short" and _within(each["loc"], wrong))]
+        problems = [document.problem(_place(each["loc"]), _explain(each)) for each in details]
         raise ConfigError(str(file), problems) from error
+
+
+def _within(place: tuple[Any, ...], wrong: list[tuple[Any, ...]]) -> bool:
+    """Say whether something that is wrong lies below a place."""
+    return any(len(each) > len(place) and each[: len(place)] == place for each in wrong)
+
+
+def _place(place: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a place as it is in the file: of a key that is no text, that key."""
+    steps = place[:-1] if place[-1:] == ("[key]",) else place
+    listed = steps[:1] in (("scenarios",), ("policies",))
+    return tuple(step if listed and at == 1 else str(step) for at, step in enumerate(steps))
 
 
 def _explain(detail: Any) -> str:
     """Return what is wrong with a value and what is allowed, in one line."""
-    place = detail["loc"]
-    if detail["type"] == "extra_forbidden":
+    place, kind = detail["loc"], detail["type"]
+    if kind == "extra_forbidden":
         return unknown(str(place[-1]), _fields(place[:-1]))
-    if detail["type"] == "missing":
+    if kind == "invalid_key":
+        return f"is no text; write one of {', '.join(_fields(place[:-1]))}"
+    if place[-1:] == ("[key]",):
+        return "is no text; write the path of a setting, such as policy.order.kind"
+    if kind in _REMEDIES:
+        return f"{detail['input']!r}; {_REMEDIES[kind]}"
+    if kind == "model_type":
+        return f"{detail['input']!r}; {_FORMS[place[0]]}"
+    if kind == "missing":
         return "is missing; write it (docs/sweeps.md)"
-    if detail["type"] == "too_short":
+    if kind == "too_short":
         return f"has {detail['ctx']['actual_length']}; at least {detail['ctx']['min_length']} must be written"
-    if detail["type"] == "value_error":
+    if kind == "value_error":
         return str(detail["ctx"]["error"])
     return f"{detail['input']!r}: " + str(detail["msg"]).replace("Input should be", "it must be")
 

@@ -56,10 +56,10 @@ class Inputs:
             own["file"] = self.file(folder / own["file"])
         elif own:
             code = _entry_point(GENERATORS, own["entry_point"])
-        return changed, code
+        return self.policy(changed, folder), code
 
     def policy(self, document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-        """Return a policy whose parts are read from copies; arguments and errors as of `scenario`."""
+        """Return a document whose policies' parts are read from copies; arguments and errors as of `scenario`."""
         changed = copy.deepcopy(dict(document))
         for part in parts_of_files(changed):
             part["path"] = self.file(folder / part["path"])
@@ -99,7 +99,7 @@ class Inputs:
 
 
 def parts_of_files(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the parts from a user's files of a treadle.yaml, those of its engines too."""
+    """Yield the parts from a user's files of a treadle.yaml or a scenario, those of its engines too."""
     for place in (document, *(document.get("engines") or {}).values()):
         for part in ((place or {}).get("policy") or {}).values():
             if isinstance(part, dict) and part.get("kind") == "file":

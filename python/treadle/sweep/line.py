@@ -76,10 +76,11 @@ def run_line(line: Line, files: Path) -> tuple[bytes, bool]:
         line: what to run
         files: where the folders with its files are
     """
+    files = files.absolute()  # as errors have it
     try:
         scenario = Scenario(_scenario(line.scenario), files, "scenario", line.scenario)
         settings = _settings(line.policy, files)
-        settings = with_engines(scenario.model, settings, scenario.file, scenario.text)
+        settings = with_engines(scenario.model, settings, str(files / "scenario.yaml"), scenario.text)
         wanted = batch.Line(scenario, "policy", settings, line.seed, line.check, line.allow_impossible, tasks=False)
         document = _of_outcome(batch.run_line(wanted))
     except UserError as error:

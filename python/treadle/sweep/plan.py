@@ -17,6 +17,7 @@ from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.scenario import Scenario
+from treadle.simulator.scenario import Scenario as Model
 from treadle.simulator.scenario import parse_scenario
 from treadle.simulator.scenario_engines import with_engines
 from treadle.sweep.axes import Axis, Point, drawn, grid, with_settings
@@ -79,7 +80,7 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
         model = parse_scenario(scenario.name, scenario.text)
         for policy, own in zip(policies, settings, strict=True):
             try:
-                whole = with_engines(model, own, scenario.name, scenario.text)
+                whole = _with_engines(model, own, scenario, inputs)
                 check_trees(replace(whole, source=None), model, scenario.name)
             except UserError as error:
                 raise UserError(f"{policy.name}: {error}") from error
@@ -177,6 +178,13 @@ def _changed(document: Any, point: Point, label: str) -> dict[str, Any]:
 
 def _settings_of(policy: Variant, inputs: Inputs) -> Settings:
     return _relabelled(policy.name, parse_settings, str(inputs.folder / "treadle.yaml"), policy.text)
+
+
+def _with_engines(model: Model, own: Settings, scenario: Variant, inputs: Inputs) -> Settings:
+    def parse(file: str, text: str) -> Settings:
+        return with_engines(model, own, file, text)
+
+    return _relabelled(scenario.name, parse, str(inputs.folder / "scenario.yaml"), scenario.text)
 
 
 def _relabelled(label: str, parse: Callable[[str, str], T], file: str, text: str) -> T:

@@ -48,6 +48,8 @@ class Report:
     """The position of the best policy; None: there is none that ran everywhere and keeps to what is asked."""
     best_over_first: float
     """Its mean completion time over the first policy's, the geometric mean over scenarios."""
+    share_error_max: float | None
+    """What is asked of the best."""
     warnings: tuple[str, ...]
     runs: tuple[dict[str, Any], ...] = field(repr=False)
 
@@ -102,7 +104,8 @@ def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> Report:
         front = pareto([(_mean(cell, MEAN), _fairness_cost(cell, sweep.fairness)) for cell in made])
         cells += [replace(cell, pareto=at in front) for at, cell in enumerate(made)]
     best, ratio = _best(sweep, plan, cells)
-    return Report(plan, sweep.fairness, tuple(cells), best, ratio, _warnings(plan, results), _runs(plan, results))
+    said, runs = _warnings(plan, results), _runs(plan, results)
+    return Report(plan, sweep.fairness, tuple(cells), best, ratio, sweep.share_error_max, said, runs)
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> set[int]:

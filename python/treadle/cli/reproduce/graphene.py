@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.errors import UserError
 from treadle.lab.reproduce.graphene import paper
@@ -132,7 +132,7 @@ def _run(
     from treadle.simulator.simulation import warm_up
 
     with counted_progress(console) as bar:
-        task = bar.add_task("compiling, or reading compiled code", total=None)
+        task = compiling_task(console, bar)
         place = ""
 
         def show(title: str, done: int, total: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, check_writable, write_json, writing
 from treadle.errors import UserError
 
@@ -218,7 +218,7 @@ def _run_specialist(
 def _progress(console: Console, what: str) -> Iterator[Progress]:
     """Show how far runs are."""
     with counted_progress(console, "runs") as bar:
-        task = bar.add_task("compiling, or reading compiled code", total=None)
+        task = compiling_task(console, bar)
         yield lambda done, total: bar.update(task, description=what, completed=done, total=total)
 
 

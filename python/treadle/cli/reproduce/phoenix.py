@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.errors import UserError
+from treadle.words import nearest
 
 if TYPE_CHECKING:
     from treadle.lab.reproduce.phoenix.experiment import Run, Setup
@@ -138,11 +139,14 @@ def _names(systems: str) -> list[str]:
 
 def _trace(console: Console, name: str) -> Trace:
     from treadle.lab.harness import data
-    from treadle.lab.reproduce.phoenix.traces import FACEBOOK, GOOGLE, SAID, trace_named
+    from treadle.lab.reproduce.phoenix.traces import FACEBOOK, GOOGLE, SAID, YAHOO, trace_named
 
     tell = partial(say, console)
     google = data.given_or_found(None, data.GOOGLE, tell) if name == GOOGLE else None
     sample = data.given_or_found(None, data.FACEBOOK_2010, tell) if name == FACEBOOK else None
+    if name not in (GOOGLE, FACEBOOK, YAHOO) and not Path(name).exists():
+        made = (GOOGLE, FACEBOOK, YAHOO)
+        raise UserError(f"--trace: {name!r} is no file, no folder and none of {', '.join(made)}{nearest(name, made)}")
     found = trace_named(name, google, sample)
     assert found is not None
     if name in SAID:
@@ -225,8 +229,8 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range) -> list
             f"{about_cpu_s(setup.trace) / 60:.0f} min of CPU each; --step and --seeds make it shorter",
         )
     with counted_progress(console) as bar:
-        compiling = "compiling, or reading compiled code"
-        runs, jobs = (bar.add_task(compiling, total=None, visible=shown) for shown in (True, bool(central)))
+        runs = compiling_task(console, bar)
+        jobs = bar.add_task("compiling, or reading compiled code", total=None, visible=bool(central))
         return run_systems(
             names,
             setup,

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.lab.harness.statistics import Interval, check_intervals
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
@@ -82,7 +82,7 @@ def slearn(
     source = Source(folder, jobs or (DAGS if dags else JOBS), nodes, choices)
     outcomes = []
     with counted_progress(console, "jobs") as bar:
-        task = bar.add_task("compiling, or reading compiled code", total=None)
+        task = compiling_task(console, bar)
         if not model:
             warm_up(schemes[0].settings(0))
         for seed in range(first_seed, first_seed + (1 if quick else seeds)):

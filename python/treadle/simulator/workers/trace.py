@@ -76,11 +76,11 @@ class Trace:
         jobs = range(0, len(self), step)
         return replace(
             self,
-            arrival_s=self.arrival_s[::step],
-            tasks=self.tasks[::step],
+            arrival_s=self.arrival_s[::step].copy(),
+            tasks=self.tasks[::step].copy(),
             duration_s=np.concatenate([self.duration_s[first[job] : first[job + 1]] for job in jobs]),
-            mean_s=self.mean_s[::step],
-            line=self.line[::step],
+            mean_s=self.mean_s[::step].copy(),
+            line=self.line[::step].copy(),
         )
 
 
