@@ -134,7 +134,7 @@ def _tail(job: Job) -> str:
 
 
 def unknown_fates(cluster: MiniCluster) -> int:
-    """Return how many proposals have no fate on the books: 0 but for those being committed now."""
+    """Return how many proposals have no fate in the metrics: 0 but for those being committed now."""
     seen = cluster.rm.treadle()
     return int(seen["Proposals"] - seen["Committed"] - seen["Rejected"] - seen["Observed"])
 
@@ -149,7 +149,7 @@ def check_idle(cluster: MiniCluster, work: Slice) -> None:
 
 
 def check(cluster: MiniCluster, work: Slice) -> None:
-    """Look whether books are equal, every proposal has a fate, and nothing escaped into the RM."""
+    """Look whether usage adds up, every proposal has a fate, and nothing escaped into the RM."""
     looks = (
         lambda: wait_adds_up(cluster),
         lambda: cluster.wait_for("fate of every proposal", lambda: unknown_fates(cluster) == 0, 60),

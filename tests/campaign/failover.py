@@ -1,7 +1,7 @@
 """Part failover: two RMs on one state store, jobs running, the active one killed again and again.
 
-The oracles, after each: the killed RM's sidecar is gone and the new active RM has exactly one; books are equal; every
-proposal has its fate. At the end: every job succeeded, nothing is left on the books.
+The oracles, after each: the killed RM's sidecar is gone and the new active RM has exactly one; usage adds up; every
+proposal has its fate. At the end: every job succeeded, nothing is used any more.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from treadle.lab.minicluster.settings import ClusterError
 AGENT = MODULE / "target" / "agent-agent.jar"
 BYTE_BUDDY = Path.home() / ".m2/repository/net/bytebuddy/byte-buddy/1.14.19/byte-buddy-1.14.19.jar"
 PLANTED_IN_RM = {
-    "LEAKED_CONTAINER": "books that add up",
+    "LEAKED_CONTAINER": "usage that adds up",
     "LOST_FATE": "fate of every proposal",
     "ESCAPE": "escaped",
 }

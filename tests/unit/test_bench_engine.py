@@ -1,4 +1,4 @@
-"""`treadle bench engine`: the load keeps its books, the figures add up, growth is fitted."""
+"""`treadle bench engine`: the load counts what it uses, the figures add up, growth is fitted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What must hold at every step, whatever the policy does.
 
-The books are kept incrementally by compiled code; here they are added up anew from the containers alone.
+Usage is counted incrementally by compiled code; here it is added up anew from the containers alone.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Verdict:
 
 
 class Transactions:
-    """The RM's books on who has committed where, by engine."""
+    """The RM's record of who has committed where, by engine."""
 
     def __init__(self, rm: SimulatedRM, built: Built, roster: Roster, *, check: bool) -> None:
         self._rm, self._total, self._roster, self._check = rm, built.total, roster, check

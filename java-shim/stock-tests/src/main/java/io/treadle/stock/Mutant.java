@@ -10,10 +10,10 @@ import net.bytebuddy.matcher.ElementMatchers;
 
 /** Defects to be planted in a running ResourceManager, so that an oracle shows that it finds one. */
 public enum Mutant {
-  /** A node keeps, on the books, what one container in ten had. */
+  /** A node keeps, in its accounting, what one container in ten had. */
   LEAKED_CONTAINER("org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode", "addUnallocatedResource",
       OneInTen.class),
-  /** A node keeps, on the books, what every container had: tests end few of them. */
+  /** A node keeps, in its accounting, what every container had: tests end few of them. */
   LEAKED_CONTAINERS("org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode", "addUnallocatedResource",
       Never.class),
   /** One fate in ten is not counted. */

@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
+import java.util.function.IntSupplier;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -199,39 +200,15 @@ public final class Committer {
   }
 
   private int lockedGang(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
-    lock.lock();
-    try {
-      if (!mayGoOn.getAsBoolean()) {
-        return -1;
-      }
-      if (!isReady()) {
-        run.result.setAll(from, to, Fate.NOT_READY);
-        return to;
-      }
-      run.begin();
+    return locked(run, from, to, lock, mayGoOn, () -> {
       gangs.decide(run.answer, from, to, run.result, run.cluster, run.assumptions);
       return to;
-    } finally {
-      try {
-        run.end();
-      } finally {
-        lock.unlock();
-      }
-    }
+    });
   }
 
-  /** Goes on until {@code to} or until a heartbeat waits; answers where to go on, -1 if nothing may be committed. */
+  /** Goes on until {@code to} or until a heartbeat waits. */
   private int lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
-    lock.lock();
-    try {
-      if (!mayGoOn.getAsBoolean()) {
-        return -1;
-      }
-      if (!isReady()) {
-        run.result.setAll(from, to, Fate.NOT_READY);
-        return to;
-      }
-      run.begin();
+    return locked(run, from, to, lock, mayGoOn, () -> {
       int position = from;
       long least = System.nanoTime() + LEAST_HOLD_NANOS;
       do {
@@ -239,6 +216,22 @@ public final class Committer {
         position++;
       } while (position < to && (!port.heartbeatWaits() || System.nanoTime() - least < 0));
       return position;
+    });
+  }
+
+  /** Does work under a lock; answers where to go on, which the work says, -1 if nothing may be committed. */
+  private int locked(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn, IntSupplier work) {
+    lock.lock();
+    try {
+      if (!mayGoOn.getAsBoolean()) {
+        return -1;
+      }
+      if (!isReady()) {
+        run.result.setAll(from, to, Fate.NOT_READY);
+        return to;
+      }
+      run.begin();
+      return work.getAsInt();
     } finally {
       try {
         run.end();

@@ -3,7 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -83,7 +83,7 @@ class BesideUsTest {
       return rich.getLiveContainers().size() == 4;
     });
     assertEquals(3, proposer.add(3, poor, PRIORITY, node).commit().count(Fate.COMMITTED));
-    assertEquals("", new Books(scheduler).mistakes());
+    assertEquals("", new Accounting(scheduler).mistakes());
   }
 
   @Test

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -71,12 +71,12 @@ class FatesTest {
   private static final int PRIORITY = 1;
 
   private void assertRejected(Fate fate) {
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     CommitResult result = proposer.commit();
     assertEquals(fate, result.fate(result.size() - 1));
     assertNull(result.container(result.size() - 1));
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -88,7 +88,7 @@ class FatesTest {
     assertNotNull(result.container(0));
     assertEquals(near.getNodeId(), app.getRMContainer(result.container(0)).getContainer().getNodeId());
     assertEquals(2, am.schedule().getAllocatedContainers().size());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -97,7 +97,7 @@ class FeaturesTest {
     assertEquals(3072, updated(am.schedule()).getResource().getMemorySize());
     assertEquals(4096, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
     assertEquals(0, updates.place(() -> true));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -111,7 +111,7 @@ class FeaturesTest {
     assertEquals(2048, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
     assertEquals(0, updates.place(() -> false));
     assertEquals(locks, cluster.scheduler().writeLocks(), "a full node is seen without the scheduler's lock");
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   /** Its node has room, so that only a commit finds out: at most once a second, not in each of a hundred ticks. */
@@ -135,7 +135,7 @@ class FeaturesTest {
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 2048);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true), "an AM that asks anew does not wait");
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -149,7 +149,7 @@ class FeaturesTest {
     assertEquals(0, updates.place(() -> true));
     assertTrue(app.getSchedulerKeys().isEmpty());
     assertEquals(0, app.getAppAttemptResourceUsage().getPending().getMemorySize());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -184,7 +184,7 @@ class FeaturesTest {
     assertEquals(reserved, reservations.releaseAll());
     assertEquals(0, reservations.releaseAll());
     assertEquals(0, cluster.scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -194,7 +194,7 @@ class FeaturesTest {
     assertNotNull(cluster.schedulerNode(node).getReservedContainer());
     assertEquals(Fate.NODE_RESERVED, proposer.add(app, PRIORITY, node).commit().fate(0));
     assertNull(cluster.schedulerNode(node).getReservedContainer());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test

@@ -3,7 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.NamedIndices;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -14,7 +14,7 @@ import java.util.Random;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** Proposals at random, most wrong, while applications ask and give back: no limit is broken, all books add up. */
+/** Proposals at random, most wrong, while applications ask and give back: no limit is broken, usage adds up. */
 class HostileProposalsTest {
   private static final long SEED = 3;
   private static final int ROUNDS = 100;
@@ -47,9 +47,9 @@ class HostileProposalsTest {
         for (int i = 0; i < rows.length; i++) {
           rows[i] = anything(siege.proposer().indices(), siege.random());
         }
-        Map<String, String> before = new Books(siege.cluster().scheduler()).snapshot();
+        Map<String, String> before = new Accounting(siege.cluster().scheduler()).snapshot();
         CommitResult judged = propose(siege.proposer(), rows).judge();
-        assertEquals(before, new Books(siege.cluster().scheduler()).snapshot());
+        assertEquals(before, new Accounting(siege.cluster().scheduler()).snapshot());
         CommitResult committed = propose(siege.proposer(), rows).commit();
         for (int i = 0; i < rows.length; i++) {
           judgements++;

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.NamedIndices;
 import io.treadle.shim.cluster.Proposer;
@@ -36,7 +36,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Proposals at random, most wrong, against a real ResourceManager whose applications ask and give back. After each
- * answer it looks whether a limit is broken and whether all books add up, and whether every proposal has its fate.
+ * answer it looks whether a limit is broken and whether usage adds up, and whether every proposal has its fate.
  */
 final class HostileSiege implements AutoCloseable {
   private static final int STRICT = 5;
@@ -214,7 +214,7 @@ final class HostileSiege implements AutoCloseable {
     }
     assertEquals(proposals, counted, "fates counted");
     reservations.releaseAll();
-    assertEquals("", new Books(cluster.scheduler()).mistakes(), "round " + round);
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes(), "round " + round);
     assertQueuesWithinLimits(cluster.scheduler().getRootQueue());
     assertUsersWithinLimits(CONTAINER_MB);
     assertPlacedWhereWanted();

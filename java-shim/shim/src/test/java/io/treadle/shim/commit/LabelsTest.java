@@ -2,7 +2,7 @@ package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -56,15 +56,15 @@ class LabelsTest {
   }
 
   private void assertRejected(FiCaSchedulerApp app, MockNM node) {
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     CommitResult result = proposer.add(app, app.getSchedulerKeys().iterator().next(), node.getNodeId()).commit();
     assertEquals(Fate.WRONG_PARTITION, result.fate(0));
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
   }
 
   private void assertCommitted(FiCaSchedulerApp app, MockNM node) {
     assertEquals(Fate.COMMITTED, proposer.add(app, PRIORITY, node).commit().fate(0));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test

@@ -3,7 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -64,10 +64,10 @@ class LimitsTest {
 
   private CommitResult commitUnchangedAfter(int proposals, FiCaSchedulerApp app, MockNM node) {
     CommitResult result = proposer.add(proposals, app, PRIORITY, node).commit();
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     proposer.add(app, PRIORITY, node).commit();
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
     return result;
   }
 
@@ -127,11 +127,11 @@ class LimitsTest {
     start(ClusterFixture.cluster().set("root.a.maximum-am-resource-percent", "0.05"), "ann", nodes);
     RMApp second = cluster.submit("a", "ann", 1024);
     FiCaSchedulerApp waiting = cluster.attempt(second);
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     CommitResult result = proposer.add(waiting, waiting.getSchedulerKeys().iterator().next(),
         nodes.first.getNodeId()).commit();
     assertEquals(1, result.count(Fate.INACTIVE_APPLICATION));
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
   }
 
   @Test
@@ -154,7 +154,7 @@ class LimitsTest {
     MockNM node = cluster.node("one", 8192, 2);
     FiCaSchedulerApp app = startJob("a", "ann", node);
     assertEquals(7, proposer.add(8, app, PRIORITY, node).commit().count(Fate.COMMITTED));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test

@@ -3,7 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -76,7 +76,7 @@ class NodeFeaturesTest {
     assertEquals(Fate.CONSTRAINT, proposer.add(app, PRIORITY, one).commit().fate(0));
     assertEquals(Fate.COMMITTED, proposer.add(app, PRIORITY, two).commit().fate(0));
     assertEquals(two.getNodeId(), am.schedule().getAllocatedContainers().get(0).getNodeId());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   /** The RM keeps the masters of an application off nodes on which one has failed. */
@@ -99,6 +99,6 @@ class NodeFeaturesTest {
     Proposer proposer = new Proposer(cluster);
     assertEquals(Fate.BLACKLISTED, proposer.add(next, AM_PRIORITY, one).commit().fate(0));
     assertEquals(Fate.COMMITTED, proposer.add(next, AM_PRIORITY, two).commit().fate(0));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 }

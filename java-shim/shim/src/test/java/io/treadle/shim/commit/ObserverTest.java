@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.shim.cluster.Answers;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.NamedIndices;
 import io.treadle.shim.cluster.Proposer;
@@ -86,14 +86,14 @@ class ObserverTest {
   @Shows(Fate.OBSERVED)
   void judgingCountsWhatEarlierProposalsWouldTake() throws Exception {
     am.allocate("*", 3072, 3, Collections.emptyList());
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     CommitResult result = proposer.add(4, app, PRIORITY, one).judge();
     assertEquals(2, result.count(Fate.OBSERVED), "7 GB are free");
     assertEquals(2, result.count(Fate.NODE_FULL));
     result = proposer.add(app, PRIORITY, one).add(3, app, PRIORITY, two).judge();
     assertEquals(3, result.count(Fate.OBSERVED));
     assertEquals(Fate.DUPLICATE, result.fate(3));
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
   }
 
   @Test

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import java.util.ArrayList;
@@ -100,7 +100,7 @@ class OpportunisticTest {
 
   @Test
   void theyComeAndGoBesideUs() throws Exception {
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     int commits = cluster.scheduler().commits();
     Container container = allocateOpportunistic();
     report(container.getId(), ExecutionType.OPPORTUNISTIC, ContainerState.RUNNING);
@@ -108,9 +108,9 @@ class OpportunisticTest {
     assertEquals(1024, cluster.schedulerNode(node).getAllocatedResource().getMemorySize(), "the AM alone is counted");
     report(container.getId(), ExecutionType.OPPORTUNISTIC, ContainerState.COMPLETE);
     assertNull(app.getRMContainer(container.getId()));
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
     assertEquals(commits, cluster.scheduler().commits());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -130,10 +130,10 @@ class OpportunisticTest {
     // the container that stood in for the promotion is released by an event
     cluster.rm().drainEvents();
     assertEquals(2048, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
     report(container.getId(), ExecutionType.GUARANTEED, ContainerState.COMPLETE);
     assertEquals(1024, cluster.schedulerNode(node).getAllocatedResource().getMemorySize());
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test

@@ -3,7 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -71,7 +71,7 @@ class PlanQueuesTest {
     assertEquals(11, result.count(Fate.QUEUE_MAXIMUM));
     entitle(0.8);
     assertEquals(6, proposer.add(11, app, PRIORITY, node).commit().count(Fate.COMMITTED));
-    assertEquals("", new Books(scheduler).mistakes());
+    assertEquals("", new Accounting(scheduler).mistakes());
     cluster.rm().killApp(job.getApplicationId());
     cluster.rm().waitForState(job.getApplicationId(), RMAppState.KILLED);
     cluster.rm().waitForAppRemovedFromScheduler(job.getApplicationId());
@@ -79,6 +79,6 @@ class PlanQueuesTest {
     scheduler.removeQueue("r1");
     assertNull(scheduler.getQueue("r1"));
     assertEquals(Fate.UNKNOWN_APPLICATION, proposer.add(0, 0, 0).commit().fate(0));
-    assertEquals("", new Books(scheduler).mistakes());
+    assertEquals("", new Accounting(scheduler).mistakes());
   }
 }

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -84,14 +84,14 @@ class SchedulingRequestsTest {
     Proposer proposer = new Proposer(cluster);
     ask(am, request(9, 2, antiAffinity()));
     assertEquals(Fate.COMMITTED, proposer.add(app, PRIORITY, one).commit().fate(0));
-    Map<String, String> before = new Books(cluster.scheduler()).snapshot();
+    Map<String, String> before = new Accounting(cluster.scheduler()).snapshot();
     assertEquals(Fate.CONSTRAINT, proposer.add(app, PRIORITY, one).commit().fate(0), "one of them is there");
-    assertEquals(before, new Books(cluster.scheduler()).snapshot());
+    assertEquals(before, new Accounting(cluster.scheduler()).snapshot());
     assertEquals(Fate.COMMITTED, proposer.add(app, PRIORITY, two).commit().fate(0));
     List<Container> given = am.schedule().getAllocatedContainers();
     assertEquals(2, given.stream().map(Container::getNodeId).distinct().count());
     assertTrue(given.stream().allMatch(container -> container.getAllocationTags().contains(TAG)));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   /** Stock code throws where an attribute is compared with nothing: that is no failure of the engine's. */
@@ -104,7 +104,7 @@ class SchedulingRequestsTest {
         PlacementTargets.nodeAttribute("gpu")).build()));
     assertEquals(Fate.CONSTRAINT, proposer.add(cluster.attempt(job), PRIORITY, one).commit().fate(0));
     assertEquals(Fate.CONSTRAINT, proposer.add(cluster.attempt(job), PRIORITY, one).judge().fate(0));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -141,7 +141,7 @@ class SchedulingRequestsTest {
     assertTrue(app.getSchedulerKeys().isEmpty(), "nothing that an engine would be asked for");
     // stock's own habit: these commits take off unconfirmed resources that the processor has never added
     assertEquals("attempt " + app.getApplicationAttemptId() + " has unconfirmed resources\n",
-        new Books(cluster.scheduler()).mistakes());
+        new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.cluster.Submitter;
@@ -105,7 +105,7 @@ class RequirementsTest {
     int before = app.getLiveContainers().size();
     placesAfter(am, 3);
     assertEquals(before, app.getLiveContainers().size(), "there is no such node any more");
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   @Test
@@ -148,7 +148,7 @@ class RequirementsTest {
     assertEquals(Fate.COMMITTED, proposer.add(app, PRIORITY, special).commit().fate(0));
     attribute("zone", "b");
     assertEquals(Fate.CONSTRAINT, proposer.add(app, PRIORITY, special).commit().fate(0));
-    assertEquals("", new Books(cluster.scheduler()).mistakes());
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
   private MockAM launched(RMApp job) throws Exception {

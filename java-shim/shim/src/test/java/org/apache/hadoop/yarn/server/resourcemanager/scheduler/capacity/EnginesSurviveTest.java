@@ -3,7 +3,7 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.NamedEngine;
 import io.treadle.shim.link.ScriptedEngine;
@@ -208,7 +208,7 @@ class EnginesSurviveTest {
     for (MockAM am : ams) {
       Await.until("everybody has what it asks for", () -> live(am).getLiveContainers().size() == 2);
     }
-    assertEquals("", new Books(TestRms.scheduler(rm)).mistakes());
+    assertEquals("", new Accounting(TestRms.scheduler(rm)).mistakes());
     assertEquals(0, engine("claimed").numbers().get("LinkFailures").longValue());
   }
 

@@ -100,7 +100,7 @@ class FeaturesInRmTest {
     turnTo("enforce");
     Await.until("the reservation is gone",
         () -> scheduler().getNode(node.getNodeId()).getReservedContainer() == null);
-    Await.until("nothing is reserved on the books",
+    Await.until("nothing is reserved in the accounting",
         () -> scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize() == 0);
   }
 

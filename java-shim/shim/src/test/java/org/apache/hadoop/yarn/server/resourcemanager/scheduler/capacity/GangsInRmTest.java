@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.cluster.Books;
+import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.NamedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
@@ -151,7 +151,7 @@ class GangsInRmTest {
     assertEquals(0, engine("gang").numbers().get("RejectedInternalError").longValue());
     NamedEngine.script("single", frame -> NamedEngine.withStatus("single", frame.answer()));
     NamedEngine.script("gang", Frame::answer);
-    Await.until("the books add up", () -> new Books(TestRms.scheduler(rm)).mistakes().isEmpty());
+    Await.until("usage adds up", () -> new Accounting(TestRms.scheduler(rm)).mistakes().isEmpty());
   }
 
   @Test

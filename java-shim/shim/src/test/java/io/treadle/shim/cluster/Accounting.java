@@ -16,39 +16,39 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
-/** What the RM has on its books: to be compared before and after, and checked to add up. */
-public final class Books {
+/** What the RM counts as used: to be compared before and after, and checked to add up. */
+public final class Accounting {
   private final CapacityScheduler scheduler;
 
-  /** The books of one scheduler. */
-  public Books(CapacityScheduler scheduler) {
+  /** The accounting of one scheduler. */
+  public Accounting(CapacityScheduler scheduler) {
     this.scheduler = scheduler;
   }
 
   /** Everything that a commit may change, as text: equal texts, nothing changed. */
   public Map<String, String> snapshot() {
-    Map<String, String> books = new TreeMap<>();
-    addQueue(scheduler.getRootQueue(), books);
+    Map<String, String> found = new TreeMap<>();
+    addQueue(scheduler.getRootQueue(), found);
     for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
-      books.put("node " + node.getNodeID(), node.getUnallocatedResource() + " free, "
+      found.put("node " + node.getNodeID(), node.getUnallocatedResource() + " free, "
           + node.getNumContainers() + " containers, reserved " + node.getReservedContainer());
     }
     for (SchedulerApplication<FiCaSchedulerApp> application : scheduler.getSchedulerApplications().values()) {
-      addAttempt(application.getCurrentAppAttempt(), books);
+      addAttempt(application.getCurrentAppAttempt(), found);
     }
-    return books;
+    return found;
   }
 
-  private void addQueue(CSQueue queue, Map<String, String> books) {
-    books.put("queue " + queue.getQueuePath(), queue.getQueueResourceUsage().getAllUsed() + " used, "
+  private void addQueue(CSQueue queue, Map<String, String> found) {
+    found.put("queue " + queue.getQueuePath(), queue.getQueueResourceUsage().getAllUsed() + " used, "
         + queue.getQueueResourceUsage().getAllPending() + " pending, "
         + queue.getQueueResourceUsage().getAllReserved() + " reserved");
     if (queue.getChildQueues() != null) {
-      queue.getChildQueues().forEach(child -> addQueue(child, books));
+      queue.getChildQueues().forEach(child -> addQueue(child, found));
     }
   }
 
-  private static void addAttempt(FiCaSchedulerApp attempt, Map<String, String> books) {
+  private static void addAttempt(FiCaSchedulerApp attempt, Map<String, String> found) {
     StringBuilder asks = new StringBuilder();
     for (SchedulerRequestKey key : attempt.getSchedulerKeys()) {
       asks.append(key.getPriority()).append(' ');
@@ -56,7 +56,7 @@ public final class Books {
           asks.append(name).append('=').append(request.getNumContainers()).append(' '));
       asks.append(attempt.getPendingAsk(key, ResourceRequest.ANY).getCount()).append("; ");
     }
-    books.put("attempt " + attempt.getApplicationAttemptId(),
+    found.put("attempt " + attempt.getApplicationAttemptId(),
         attempt.getAppAttemptResourceUsage().getAllUsed() + " used, " + attempt.getLiveContainers().size() + " containers, asks " + asks
         + unconfirmedMb(attempt) + " MB unconfirmed");
   }

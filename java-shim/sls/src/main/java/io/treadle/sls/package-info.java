@@ -1,0 +1,9 @@
+/**
+ * Schedulers inside Hadoop's load simulator, SLS: Treadle and the stock CapacityScheduler, measured alike, and an
+ * engine in the same JVM as the floor of the comparison.
+ *
+ * <p>Schedulers are called by SLS's and the ResourceManager's threads and only count: under no lock, or under one
+ * held for one addition. A daemon thread samples and writes the file of measurements. The engine is the link
+ * thread's. No lock of the scheduler is taken that it does not take by itself.
+ */
+package io.treadle.sls;
