@@ -53,15 +53,20 @@ def cache_folder() -> str:
 
 def kernel(function: F) -> F:
     """Compile a function that Python calls."""
-    compiled = _widened(_compile(function, {}))
-    compiled_once(compiled, cache_folder())
+    return compiled_in(cache_folder(), function)
+
+
+def compiled_in(folder: str, function: F) -> F:
+    """Compile a function that Python calls, and keep its code in a folder named after what it is made of."""
+    compiled = _widened(_compile(function, folder, {}))
+    compiled_once(compiled, folder)
     return compiled
 
 
 def inner(function: F) -> F:
     """Compile a function that only kernels call: once, as a part of theirs; there is no way in from Python."""
     more = {"no_cpython_wrapper": True, "cache": False, "pipeline_class": InnerCompiler}
-    return _widened(_compile(function, more))
+    return _widened(_compile(function, cache_folder(), more))
 
 
 def _widened(function: F) -> F:
@@ -85,9 +90,9 @@ def _wide(argument: Any) -> Any:
     return types.int64 if isinstance(plain, types.Integer) and plain != types.uint64 else plain
 
 
-def _compile(function: F, more: dict[str, Any]) -> F:
+def _compile(function: F, folder: str, more: dict[str, Any]) -> F:
     before = config.CACHE_DIR
-    config.CACHE_DIR = cache_folder()
+    config.CACHE_DIR = folder
     try:
         return cast(F, njit(**(_COMMON | more))(function))
     except RuntimeError:  # no folder may be written: compile at each start

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from treadle.compiled.structs import tables
 from treadle.dag.dag import Dag, DagError, check_fits
 
 I64: TypeAlias = npt.NDArray[np.int64]
@@ -26,6 +27,7 @@ TIME_MAX: Final = 2**56
 """All tasks one after another must end before this."""
 
 
+@tables
 class Problem(NamedTuple):
     """Arrays over stages (in topological order), resources and edges; `reversed_problem` turns time round."""
 
@@ -111,6 +113,7 @@ OVERFLOW: Final = -1
 """What a kernel returns whose arrays were too small: enlarge them and call it again."""
 
 
+@tables
 class Schedule(NamedTuple):
     """When stages run. Only what is ``placed`` counts."""
 
@@ -121,6 +124,7 @@ class Schedule(NamedTuple):
     placed: U8
 
 
+@tables
 class Space(NamedTuple):
     """Resources over time, for each machine: from ``time[m, i]`` to the next, ``free[m, i]`` is free."""
 
@@ -132,6 +136,7 @@ class Space(NamedTuple):
     heap: I64  # machines, the earliest slot first
 
 
+@tables
 class Order(NamedTuple):
     """Scratch of list scheduling: how many others each stage waits for, and what is ready."""
 
@@ -139,6 +144,7 @@ class Order(NamedTuple):
     ready: I64
 
 
+@tables
 class Cluster(NamedTuple):
     """What runs while a plan is followed."""
 
@@ -155,6 +161,7 @@ class Cluster(NamedTuple):
     counters: I64
 
 
+@tables
 class Record(NamedTuple):
     """What started when and where; rows beyond the array are only counted."""
 

@@ -156,7 +156,7 @@ def _run(state: CellState, architecture: Architecture, duration_s: float, seed: 
         without = place_running(state, int(odd(np.random.SeedSequence([seed, 2]).generate_state(1, np.uint64))[0]))
         if without:
             raise ValueError(f"{without} tasks that run at the start have no room in the cell")
-    (run_offers if architecture.offers else run_shared_state)(state, duration_s)
+    (run_offers if architecture.offers else run_shared_state)(state, float(duration_s))
 
 
 def _outcome(

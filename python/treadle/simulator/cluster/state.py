@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
+from treadle.compiled.structs import tables
 
 
 class EventKind(IntEnum):
@@ -285,6 +286,7 @@ OUT_OF_ROOM: Final = 21  # a table was too small: an error in the bounds below
 CLOCKS: Final = 22
 
 
+@tables
 class SimulationParameters(NamedTuple):
     """Numbers that hold for a whole simulation; docs/simulator.md has their meaning."""
 
@@ -317,6 +319,7 @@ class SimulationParameters(NamedTuple):
     horizon_ms: int
 
 
+@tables
 class State(NamedTuple):
     """All tables. ``*_used`` and the like have the shape (rows, R)."""
 

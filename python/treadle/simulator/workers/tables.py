@@ -88,11 +88,16 @@ def _of_jobs(system: System, trace: Trace, eligible: Eligible) -> dict[str, Any]
     jobs = len(trace)
     nothing = np.zeros(jobs, np.int32)
     full = eligible.full if system.constrained else nothing
-    return {
-        "arrival_s": np.ascontiguousarray(trace.arrival_s),  # another layout would be compiled for itself
-        "tasks": np.ascontiguousarray(trace.tasks),
+    # Every n-th job of a trace is a view with gaps, which the compiler would take for another kind of table.
+    columns = {
+        "arrival_s": trace.arrival_s,
+        "tasks": trace.tasks,
         "first_task": trace.first_task,
-        "estimate_s": np.ascontiguousarray(trace.mean_s),
+        "estimate_s": trace.mean_s,
+        "duration_s": trace.duration_s,
+    }
+    return {
+        **{name: np.ascontiguousarray(column) for name, column in columns.items()},
         "is_long": trace.is_long.astype(np.uint8),
         "group": full,
         "hard_group": eligible.hard if system.constrained else nothing,
@@ -101,7 +106,6 @@ def _of_jobs(system: System, trace: Trace, eligible: Eligible) -> dict[str, Any]
         "ended_s": np.zeros(jobs),
         "relaxed": nothing.copy(),
         "reordered": nothing.copy(),
-        "duration_s": np.ascontiguousarray(trace.duration_s),
         "start_s": np.zeros(len(trace.duration_s)),
     }
 
