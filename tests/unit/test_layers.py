@@ -47,7 +47,7 @@ ALLOWED = {
     "explain": BASE | {"compiled", "config", "engine", "model", "policy"},
     "am": BASE | {"config", "dag", "history", "planner", "yarn"},
     "record": BASE | {"compiled", "config", "constraints", "engine", "model", "policy", "wire"},
-    "replay": BASE | {"config", "engine", "live", "policy", "record", "wire"},
+    "replay": BASE | {"config", "dag", "engine", "history", "live", "model", "policy", "record", "simulate", "wire"},
     "live": BASE
     | {
         "am",

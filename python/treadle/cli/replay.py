@@ -1,4 +1,4 @@
-"""`treadle replay`: a recording decided again, by the same policy to the byte."""
+"""`treadle replay`: a recording decided again, to the byte; or by other policies, on a model of its cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ from treadle.errors import UserError
 app = typer.Typer()
 
 EXIT_DIFFERENT: Final = 1
+"""The exit code where an answer is another, or where the model is not to be gone by."""
 
 
 @app.command()
 def replay(
     place: Annotated[Path, typer.Argument(metavar="REC", help="A segment, or a folder of segments.")],
     verify: Annotated[bool, typer.Option("--verify", help="Compare each answer with the recorded one.")] = False,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="What would have happened under this treadle.yaml or ready-made policy; several times."),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="With --policy: runs of each, with tasks' times dealt out anew.")
+    ] = 3,
     trust_code: TrustOption = False,
     fresh: Annotated[
         bool,
@@ -30,15 +38,19 @@ def replay(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Let the policy of a recording decide again, and compare it answer by answer, to the byte.
+    """Let the policy of a recording decide again, and compare it answer by answer, to the byte (--verify).
 
-    The exit code is 1 if an answer is another, and 2 if the recording cannot be replayed.
+    Or let others decide about the same jobs on a model of the cluster (--policy). The exit code is 1 if an answer is
+    another, the model is far off or jobs do not end in it, and 2 if the recording cannot be replayed.
     """
     from treadle.record.folder import segments
     from treadle.replay.verify import verify as verified
 
-    if not verify:
-        raise UserError("say what is to be done with the recording: --verify")
+    if verify == bool(policy):
+        raise UserError("say what is to be done with the recording: --verify, or --policy for what would have happened")
+    if policy:
+        _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
+        return
     verdict = verified(segments(place), trust_code=trust_code, fresh=fresh)
     if as_json:
         typer.echo(json.dumps(asdict(verdict) | {"same": verdict.same}, indent=2))
@@ -54,4 +66,16 @@ def replay(
             states = f", and {verdict.states_different} states" if verdict.states_different else ""
             say(console, f"{counted}: {verdict.different} answers{states} differ")
     if not verdict.same:
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, as_json: bool) -> None:
+    from treadle.cli._what_if import failed, show, what_if
+
+    found = what_if(place, policies, seeds, trust_code=trust_code)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        show(found, console_for_tables(160))
+    if failed(found):
         raise typer.Exit(EXIT_DIFFERENT)

@@ -95,8 +95,9 @@ def test_what_is_no_recording_is_refused(
 
 
 def test_what_is_to_be_done_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", str(RECORDINGS[0])]) == 2
-    assert "--verify" in capsys.readouterr().err
+    for options in ([], ["--verify", "--policy", "srpt"]):
+        assert run(["replay", str(RECORDINGS[0]), *options]) == 2
+        assert "--verify, or --policy" in capsys.readouterr().err
 
 
 def test_bench_says_what_recording_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

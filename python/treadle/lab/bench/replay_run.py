@@ -1,0 +1,145 @@
+"""How wrong `treadle replay --policy` is: a simulated cluster is recorded under A, replayed under B, and run under B.
+
+What a recording does not say is there on that cluster: slow attempts, the time in which containers start, AMs of their
+own. Which attempts are slow is another matter each time a real cluster runs; what that makes of A alone stands beside.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+from treadle.config.settings import Record, Settings
+from treadle.lab.harness.wired import wired
+from treadle.live.recorder import LiveRecorder
+from treadle.record.folder import segments
+from treadle.replay.model import reduce
+from treadle.replay.seen import look
+from treadle.replay.what_if import Outcome, as_recorded, outcomes_of, recorded_settings
+from treadle.simulate import Run, Scenario, Workload, simulate
+from treadle.simulate.batch import settings_of
+
+POLICIES: Final = ("capacity", "srpt", "hdrf", "tetris")
+FRAMEWORKS: Final = ("mapreduce", "mapreduce", "mapreduce", "tez", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Of makespan and mean completion time, as parts of what there was."""
+
+    makespan: float
+    completion_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFigures:
+    """One workload."""
+
+    workload: int
+    framework: str
+    recorded: str
+    """A, under which it was recorded."""
+    replayed: str
+    """B, under which it was replayed."""
+    jobs: int
+    containers: int
+    effect: Error
+    """What B made of it, over A."""
+    own: Error
+    """The model of A, over what there was."""
+    error: Error
+    """The model of B, over what B made of it, where the same attempts were slow."""
+    error_by_chance: Error
+    """The same where others were slow, as on a real cluster."""
+    again: Error
+    """A with other chance, over A."""
+
+
+def scenario_of(number: int, jobs: int) -> Scenario:
+    """Return the cluster and the generator of a workload, from 0."""
+    framework = FRAMEWORKS[number % len(FRAMEWORKS)]
+    generator: dict[str, Any] = {
+        "shape": "bag" if framework == "spark" else "map_reduce",
+        "framework": framework,
+        "jobs": jobs,
+        "load": 0.8 + 0.05 * (number % 4),
+        "users": 3,
+        "demand": {"memory-mb": 2048, "vcores": 1},
+        "tasks": {"kind": "pareto", "tail": 1.1, "low": 2, "high": 150},
+        "duration_s": {"kind": "lognormal", "mean": 25, "variation": 1},
+        "queues": {"research": 2, "production": 1},
+    }
+    queues = {name: {"capacity": 50, "maximum_am_resource_percent": 30} for name in ("research", "production")}
+    return Scenario.of(
+        {
+            "cluster": {"nodes": [{"count": 10, "resources": {"memory-mb": 16384, "vcores": 8}, "racks": 2}]},
+            "queues": queues,
+            "workload": {"generator": generator},
+            "frameworks": {"master": {"memory-mb": 1024, "vcores": 1}, "master_start_ms": 3000, "launch_ms": 1500},
+            "stragglers": {"probability": 0.02},
+            "decision": {"tick_ms": 200, "limit": 500},
+        }
+    )
+
+
+def measure(workloads: int, jobs: int) -> Iterator[ReplayFigures]:
+    """Yield the figures of workloads, each with two policies in turn."""
+    for number in range(workloads):
+        a, b = POLICIES[number % 4], POLICIES[(number + 1 + number // 4) % 4]
+        yield _measured(number, a, b if a != b else POLICIES[(number + 2) % 4], jobs)
+
+
+def _measured(number: int, a: str, b: str, jobs: int) -> ReplayFigures:
+    scenario = scenario_of(number, jobs)
+    workload = scenario.jobs(number + 1)
+    settings = settings_of(a, scenario)[1]
+    with tempfile.TemporaryDirectory(prefix="treadle-bench-") as place:
+        folder = Path(place) / "recording"
+        _record(folder, scenario, workload, settings)
+        seen = look(segments(folder))
+    reduced = reduce(seen)
+    recorded = as_recorded(reduced)
+    own = recorded_settings(seen.settings, seen.engine, trust_code=False)
+    modelled_a, modelled_b = outcomes_of(reduced, [replace(own), b], 3).values()
+    fixed = scenario.with_jobs(workload)
+    again, real, other = (
+        _figures(simulate(fixed, policy, seed, check=False)) for policy, seed in ((a, 2), (b, 1), (b, 2))
+    )
+    there = Error(recorded.makespan_s, recorded.mean_s)
+    return ReplayFigures(
+        workload=number + 1,
+        framework=FRAMEWORKS[number % len(FRAMEWORKS)],
+        recorded=a,
+        replayed=b,
+        jobs=len(reduced.compared),
+        containers=sum(len(stage.containers) for job in seen.jobs.values() for stage in job.stages.values()),
+        effect=_over(real, there),
+        own=_over(_mean(modelled_a), there),
+        error=_over(_mean(modelled_b), real),
+        error_by_chance=_over(_mean(modelled_b), other),
+        again=_over(again, there),
+    )
+
+
+def _record(folder: Path, scenario: Scenario, workload: Workload, settings: Settings) -> None:
+    recorder = LiveRecorder()
+    recorder.follow(replace(settings, record=Record(folder=str(folder))))
+    simulation, _ = wired(scenario.model, workload, settings, recorder)
+    simulation.run()
+    recorder.finish("the run is over")
+
+
+def _figures(run: Run) -> Error:
+    return Error(float(run.jobs["end_ms"].max() - run.jobs["arrival_ms"].min()) / 1000, float(run.completion_s.mean()))
+
+
+def _mean(outcomes: list[Outcome]) -> Error:
+    return Error(mean(each.makespan_s for each in outcomes), mean(each.mean_s for each in outcomes))
+
+
+def _over(one: Error, other: Error) -> Error:
+    return Error(one.makespan / other.makespan - 1.0, one.completion_mean / other.completion_mean - 1.0)

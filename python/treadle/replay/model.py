@@ -1,0 +1,268 @@
+"""A recording as the simulator takes it: a scenario, and jobs whose tasks last as long as their containers did.
+
+A container's time in the recording has in it what the model adds by itself: until its AM heard of it, and until its
+node told of its end. So half a heartbeat of each is taken off. A task that waited in its container for the stages
+before it counts from their end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from statistics import mean, median, quantiles
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.dag.dag import Dag, Stage
+from treadle.errors import UserError
+from treadle.history.stages.frameworks import Framework as Recorded
+from treadle.history.stages.frameworks import StageId
+from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenQueue, SeenStage
+from treadle.simulate import Framework, Job, Scenario, Workload, arranged
+
+AM_HEARTBEAT_MS: Final = 1000
+"""Of application masters: what MapReduce and Tez do unless told otherwise; no frame says it."""
+
+SLACK_MS: Final = 2_000
+"""A stage that was asked for so soon after another is not taken to have waited for it."""
+
+STARTED: Final = 0.25
+"""Part of a stage that has ended when those behind it are asked for (Tez: vertex-manager min-src-fraction)."""
+
+SPANS_MAX: Final = 5
+"""A policy under which the jobs take so many times as long as in the recording, and an hour, is cut off."""
+
+SLOW_START: Final = 0.05
+"""MapReduce's, unless told otherwise."""
+SLOW_START_SEEN: Final = 0.25
+SLOW_START_JOBS: Final = 3
+SLOW_START_MAPS: Final = 20
+"""Another slow start is believed of a site if so many jobs with so many maps all showed so much: how many maps are done
+when reduces are asked for is known to a heartbeat only."""
+
+
+@dataclass(slots=True)
+class Reduced:
+    """A recording as the simulator takes it."""
+
+    scenario: Scenario
+    jobs: list[Job]
+    extra_ms: dict[str, int] = field(default_factory=dict)
+    """By id: how much longer an application was there after its last container than the model has it."""
+    compared: list[SeenJob] = field(default_factory=list)
+    """The jobs that came and ended within the recording."""
+    notes: list[str] = field(default_factory=list)
+
+    def workload(self, seed: int) -> Workload:
+        """Return the jobs: with seed 1 as they were, with others with their tasks' times dealt out anew.
+
+        Which task of a stage gets which container is not the same under another policy.
+        """
+        if seed == 1:
+            return arranged(self.jobs)
+        return arranged(_dealt(job, np.random.default_rng([seed, at])) for at, job in enumerate(self.jobs))
+
+
+def _dealt(job: Job, generator: np.random.Generator) -> Job:
+    stages = tuple(replace(each, durations_ms=generator.permutation(each.durations())) for each in job.dag.stages)
+    return replace(job, dag=Dag(job.dag.name, stages))
+
+
+def reduce(seen: Seen) -> Reduced:
+    """Return the cluster and the jobs of a recording.
+
+    Raises:
+        UserError: nothing in it ran.
+    """
+    jobs: list[Job] = []
+    extra_ms: dict[str, int] = {}
+    compared = []
+    for one in seen.jobs.values():
+        stages = {at: stage for at, stage in one.stages.items() if stage.containers}
+        if not stages:
+            continue
+        jobs.append(_job(one, stages, seen))
+        if one.end_ms >= 0 and not one.before:
+            compared.append(one)
+            extra_ms[jobs[-1].id] = _extra_ms(one, seen)
+    if not jobs or not seen.nodes:
+        raise UserError("no container ended well within the recording: there is nothing to replay")
+    return Reduced(Scenario.of(_scenario(seen)), jobs, extra_ms, compared, _notes(seen, len(jobs)))
+
+
+def _notes(seen: Seen, jobs: int) -> list[str]:
+    found = list(seen.notes)
+    stages = [stage for job in seen.jobs.values() for stage in job.stages.values()]
+    left = sum(each.runs for stage in stages for each in stage.containers)
+    frameworks = {job.framework for job in seen.jobs.values()}
+    before = sum(job.before for job in seen.jobs.values())
+    said = {
+        f"{len(seen.jobs) - jobs} jobs of which no container ended well are left out": len(seen.jobs) > jobs,
+        f"{left} containers had not ended: they last as others of their stage did, or as they had by then": left,
+        f"{seen.lost} containers failed, were preempted, lost or given back: they are left out": seen.lost,
+        f"{before} jobs were there when the recording began: what they had done is not known": before,
+        "executors of Spark last as long as they did, however many there are": Recorded.SPARK in frameworks,
+        "containers of Tez last as long as they did, whatever tasks they would get": Recorded.TEZ in frameworks,
+        "nodes have labels: the model has none": seen.labels,
+        "limits of users are left out": seen.user_limits,
+        "settings were read again within the recording: the model follows the first": seen.settings_changed,
+    }
+    return found + [text for text, holds in said.items() if holds]
+
+
+def name_of(job: SeenJob) -> str:
+    """Return YARN's id of a job."""
+    return f"application_{job.id[0]}_{job.id[1]:04d}"
+
+
+def _job(one: SeenJob, stages: Mapping[StageId, SeenStage], seen: Seen) -> Job:
+    parents = parents_of(stages, one.framework)
+    number = {at: position for position, at in enumerate(sorted(stages))}
+    made = []
+    for at in sorted(stages):
+        stage = stages[at]
+        barrier_ms = max((stages[parent].last_end_ms for parent in parents[at]), default=-1)
+        durations = _durations(stage, barrier_ms, seen)
+        demand = {name: float(amount) for name, amount in zip(seen.resources, stage.demand, strict=False) if amount}
+        above = tuple(number[parent] for parent in parents[at])
+        usual = round(float(durations.mean()))
+        made.append(Stage(number[at], len(durations), usual, demand, above, durations_ms=durations, name=at.name))
+    framework = Framework.MAPREDUCE if one.framework is Recorded.MAPREDUCE else Framework.TEZ
+    arrival_ms = one.submit_ms - seen.begin_ms
+    dag = Dag(one.name, tuple(made))
+    return Job(name_of(one), arrival_ms, dag, framework, one.name, one.user, one.queue, priority=one.priority)
+
+
+def _durations(stage: SeenStage, barrier_ms: int, seen: Seen) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return how long the tasks of a stage last, in the order in which they got their containers."""
+    ordered = sorted(stage.containers)
+    barrier_ms -= seen.node_heartbeat_ms // 2
+    known = [_duration(each, barrier_ms, seen) for each in ordered]
+    ended = [lasts for lasts, each in zip(known, ordered, strict=True) if not each.runs]
+    usual = round(mean(ended)) if ended else 1
+    lasts = [max(own, usual) if each.runs else own for own, each in zip(known, ordered, strict=True)]
+    return np.array(lasts + [usual] * stage.asked, np.int64)
+
+
+def _duration(container: SeenContainer, barrier_ms: int, seen: Seen) -> int:
+    begin_ms = max(container.created_ms + AM_HEARTBEAT_MS // 2, barrier_ms)
+    told_ms = AM_HEARTBEAT_MS if container.with_job else seen.node_heartbeat_ms
+    return max(container.end_ms - told_ms // 2 - begin_ms, 1)
+
+
+def _extra_ms(job: SeenJob, seen: Seen) -> int:
+    """Return how much longer a job was there after its last task than the model's AM takes to say that it is done."""
+    last = max((each for stage in job.stages.values() for each in stage.containers), key=lambda each: each.end_ms)
+    if last.with_job:
+        return 0
+    return max(job.end_ms - (last.end_ms - seen.node_heartbeat_ms // 2) - AM_HEARTBEAT_MS // 2, 0)
+
+
+def parents_of(stages: Mapping[StageId, SeenStage], framework: Recorded) -> dict[StageId, list[StageId]]:
+    """Return which stages each stage waits for: MapReduce's by their kind, others' by when they were asked for."""
+    found: dict[StageId, list[StageId]] = {}
+    for at, stage in sorted(stages.items(), key=lambda item: item[0]):
+        above = [(other, stages[other]) for other in found]
+        if framework is Recorded.MAPREDUCE:
+            found[at] = [other for other, _ in above if other.position < at.position]
+        else:
+            found[at] = [other for other, earlier in above if _waited(stage, earlier)]
+    return found
+
+
+def _waited(stage: SeenStage, earlier: SeenStage) -> bool:
+    """Say whether a stage may have waited for another: asked for later, when part of that was done, and ended later."""
+    ends = [each.end_ms for each in earlier.containers if not each.runs]
+    if len(ends) < len(earlier.containers) or earlier.first_ask_ms + SLACK_MS > stage.first_ask_ms:
+        return False
+    done = sum(end_ms <= stage.first_ask_ms for end_ms in ends) / len(ends)
+    own = min(each.end_ms for each in stage.containers)
+    return done >= STARTED and own >= max(ends)
+
+
+def _scenario(seen: Seen) -> dict[str, Any]:
+    """Return the cluster of a recording as a scenario without jobs."""
+    masters = [job.master for job in seen.jobs.values() if job.master]
+    master = [median(column) for column in zip(*masters, strict=True)]
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for rack, total in seen.nodes.values():
+        groups.setdefault(total, []).append(rack)
+    nodes = [
+        {
+            "count": len(racks),
+            "resources": dict(zip(seen.resources, total, strict=True)),
+            "racks": len(set(racks)),
+            "name": f"group-{at}-node",
+        }
+        for at, (total, racks) in enumerate(sorted(groups.items()))
+    ]
+    resources = [{"name": name, "counted": counted} for name, counted in zip(seen.resources, seen.counted, strict=True)]
+    tick_ms = round(quantiles(seen.gaps_ms, n=4)[0]) if len(seen.gaps_ms) > 1 else 100
+    starts = [
+        job.first_ask_ms - job.master_ms for job in seen.jobs.values() if min(job.first_ask_ms, job.master_ms) >= 0
+    ]
+    return {
+        "cluster": {"resources": resources, "nodes": nodes, "heartbeat_ms": seen.node_heartbeat_ms},
+        "queues": _queues(seen),
+        "decision": {
+            "tick_ms": min(max(tick_ms, 1), 60_000),
+            "idle_ms": max(tick_ms, 1000),
+            "limit": max(round(median(seen.limits)), 1),
+        },
+        "frameworks": {
+            "master": dict(zip(seen.resources, master, strict=False)),
+            "master_start_ms": max(round(median(starts)), 0) if starts else 0,
+            "heartbeat_ms": AM_HEARTBEAT_MS,
+            "slow_start": _slow_start(seen),
+            "tez_reuse": False,
+        },
+        "start_s": seen.begin_ms / 1000,
+        "duration_limit_s": 3600 + SPANS_MAX * (seen.end_ms - seen.begin_ms) / 1000,
+    }
+
+
+def _slow_start(seen: Seen) -> float:
+    """Return which part of the maps is done when reduces are asked for."""
+    found = []
+    for job in seen.jobs.values():
+        by_name = {at.name: stage for at, stage in job.stages.items()}
+        maps, reduces = by_name.get("map"), by_name.get("reduce")
+        if job.framework is Recorded.MAPREDUCE and maps and reduces and reduces.first_ask_ms >= 0 and not job.before:
+            ends = [each.end_ms for each in maps.containers]
+            if len(ends) >= SLOW_START_MAPS:
+                found.append(sum(end_ms <= reduces.first_ask_ms for end_ms in ends) / len(ends))
+    least = min(found, default=SLOW_START)
+    return least if len(found) >= SLOW_START_JOBS and least >= SLOW_START_SEEN else SLOW_START
+
+
+def _queues(seen: Seen) -> dict[str, Any]:
+    children: dict[int, list[tuple[int, SeenQueue]]] = {}
+    for at, queue in seen.queues.items():
+        children.setdefault(queue.parent, []).append((at, queue))
+    roots = [at for at, queue in seen.queues.items() if queue.parent < 0]
+    return _below(children, roots[0], seen) if roots else {}
+
+
+def _below(children: Mapping[int, list[tuple[int, SeenQueue]]], parent: int, seen: Seen) -> dict[str, Any]:
+    """Return the queues below one, by what each is guaranteed of what its parent has."""
+    own, found = children.get(parent, []), {}
+    whole = sum(queue.guaranteed[0] for _, queue in own if queue.guaranteed)
+    most = seen.queues[parent].maximum
+    for at, queue in own:
+        share = 100 * queue.guaranteed[0] / whole if queue.guaranteed and whole else 100 / len(own)
+        maximum = _percent(queue.maximum, most)
+        found[queue.path.rpartition(".")[2]] = {
+            "capacity": math.floor(share * 1e6) / 1e6,
+            "maximum_capacity": min(max(maximum, share), 100.0),
+            "maximum_am_resource_percent": _percent(queue.am_limit, queue.maximum),
+            "ordering_policy": "fair" if queue.ordering_policy == "fair" else "fifo",
+            "priority": queue.priority,
+            "children": _below(children, at, seen),
+        }
+    return found
+
+
+def _percent(part: tuple[int, ...], whole: tuple[int, ...]) -> float:
+    return min(100 * part[0] / whole[0], 100.0) if part and whole and whole[0] else 100.0

@@ -1,0 +1,350 @@
+"""What a recording says of a cluster and its jobs: who came, what was asked for, how long each container lasted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from treadle import events
+from treadle.events import ApplicationState, ContainerEvent, NodeState
+from treadle.history.stages.frameworks import Framework, StageId, stage_of
+from treadle.model.containers import KILLED_BY_AM, SUCCESS
+from treadle.record.chunks import RecordingError
+from treadle.record.reader import open_all
+from treadle.record.ticks import SettingsText
+from treadle.wire.frames import Frame, FrameDecoder
+
+JobId = tuple[int, int]
+"""Of an application: the ResourceManager's start, and its number."""
+
+KILLED_AFTER_APP: Final = -107
+"""ContainerExitStatus.KILLED_AFTER_APP_COMPLETION: its work was done."""
+
+
+class SeenContainer(NamedTuple):
+    """A container that ended well, or that still ran when the recording ended. Sorts in the order of allocation."""
+
+    created_ms: int
+    number: int
+    end_ms: int
+    """When the ResourceManager heard of its end; the recording's end if it still ran."""
+    with_job: bool
+    """Did it end, for the ResourceManager, when its application did?"""
+    runs: bool = False
+
+
+@dataclass(slots=True)
+class SeenStage:
+    """A stage of a job."""
+
+    demand: tuple[int, ...] = ()
+    containers: list[SeenContainer] = field(default_factory=list)
+    first_ask_ms: int = -1
+    asked: int = 0
+    """Containers that were asked for when the recording ended."""
+
+    @property
+    def last_end_ms(self) -> int:
+        """When the last of its containers ended; -1 if none did."""
+        return max((each.end_ms for each in self.containers if not each.runs), default=-1)
+
+
+@dataclass(slots=True)
+class SeenJob:
+    """An application. Times are the ResourceManager's."""
+
+    id: JobId
+    name: str
+    type: str
+    user: str
+    queue: str
+    priority: int
+    submit_ms: int
+    before: bool
+    """Was it there when the recording began?"""
+    end_ms: int = -1
+    """-1: it had not ended."""
+    stages: dict[StageId, SeenStage] = field(default_factory=dict)
+    awaits_master: bool = False
+    master: tuple[int, ...] = ()
+    master_ms: int = -1
+    """When its AM's container was allocated."""
+
+    @property
+    def framework(self) -> Framework:
+        """Whose application it is."""
+        return Framework.of(self.type)
+
+    @property
+    def first_ask_ms(self) -> int:
+        """When it asked first for a container that is not its AM's; -1 if it did not."""
+        return min((each.first_ask_ms for each in self.stages.values() if each.first_ask_ms >= 0), default=-1)
+
+
+@dataclass(slots=True)
+class SeenQueue:
+    """A queue, with what it has in the default partition, by resource."""
+
+    parent: int
+    path: str
+    ordering_policy: str
+    priority: int
+    guaranteed: tuple[int, ...] = ()
+    maximum: tuple[int, ...] = ()
+    am_limit: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Seen:
+    """All of a recording."""
+
+    resources: tuple[str, ...] = ()
+    counted: tuple[bool, ...] = ()
+    nodes: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    """By name: rack and total."""
+    queues: dict[int, SeenQueue] = field(default_factory=dict)
+    jobs: dict[JobId, SeenJob] = field(default_factory=dict)
+    begin_ms: int = 0
+    end_ms: int = 0
+    gaps_ms: list[int] = field(default_factory=list)
+    """Between frames."""
+    limits: list[int] = field(default_factory=list)
+    """The most proposals that the answers might hold."""
+    node_heartbeat_ms: int = 1000
+    settings: SettingsText | None = None
+    engine: str = ""
+    """One of several engines; empty: the first or only one."""
+    lost: int = 0
+    """Containers that failed, were preempted, lost or given back: what was done again is in another one."""
+    labels: bool = False
+    user_limits: bool = False
+    settings_changed: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def look(files: Sequence[Path]) -> Seen:
+    """Return what segments say of the cluster and its jobs.
+
+    Raises:
+        RecordingError: one is no recording, or there is no job in them.
+        WireError: a frame is malformed.
+    """
+    seen, looker = Seen(), _Looker()
+    looker.seen = seen
+    for recorded in open_all(files, seen.notes):
+        if seen.settings is None:
+            seen.settings, seen.engine = recorded.settings, recorded.segment.engine
+        if seen.jobs and not recorded.follows:
+            seen.notes.append(f"{recorded.path.name}: frames are missing before it: what happened then is not known")
+            looker.forget_running()
+        decoder = FrameDecoder()
+        for tick in recorded.ticks:
+            seen.settings_changed |= tick.reading is not None and not tick.reading.refusal
+            looker.look(decoder.decode(tick.frame), decoder.texts)
+        seen.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
+    if not seen.jobs:
+        raise RecordingError("there is no job in the recording")
+    looker.end()
+    return seen
+
+
+class _Running(NamedTuple):
+    job: JobId
+    number: int
+    created_ms: int
+
+
+class _Looker:
+    """Looks at frames. Jobs and containers that run outlive a snapshot, indices do not."""
+
+    def __init__(self) -> None:
+        self.seen = Seen()
+        self._texts: Sequence[str] = ()
+        self._job: dict[int, SeenJob] = {}
+        self._asked: dict[tuple[int, int], tuple[StageId, int]] = {}
+        """By application and request key: the stage, and how many containers it asks for."""
+        self._running: dict[_Running, StageId] = {}
+        self._before: dict[_Running, StageId] | None = None
+        """What ran before a snapshot of which not all has come: what that does not tell of has ended."""
+        self._now_ms = 0
+
+    def look(self, frame: Frame, texts: Sequence[str]) -> None:
+        """Take a frame."""
+        header, seen = frame.header, self.seen
+        if 0 < self._now_ms < header.rm_time_ms:
+            seen.gaps_ms.append(header.rm_time_ms - self._now_ms)
+        seen.limits.append(header.limit)
+        first = not seen.begin_ms
+        self._texts, self._now_ms = texts, header.rm_time_ms
+        seen.begin_ms = seen.begin_ms or self._now_ms
+        seen.end_ms = max(seen.end_ms, self._now_ms)
+        for event in frame.events:
+            match event:
+                case events.Snapshot():
+                    self._job, self._asked = {}, {}
+                    self._before = {**(self._before or {}), **self._running}
+                    self._running = {}
+                case events.Applications():
+                    self._applications(event, begins=first and header.snapshot)
+                case events.Requests():
+                    self._requests(event)
+                case events.Containers():
+                    self._containers(event)
+                case _:
+                    self._cluster(event)
+        if self._before is not None and not header.more:
+            for each, stage in self._before.items():
+                if each not in self._running:
+                    self._ended(seen.jobs[each.job], stage, each, self._now_ms)
+            self._before = None
+
+    def forget_running(self) -> None:
+        """Take that what ran ended at a time that is not known."""
+        self.seen.lost += len(self._running)
+        self._running = {}
+
+    def end(self) -> None:
+        """Note what ran and was asked for when the recording ended."""
+        for each, stage in self._running.items():
+            found = SeenContainer(each.created_ms, each.number, self.seen.end_ms, with_job=False, runs=True)
+            self._stage(self.seen.jobs[each.job], stage).containers.append(found)
+        for (app, _), (stage, count) in self._asked.items():
+            if app in self._job:
+                self._stage(self._job[app], stage).asked += count
+
+    def _cluster(self, event: events.Event) -> None:
+        seen, texts = self.seen, self._texts
+        match event:
+            case events.ResourceTypes():
+                seen.resources, seen.counted = event.names, tuple(map(bool, event.counted.tolist()))
+            case events.Settings():
+                text = event.values.get("nm-heartbeat-ms", "")
+                seen.node_heartbeat_ms = int(text) if text.isdigit() else seen.node_heartbeat_ms
+            case events.Nodes():
+                for at, name in enumerate(event.name_name.tolist()):
+                    if event.state[at] == NodeState.USABLE:
+                        seen.nodes[texts[name]] = texts[event.rack_name[at]], tuple(event.total[at].tolist())
+                        seen.labels |= bool(texts[event.partition_name[at]])
+            case events.Queues():
+                self._queues(event)
+            case events.QueueLimits():
+                self._limits(event)
+            case events.Users():
+                self._users(event)
+
+    def _limits(self, event: events.QueueLimits) -> None:
+        for at, queue in enumerate(event.queue.tolist()):
+            found = self.seen.queues.get(queue)
+            if found is not None and not self._texts[event.partition_name[at]]:
+                found.guaranteed = tuple(event.guaranteed[at].tolist())
+                found.maximum = tuple(event.maximum[at].tolist())
+                found.am_limit = tuple(event.am_limit[at].tolist())
+
+    def _users(self, event: events.Users) -> None:
+        for at, queue in enumerate(event.queue.tolist()):
+            found = self.seen.queues.get(queue)
+            if found is not None and found.maximum and 0 <= event.limit[at][0] < found.maximum[0]:
+                self.seen.user_limits = True
+
+    def _queues(self, event: events.Queues) -> None:
+        for at, queue in enumerate(event.queue.tolist()):
+            before = self.seen.queues.get(queue)
+            found = SeenQueue(
+                int(event.parent[at]),
+                self._texts[event.path_name[at]],
+                self._texts[event.ordering_policy_name[at]],
+                int(event.priority[at]),
+            )
+            if before is not None and before.path == found.path:
+                found.guaranteed, found.maximum, found.am_limit = before.guaranteed, before.maximum, before.am_limit
+            self.seen.queues[queue] = found
+
+    def _applications(self, event: events.Applications, *, begins: bool) -> None:
+        texts, seen = self._texts, self.seen
+        for at, app in enumerate(event.application.tolist()):
+            if event.state[at] in {ApplicationState.GONE, ApplicationState.MOVED}:
+                self._gone(app)
+                continue
+            id_ = int(event.cluster_timestamp[at]), int(event.id[at])
+            if id_ not in seen.jobs:
+                queue = seen.queues.get(int(event.queue[at]))
+                submit_ms = int(event.submit_time_ms[at])
+                seen.jobs[id_] = SeenJob(
+                    id_,
+                    texts[event.name_name[at]],
+                    texts[event.type_name[at]],
+                    texts[event.user_name[at]],
+                    "" if queue is None else queue.path,
+                    int(event.priority[at]),
+                    max(submit_ms, seen.begin_ms),
+                    begins and submit_ms < self._now_ms,
+                )
+            job = self._job[app] = seen.jobs[id_]
+            job.end_ms = -1  # another attempt of one that was gone
+            job.awaits_master = bool(event.awaiting_am[at])
+
+    def _gone(self, app: int) -> None:
+        """Forget an application that is gone; what ran of it has ended with it, which no row need say."""
+        gone = self._job.pop(app, None)
+        for key in [key for key in self._asked if key[0] == app]:
+            del self._asked[key]
+        if gone is None:
+            return
+        gone.end_ms = self._now_ms
+        for each in [each for each in self._running if each.job == gone.id]:
+            self._ended(gone, self._running.pop(each), each, self._now_ms, with_job=True)
+
+    def _stage(self, job: SeenJob, at: StageId) -> SeenStage:
+        return job.stages.setdefault(at, SeenStage())
+
+    def _requests(self, event: events.Requests) -> None:
+        for at, app in enumerate(event.application.tolist()):
+            job, key = self._job.get(app), (app, int(event.key[at]))
+            priority, count = int(event.priority[at]), int(event.count[at])
+            if job is None or job.awaits_master or _is_master(job, priority):
+                continue  # it is its AM's container that is asked for
+            if count <= 0:
+                self._asked.pop(key, None)
+                continue
+            stage_id = stage_of(job.framework, priority)
+            stage = self._stage(job, stage_id)
+            stage.demand = tuple(event.capability[at].tolist())
+            stage.first_ask_ms = self._now_ms if stage.first_ask_ms < 0 else stage.first_ask_ms
+            self._asked[key] = stage_id, count
+
+    def _containers(self, event: events.Containers) -> None:
+        columns = (event.application, event.container, event.event, event.time_ms, event.created_ms)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for at, (app, number, step, time_ms, created_ms) in enumerate(rows):
+            job, priority, demand = self._job.get(app), int(event.priority[at]), tuple(event.capability[at].tolist())
+            if job is None:
+                continue
+            # an AM's container is told before the ResourceManager has marked it
+            first = job.master_ms < 0 and job.first_ask_ms < 0 and not job.before
+            if event.am[at] or first or _is_master(job, priority) or created_ms == job.master_ms:
+                if job.master_ms < 0:
+                    job.master, job.master_ms = demand, created_ms
+                continue
+            stage_id, key = stage_of(job.framework, priority), _Running(job.id, number, created_ms)
+            stage = self._stage(job, stage_id)
+            stage.demand = stage.demand or demand
+            if step != ContainerEvent.COMPLETED:
+                self._running[key] = stage_id
+                continue
+            self._running.pop(key, None)
+            status = int(event.exit_status[at])
+            well = status in {SUCCESS, KILLED_AFTER_APP}
+            if well or (status == KILLED_BY_AM and job.framework is not Framework.MAPREDUCE):
+                self._ended(job, stage_id, key, time_ms, with_job=status == KILLED_AFTER_APP)
+            else:
+                self.seen.lost += 1
+
+    def _ended(self, job: SeenJob, at: StageId, key: _Running, end_ms: int, *, with_job: bool = False) -> None:
+        self._stage(job, at).containers.append(SeenContainer(key.created_ms, key.number, end_ms, with_job))
+
+
+def _is_master(job: SeenJob, priority: int) -> bool:
+    """Say whether only the framework's AMs have this priority."""
+    return priority == 0 and job.framework in (Framework.MAPREDUCE, Framework.TEZ)

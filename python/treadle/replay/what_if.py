@@ -1,0 +1,148 @@
+"""What would have happened under other policies: the jobs of a recording on the simulator's model of its cluster.
+
+The jobs that came are the jobs that come, with the containers that they had. When these are asked for is the
+application masters' doing, as in the simulator. How wrong that is, the recorded policy shows: what the model makes of
+it stands beside what there was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import mean, median
+
+import numpy as np
+
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Settings, default_settings
+from treadle.errors import UserError
+from treadle.live.own_settings import own_settings
+from treadle.record.ticks import SettingsText
+from treadle.replay.again import UNTRUSTED
+from treadle.replay.model import Reduced, name_of
+from treadle.replay.seen import SeenJob
+from treadle.simulate import Run, simulate_all
+from treadle.simulate.batch import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Completion times of jobs alike, in seconds; of jobs that came and ended within the recording."""
+
+    by: str
+    """all, queue, user, type or size."""
+    group: str
+    jobs: int
+    mean_s: float
+    p50_s: float
+    p95_s: float
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the jobs: in the recording, or by the model under a policy."""
+
+    policy: str
+    seed: int
+    makespan_s: float
+    """From the first arrival to the last end of the jobs that are compared."""
+    groups: list[Group] = field(default_factory=list)
+    unfinished: int = 0
+    utilisation: dict[str, float] = field(default_factory=dict)
+    """By resource; of the model alone."""
+    share_error: float = math.nan
+    """How far leaves were from their shares under H-DRF; of the model alone."""
+
+    @property
+    def mean_s(self) -> float:
+        """The mean completion time of all; NaN without any."""
+        return next((each.mean_s for each in self.groups if each.by == "all"), math.nan)
+
+
+def recorded_settings(text: SettingsText | None, engine: str, *, trust_code: bool) -> Settings:
+    """Return the policy of a recording.
+
+    Raises:
+        UserError: it has parts that are code, which is not trusted.
+        ConfigError: this release cannot follow it.
+    """
+    if text is None or text.source is None:
+        return default_settings()
+    source = text.source
+    if source.part_files and not trust_code:
+        raise UserError(UNTRUSTED)
+    return own_settings(parse_settings(source.file, source.text, kept=source.part_files), engine, source.file)
+
+
+def outcomes_of(reduced: Reduced, policies: Sequence[Policy], seeds: int) -> dict[str, list[Outcome]]:
+    """Return what the model makes of each policy, a seed after the other, by the policy's name.
+
+    Raises:
+        UserError: a policy does not go with the cluster, or fails.
+    """
+    scenario = reduced.scenario.with_jobs(reduced.workload)
+    found: dict[str, list[Outcome]] = {}
+    for run in simulate_all(scenario, policies, seeds, check=False, allow_impossible=True):
+        found.setdefault(run.policy, []).append(_modelled(run, reduced))
+    return found
+
+
+def as_recorded(reduced: Reduced) -> Outcome:
+    """Return what there was."""
+    took = {name_of(job): (job.end_ms - job.submit_ms) / 1000 for job in reduced.compared}
+    return Outcome(
+        "recorded", 0, _span([(job.submit_ms, job.end_ms) for job in reduced.compared]), _groups(reduced, took)
+    )
+
+
+def _modelled(run: Run, reduced: Reduced) -> Outcome:
+    took, spans = {}, []
+    for row, seconds in zip(run.jobs, run.completion_s.tolist(), strict=True):
+        id_ = str(row["id"])
+        if id_ in reduced.extra_ms and not math.isnan(seconds):
+            took[id_] = seconds + reduced.extra_ms[id_] / 1000
+            spans.append((int(row["arrival_ms"]), int(row["end_ms"]) + reduced.extra_ms[id_]))
+    return Outcome(
+        run.policy,
+        run.seed,
+        _span(spans),
+        _groups(reduced, took),
+        len(reduced.compared) - len(took),
+        run.summary.utilisation,
+        run.summary.share_error,
+    )
+
+
+def _span(spans: Sequence[tuple[int, int]]) -> float:
+    if not spans:
+        return math.nan
+    return (max(end for _, end in spans) - min(begin for begin, _ in spans)) / 1000
+
+
+def _groups(reduced: Reduced, took: dict[str, float]) -> list[Group]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for job in reduced.compared:
+        seconds = took.get(name_of(job))
+        if seconds is None:
+            continue
+        for key in (("all", "all"), ("queue", job.queue), ("user", job.user), ("type", job.type), ("size", _size(job))):
+            found.setdefault(key, []).append(seconds)
+    order = {"all": 0, "queue": 1, "user": 2, "type": 3, "size": 4}
+    return [
+        Group(by, group, len(own), mean(own), median(own), float(np.percentile(own, 95)))
+        for (by, group), own in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1]))
+    ]
+
+
+def _size(job: SeenJob) -> str:
+    tasks = sum(len(stage.containers) + stage.asked for stage in job.stages.values())
+    return "1 to 10 tasks" if tasks <= 10 else "11 to 100 tasks" if tasks <= 100 else "over 100 tasks"
+
+
+def error(modelled: Sequence[Outcome], real: Outcome) -> tuple[float, float]:
+    """Return how far a model is off of what there was: of the makespan, and of the mean completion time."""
+    return (
+        mean(each.makespan_s for each in modelled) / real.makespan_s - 1.0,
+        mean(each.mean_s for each in modelled) / real.mean_s - 1.0,
+    )

@@ -1,0 +1,140 @@
+"""`treadle replay --policy`: jobs of a recording on a model of its cluster, beside what there was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.make_recordings import POLICIES, SCENARIO, record
+
+from treadle.cli import _what_if
+from treadle.cli.main import run
+from treadle.history.stages.frameworks import Framework, StageId
+from treadle.record.folder import segments
+from treadle.record.summary import summarise
+from treadle.record.ticks import SettingsText
+from treadle.replay.model import parents_of, reduce
+from treadle.replay.seen import SeenContainer, SeenStage, look
+from treadle.replay.what_if import as_recorded, outcomes_of, recorded_settings
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import parse_scenario
+
+RECORDING = Path(__file__).parents[2] / "data" / "recordings" / "default"
+
+
+def test_jobs_are_those_that_ran_and_tasks_last_as_long_as_they_would() -> None:
+    seen = look(segments(RECORDING))
+    found = reduce(seen)
+    assert found.notes == []
+    assert (len(seen.nodes), len(found.compared)) == (6, 8)
+    true = jobs_of(parse_scenario("scenario.yaml", SCENARIO), Path(), 1)
+    assert [len(job.dag.stages) for job in found.jobs] == [len(job.dag.stages) for job in true.jobs]
+    for mine, own in zip(found.jobs, true.jobs, strict=True):
+        assert (mine.arrival_ms, mine.queue.rpartition(".")[2]) == (own.arrival_ms, own.queue.rpartition(".")[2])
+        for at, (stage, there) in enumerate(zip(mine.dag.stages, own.dag.stages, strict=True)):
+            assert stage.tasks == there.tasks
+            assert stage.parents == ((0,) if at else ())
+            assert stage.demand == there.demand
+            # known to the heartbeats of AM and node, and to a tick; what reduces waited for maps is far more
+            assert abs(np.sort(stage.durations()) - np.sort(there.durations())).max() <= 1500
+
+
+def test_what_is_made_of_the_recorded_policy_is_what_there_was() -> None:
+    seen = look(segments(RECORDING))
+    found = reduce(seen)
+    own = recorded_settings(seen.settings, seen.engine, trust_code=False)
+    (modelled,) = outcomes_of(found, [own], 1).values()
+    there = as_recorded(found)
+    assert modelled[0].mean_s == pytest.approx(there.mean_s, rel=0.03)
+    assert modelled[0].makespan_s == pytest.approx(there.makespan_s, rel=0.03)
+    assert [each.jobs for each in modelled[0].groups] == [each.jobs for each in there.groups]
+
+
+def test_another_seed_deals_out_the_times_of_a_stage_anew() -> None:
+    found = reduce(look(segments(RECORDING)))
+    one, other, again = (found.workload(seed) for seed in (1, 2, 2))
+    pairs = [
+        (job.dag.stages[0].durations(), dealt.dag.stages[0].durations())
+        for job, dealt in zip(one.jobs, other.jobs, strict=True)
+    ]
+    assert all(np.array_equal(np.sort(a), np.sort(b)) for a, b in pairs)
+    assert not all(np.array_equal(a, b) for a, b in pairs)
+    for a, b in zip(other.jobs, again.jobs, strict=True):
+        assert np.array_equal(a.dag.stages[0].durations(), b.dag.stages[0].durations())
+
+
+def test_what_began_before_or_ends_after_a_recording_is_told_and_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path / "rec", POLICIES["default"], every=60)
+    files = segments(tmp_path / "rec")
+    late = reduce(look(files[1:]))
+    whole = reduce(look(files))
+    assert (len(late.compared), len(whole.compared)) == (0, 8)
+    assert run(["replay", str(files[-1]), "--policy", "srpt"]) == 2
+    assert "no job came and ended within the recording" in capsys.readouterr().err
+    assert any("were there when the recording began" in note for note in late.notes)
+    tasks = sum(len(stage.containers) for job in look(files).jobs.values() for stage in job.stages.values())
+    assert tasks == summarise(files).containers
+    cut = reduce(look(files[:-1]))
+    assert any("containers had not ended" in note for note in cut.notes)
+    gap = reduce(look([files[0], files[2]]))
+    assert any("frames are missing before it" in note for note in gap.notes)
+
+
+def stage(first_ask_ms: int, *spans: tuple[int, int]) -> SeenStage:
+    containers = [SeenContainer(begin, at, end, with_job=False) for at, (begin, end) in enumerate(spans)]
+    return SeenStage((1,), containers, first_ask_ms)
+
+
+def test_a_stage_waits_for_those_that_were_well_under_way_when_it_was_asked_for() -> None:
+    first, second, beside, third = (StageId(at, str(at)) for at in range(4))
+    stages = {
+        first: stage(0, (0, 10_000), (0, 20_000)),
+        second: stage(12_000, (12_000, 30_000)),
+        beside: stage(0, (0, 90_000)),
+        third: stage(31_000, (31_000, 40_000)),
+    }
+    assert parents_of(stages, Framework.TEZ) == {first: [], second: [first], beside: [], third: [first, second]}
+
+
+def test_what_would_have_happened_is_told_beside_what_there_was(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["replay", str(RECORDING), "--policy", "srpt", "--seeds", "2"]
+    assert run([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["compared"], found["fits"]) == (8, True)
+    assert [len(policy["makespan_s"]) for policy in found["policies"]] == [2, 2]
+    groups = {(each["by"], each["group"]): each["jobs"] for each in found["recorded"]["groups"]}
+    assert groups["all", "all"] == 8
+    for kind in ("queue", "user", "type", "size"):
+        assert sum(jobs for (by, _), jobs in groups.items() if by == kind) == 8
+    assert 0.3 < found["policies"][0]["utilisation"]["memory-mb"] <= 1.0
+    monkeypatch.setattr(_what_if, "OFF", 0.0)
+    assert run(words) == 1, "a model that does not fit is no result"
+    said = capsys.readouterr().out
+    assert "model of it" in said
+    assert "do not go by it" in said
+
+
+def test_a_policy_with_code_is_not_run_unless_it_is_trusted() -> None:
+    seen = look(segments(RECORDING))
+    assert seen.settings is not None
+    settings = recorded_settings(seen.settings, "", trust_code=False)
+    assert settings.source is not None
+    source = replace(settings.source, part_files={"/part.py": b"class Part: pass"})
+    with pytest.raises(Exception, match="--trust-code"):
+        recorded_settings(SettingsText(source, ""), "", trust_code=False)
+
+
+def test_bench_says_how_wrong_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figures.json"
+    assert run(["bench", "replay", "--workloads", "1", "--jobs", "6", "--json", str(file)]) == 0
+    (found,) = json.loads(file.read_text())["replay"]
+    assert (found["recorded"], found["replayed"], found["jobs"]) == ("capacity", "srpt", 6)
+    assert abs(found["own"]["completion_mean"]) < 0.1
+    assert "model of B: off by" in capsys.readouterr().out
