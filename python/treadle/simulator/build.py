@@ -68,8 +68,8 @@ def build(
     places = {name: at for at, name in enumerate(names)}
     flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
     facts = _facts(scenario, names, rack_names, racks, totals)
-    allowed = _met([bound.require for bound in flat.bounds], facts)
-    preferred = _met([bound.prefer for bound in flat.bounds], facts)
+    allowed = _met([bound.hard for bound in flat.bounds], facts)
+    preferred = _met([bound.soft for bound in flat.bounds], facts)
     state = _state(scenario, flat, tree, totals, racks, len(rack_names), allowed, preferred)
     start_ms = round(1000 * scenario.start_s)
     parameters = _parameters(scenario, seed)

@@ -69,6 +69,7 @@ class Feed:
         self._orders = np.array([self._text(queue.ordering_policy) for queue in built.tree.configured], np.int32)
         self._where = np.concatenate([self._node_names, racks])
         self._bounds = np.array([self._text(_constraint(bound)) for bound in built.bounds], np.int32)
+        self._of_asks = np.array([bool(bound.require or bound.prefer) for bound in built.bounds], bool)
         self._bound_told = np.zeros(len(rows), bool)
         """Which rows were told with what they require, and still ask for something."""
 
@@ -289,6 +290,7 @@ class Feed:
     def _requirements(self, state: State, row: I32) -> list[Event]:
         """Tell what rows that begin to ask require; it is gone when they ask for nothing."""
         bound = row[state.rows["bound"][row] >= 0]
+        bound = bound[self._of_asks[state.rows["bound"][bound]]]
         asks = state.rows["count"][bound] > 0
         begun = bound[asks & ~self._bound_told[bound]]
         self._bound_told[bound] = asks

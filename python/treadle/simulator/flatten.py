@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64, Records
+from treadle.constraints.choices import wish
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.simulator.cluster import state as tables
@@ -40,6 +41,19 @@ class Bound(NamedTuple):
 
     require: str
     prefer: str
+    require_by_tag: str = ""
+    """What tags of its job require; they are told with the job, not with its asks."""
+    prefer_by_tag: str = ""
+
+    @property
+    def hard(self) -> str:
+        """All that its nodes must be."""
+        return ";".join(filter(None, (self.require, self.require_by_tag)))
+
+    @property
+    def soft(self) -> str:
+        """All that they should be."""
+        return ";".join(filter(None, (self.prefer_by_tag, self.prefer)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +172,8 @@ class _Tables:
 
     def _bound(self, job: Job, row: _Row) -> int:
         """Return the number of what a row requires and prefers, -1 for nothing; a master may run anywhere."""
+        if row.kind == RowKind.MASTER:
+            return -1
         stage = row.stage.id if row.stage is not None else -1
         if row.kind == RowKind.EXECUTORS:
             wishes = {Bound(job.requires.get(each.id, ""), job.prefers.get(each.id, "")) for each in job.dag.stages}
@@ -167,7 +183,15 @@ class _Tables:
                     "different nodes; write the same for each"
                 )
             stage = job.dag.stages[0].id
-        bound = Bound(job.requires.get(stage, ""), job.prefers.get(stage, ""))
+        asked = wish(list(job.tags))
+        if asked.error:
+            raise UserError(f"job {job.id}: a tag cannot be read: {asked.error}")
+        bound = Bound(
+            job.requires.get(stage, ""),
+            job.prefers.get(stage, ""),
+            ";".join(one.text() for one in asked.required.predicates),
+            ";".join(one.text() for one in asked.preferred),
+        )
         return self._bounds.setdefault(bound, len(self._bounds)) if any(bound) else -1
 
     def _add_row(self, app: int, number: int, key: int, row: _Row, stages: dict[int, int]) -> None:

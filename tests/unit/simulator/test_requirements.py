@@ -62,8 +62,25 @@ def test_a_container_is_used_again_only_for_tasks_that_may_be_where_it_is() -> N
     assert lasts_s(read) == pytest.approx(30.0, abs=0.02)
 
 
-def test_the_simulated_resource_manager_refuses_a_violation() -> None:
-    made = simulation(scenario(stage(12, 10, require="zone=b")))
+def tagged(*tags: str, **more: Any) -> Scenario:
+    """Return the scenario with a job whose tags say what its nodes must be."""
+    jobs = [{"stages": [stage(12, 10, **more)], "framework": "tez", "tags": tags}]
+    return scenario(workload={"jobs": jobs})
+
+
+def test_tags_of_a_job_require_as_on_a_cluster() -> None:
+    assert lasts_s(tagged("treadle:require=zone=b")) == pytest.approx(30.0, abs=0.02)
+    assert lasts_s(tagged("treadle:require=zone=a", require="gpu!=yes")) == pytest.approx(20.0, abs=0.02)
+    assert lasts_s(tagged("treadle:prefer=zone=b")) == pytest.approx(10.0, abs=0.01)
+    with pytest.raises(UserError, match=r"a tag cannot be read: treadle:require: .*expected one of"):
+        simulation(tagged("treadle:require=zone"))
+
+
+@pytest.mark.parametrize(
+    "read", [scenario(stage(12, 10, require="zone=b")), tagged("treadle:require=zone=b")], ids=["stage", "tag"]
+)
+def test_the_simulated_resource_manager_refuses_a_violation(read: Scenario) -> None:
+    made = simulation(read)
     made.rm.advance(0)
     column = np.zeros(1, np.int32)
     assert made.rm.commit(Proposals(column, column, column), 0).fate.tolist() == [int(Fate.CONSTRAINT)]
