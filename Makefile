@@ -25,7 +25,7 @@ build/.venv: pyproject.toml | prerequisites
 	@echo "Setting up $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cpsat,demo,history,plot,reproduce]' --group dev
+	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cpsat,dashboard,demo,history,plot,reproduce]' --group dev
 	@mkdir -p build && touch $@
 
 build/.jar: $(JAVA_SOURCES) | prerequisites
@@ -103,7 +103,7 @@ wheelhouse: wheel ## the wheel with all that it needs, for hosts without network
 	@rm -rf build/wheelhouse && mkdir -p build/wheelhouse
 	@version=$$($(BIN)/python -c 'import treadle; print(treadle.__version__)'); \
 	tag=$$($(BIN)/python -c 'import sys, sysconfig; print(f"cp{sys.version_info[0]}{sys.version_info[1]}-" + sysconfig.get_platform())'); \
-	$(BIN)/python -m pip wheel -q --disable-pip-version-check -w build/wheelhouse "dist/treadle-$$version-py3-none-any.whl[encrypt,history]"; \
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check -w build/wheelhouse "dist/treadle-$$version-py3-none-any.whl[dashboard,encrypt,history]"; \
 	tar -C build -czf "dist/treadle-wheelhouse-$$version-$$tag.tar.gz" wheelhouse; \
 	echo "dist/treadle-wheelhouse-$$version-$$tag.tar.gz"
 

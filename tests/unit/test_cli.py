@@ -17,9 +17,9 @@ import pytest
 
 from treadle import __version__
 from treadle.admin.jars import shim_jar, sleep_jar, spark_jar, tez_jar
-from treadle.cli._scheduling import why_not
 from treadle.cli.main import FOLDER, commands, run
 from treadle.errors import UserError
+from treadle.yarn.treadle_beans import why_not
 
 TREADLE = {
     "tag.Mode": "observe_only",

@@ -41,6 +41,7 @@ ALLOWED = {
     "planner": BASE | {"compiled", "dag"},
     "admin": BASE | {"compiled", "config", "yarn"},
     "model": BASE | {"compiled", "constraints", "yarn"},
+    "dashboard": BASE | {"yarn"},
     "history": BASE | {"dag", "workload", "yarn"},
     "policy": BASE | {"compiled", "config", "constraints", "model", "yarn"},
     "engine": BASE | {"compiled", "config", "constraints", "model", "policy", "yarn"},
@@ -105,7 +106,7 @@ ALLOWED = {
         "yarn",
     },
 }
-ALLOWED["cli"] = ALLOWED["lab"] | {"lab", "sweep"}
+ALLOWED["cli"] = ALLOWED["lab"] | {"dashboard", "lab", "sweep"}
 """What each part of the package may import besides itself."""
 
 IGNORED = {

@@ -9,26 +9,13 @@ from typing import Any, Final
 
 from treadle.cli._jmx import read_bean
 from treadle.errors import UserError
+from treadle.yarn.treadle_beans import why_not
 
 WAIT_S: Final = 30.0
 REFUSED_S: Final = 1.0
 """A refusal that stands for so long is no longer that of the policy before."""
 
 _POLL_S: Final = 0.2
-
-
-def why_not(bean: dict[str, Any]) -> str:
-    """Return why Treadle does not schedule; empty if it does."""
-    if bean.get("Schedules") == 1:
-        return ""
-    if "Schedules" not in bean:
-        return "the ResourceManager does not tell; use the jar of this version"
-    mode = str(bean.get("tag.Mode") or "unknown")
-    if mode != "enforce":
-        return f"the mode is {mode}, so that the CapacityScheduler schedules"
-    if bean.get("tag.Refusal"):
-        return str(bean["tag.Refusal"])
-    return f"no engine holds the lease; {bean.get('tag.LastError') or 'no error is told'}"
 
 
 def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, ca: Path | None = None) -> str:

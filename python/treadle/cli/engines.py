@@ -12,34 +12,12 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
 from treadle.errors import UserError
+from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of
 
 app = typer.Typer()
 
-_PREFIX: Final = "TreadleEngine-"
-
 CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "StaleState", "Changed", "Transaction")
 """Reasons of rejections that others have caused since the engine looked."""
-
-_COUNTS: Final = {
-    "committed": "Committed",
-    "transactions": "Transactions",
-    "conflicts": "Conflicts",
-    "attempts": "Attempts",
-    "wait_mean_ms": "WaitMeanMs",
-    "wait_p50_ms": "WaitP50Ms",
-    "wait_p99_ms": "WaitP99Ms",
-    "retries": "Retries",
-    "given_up": "GivenUp",
-    "moved": "Moved",
-    "too_large": "TooLarge",
-    "over_claim": "RejectedClaim",
-    "changed": "RejectedChanged",
-    "not_owner": "RejectedNotOwner",
-    "taken_back": "TransactionsTakenBack",
-    "commit_wait_p99_us": "CommitWaitP99Us",
-    "lease_flips": "LeaseFlips",
-}
-"""What is shown under which name, and which metric it is."""
 
 _TITLES: Final = (
     "engine",
@@ -64,14 +42,14 @@ def engines(
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
-    beans = {_name(bean): bean for bean in read_beans(rm, f"{_PREFIX}*", ca)}
+    beans = {engine_name(bean): bean for bean in read_beans(rm, f"{ENGINE_PREFIX}*", ca)}
     roster = _roster(rm, ca) if beans else {"engines": {}, "applications": {}}
     if application is not None:
         found = _served(application, roster)
         typer.echo(json.dumps(found) if as_json else _sentence(application, found))
         return
     # without several engines the bean of the one says whether there is Treadle at all
-    shown = [figures(name, roster["engines"].get(name, {}), bean) for name, bean in beans.items()]
+    shown = [engine_figures(name, roster["engines"].get(name, {}), bean) for name, bean in beans.items()]
     if not shown:
         read_bean(rm, "Treadle", ca)
     if as_json:
@@ -81,28 +59,6 @@ def engines(
         typer.echo("one engine serves all applications; see `treadle status`")
         return
     _print(shown)
-
-
-def figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is shown of an engine: its part of the roster's bean, and of its own."""
-    useful, wasted, empty = (int(bean.get(f"Decision{kind}Ms", 0)) for kind in ("Useful", "Wasted", "Empty"))
-    counts = {shown: int(bean.get(name, 0)) for shown, name in _COUNTS.items()}
-    transactions, conflicts = counts["transactions"], counts["conflicts"]
-    return {
-        "engine": name,
-        "entry": life.get("entry", ""),
-        "lives": bool(life.get("lives", False)),
-        "served_by": life.get("served_by", ""),
-        "applications": int(life.get("applications", 0)),
-        "policy": bean.get("tag.Policy", ""),
-        "busy": round((useful + wasted + empty) / max(1, int(bean.get("SinceMs", 0))), 4),
-        "useful_ms": useful,
-        "wasted_ms": wasted,
-        "empty_ms": empty,
-        **counts,
-        "conflict_fraction": round(conflicts / transactions, 4) if transactions else None,
-        "last_error": bean.get("tag.LastError", ""),
-    }
 
 
 def _print(shown: list[dict[str, Any]]) -> None:
@@ -135,15 +91,10 @@ def _serves(row: Mapping[str, Any]) -> str:
     return f"{row['applications']} applications" + ("" if row["lives"] else ", but is dead")
 
 
-def _name(bean: Mapping[str, Any]) -> str:
-    return str(bean.get("name", "")).rpartition(_PREFIX)[2]
-
-
 def _roster(rm: str, ca: Path | None) -> dict[str, Any]:
     bean = read_bean(rm, "TreadleEngines", ca)
     try:
-        roster = json.loads(bean["Engines"])
-        return {"engines": dict(roster["engines"]), "applications": dict(roster["applications"])}
+        return roster_of(bean)
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{rm}: the bean TreadleEngines holds no JSON; use the jar of this version") from error
 

@@ -55,7 +55,7 @@ def explain(
     served unless somebody changes something.
     """
     places = [socket_] if socket_ is not None else _places(config, rm, ca, engine)
-    found = _ask(places, {"application": application, "ask": ask, "node": node})
+    found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     if "error" in found:
         raise UserError(str(found["error"]))
     if as_json:
@@ -84,7 +84,7 @@ def state_places(config: Path, engine: str) -> list[Path]:
     return [folder / EXPLAIN_SOCKET for folder in state_folders(config, engine, bases)]
 
 
-def _ask(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
+def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
     """Ask the first sidecar that answers.
 
     Raises:

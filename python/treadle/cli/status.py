@@ -9,7 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
-from treadle.cli._scheduling import why_not
+from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
 

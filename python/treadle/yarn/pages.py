@@ -32,8 +32,10 @@ def address_of(rm: str) -> str:
     return (rm if "://" in rm else f"http://{rm}").rstrip("/")
 
 
-def read_page(rm: str, path: str, query: Mapping[str, str], ca: Path | None = None) -> Page:
-    """Return what a page says. Over https its server has to show a certificate that is trusted.
+def read_page(
+    rm: str, path: str, query: Mapping[str, str], ca: Path | None = None, bytes_max: int = _BYTES_MAX
+) -> Page:
+    """Return what a page of at most so many bytes says. Over https its server has to show a trusted certificate.
 
     Raises:
         UserError: there is no ResourceManager.
@@ -53,10 +55,10 @@ def read_page(rm: str, path: str, query: Mapping[str, str], ca: Path | None = No
             session.get(page, params=dict(query), headers=headers, timeout=_TIMEOUT_S, stream=True) as answer,
         ):
             answer.raise_for_status()
-            content = answer.raw.read(_BYTES_MAX + 1, decode_content=True)
+            content = answer.raw.read(bytes_max + 1, decode_content=True)
             date = answer.headers.get("Date")
-        if len(content) > _BYTES_MAX:
-            raise UserError(f"{page} answered more than {_BYTES_MAX} bytes")
+        if len(content) > bytes_max:
+            raise UserError(f"{page} answered more than {bytes_max} bytes")
         return Page(json.loads(content), _seconds(date))
     except requests.RequestException as error:
         status = None if error.response is None else error.response.status_code

@@ -1,0 +1,120 @@
+"""`treadle dashboard`: web pages about a cluster, from a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from treadle.cli._jmx import DEFAULT_RM, CaOption, RmOption
+from treadle.errors import UserError
+
+if TYPE_CHECKING:
+    from treadle.dashboard.server import Parts
+
+app = typer.Typer()
+
+DEFAULT_PORT: Final = 8190
+
+
+@app.command()
+def dashboard(
+    rm: RmOption = DEFAULT_RM,
+    bind: Annotated[str, typer.Option(help="The IP address to listen at.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0: any.")] = DEFAULT_PORT,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(help="An address under which browsers come, as https://NAME of a proxy; may be repeated."),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="The folder of history and token.", metavar="FOLDER", show_default=False)
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="The file of the token; without it FOLDER/token.", metavar="FILE")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
+    ] = None,
+    ca: CaOption = None,
+) -> None:
+    """Serve web pages about the cluster of a ResourceManager: queues, nodes, jobs, decisions, and what is wrong.
+
+    Nothing of it runs in the ResourceManager or in a sidecar. Who opens a page has to know the token.
+    """
+    _need_extra()
+    from treadle.dashboard.addresses import addresses
+    from treadle.dashboard.board import Board
+    from treadle.dashboard.collector import Collector
+    from treadle.dashboard.history import History
+    from treadle.dashboard.questions import Questions
+    from treadle.dashboard.reading import Reader
+    from treadle.dashboard.server import Parts, listen, server_of
+    from treadle.dashboard.token_file import Doorkeeper, read_or_make
+
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    addresses(bind, port, url or ())  # before anything is made
+    folder = _state_folder(state)
+    token = token_file or folder / "token"
+    doorkeeper = Doorkeeper(read_or_make(token))
+    history = History(folder / "history.sqlite")
+    try:
+        with listen(bind, port) as listening:
+            port = int(listening.getsockname()[1])
+            reader, board = Reader(rm, ca), Board()
+            collector = Collector(reader, history, board)
+            questions = Questions(
+                reader, lambda application, engine: _explain(application, engine, rm, ca, config), collector.engines
+            )
+            parts = Parts(collector, board, history, questions, addresses(bind, port, url or ()), doorkeeper)
+            _announce(parts, rm, f"http://{bind}:{port}", url or [], token)
+            server_of(parts).run([listening])
+    finally:
+        history.close()
+
+
+def _announce(parts: Parts, rm: str, listens: str, urls: list[str], token: Path) -> None:
+    """Print where the pages are, and whether there is anything to show."""
+    typer.echo(f"the cluster of {rm} is shown at {', '.join([listens, *urls])}; log in with the token in {token}")
+    typer.echo(f"history: {parts.history.path}; Ctrl-C ends it")
+
+
+def _need_extra() -> None:
+    try:
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"the dashboard needs the package {error.name}: install treadle[dashboard] into this environment"
+        ) from error
+
+
+def _state_folder(named: Path | None) -> Path:
+    """Return the folder for history and token, which only this user may write to; it is made if it is not there.
+
+    Raises:
+        UserError: it cannot be had, or others may write to it.
+    """
+    base = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()
+    folder = named or home / "treadle" / "dashboard"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; name a folder of your own with --state") from error
+    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
+        raise UserError(f"{folder}: others may write there; chmod go-w it, or name a folder of your own with --state")
+    return folder
+
+
+def _explain(application: str, engine: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
+    from treadle.cli._take_over import configured_file
+    from treadle.cli.explain import ask_sidecar, state_places
+
+    places = state_places(configured_file(rm, ca) if config is None else config, engine)
+    return ask_sidecar(places, {"application": application, "ask": None, "node": ""})

@@ -1,0 +1,249 @@
+"""Looks at a cluster again and again: the only one of the dashboard who asks the ResourceManager unasked.
+
+Beans are read each `BEANS_EVERY_S`, REST pages each `PAGES_EVERY_S`. Whatever the pages cost, at most a tenth of the
+time is spent on them: a ResourceManager that answers slowly is asked less often.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any, Final
+
+from treadle.dashboard.board import Board
+from treadle.dashboard.cluster import Job, Nodes, Queue
+from treadle.dashboard.conditions import Conditions, Trouble
+from treadle.dashboard.estimates import Estimates
+from treadle.dashboard.history import History
+from treadle.dashboard.metrics import exposition
+from treadle.dashboard.reading import COUNTERS, Decisions, Reader
+from treadle.dashboard.views import View, documents
+from treadle.errors import UserError, printable
+from treadle.yarn.pairs import active_of
+
+_log = logging.getLogger(__name__)
+
+BEANS_EVERY_S: Final = 5.0
+PAGES_EVERY_S: Final = 15.0
+DUTY: Final = 0.1
+"""The part of the time that may be spent on asking."""
+LOOK_PAUSE_MAX_S: Final = 60.0
+PAGES_PAUSE_MAX_S: Final = 300.0
+QUEUES_CHARTED_MAX: Final = 60
+"""Of so many queues shares are kept over time, in the order of the tree."""
+ENDED_BACK_MS: Final = 24 * 3600 * 1000
+"""How long ago jobs may have ended that the first look asks for."""
+
+
+class Collector:
+    """Looks, keeps what it saw, and posts documents."""
+
+    def __init__(self, reader: Reader, history: History, board: Board, clock: Callable[[], float] = time.time) -> None:
+        """Begin where an earlier process stopped.
+
+        Raises:
+            UserError: the history cannot be read.
+        """
+        self._reader, self._history, self._board, self._clock = reader, history, board, clock
+        try:
+            looked_s, kept = history.conditions()
+            self._estimates = Estimates(history.jobs(ended=False))
+            self._ended = set(history.jobs(ended=True))
+        except sqlite3.Error as error:
+            raise UserError(f"{history.path}: {error}; move the file away, then a new history begins") from error
+        self._conditions = Conditions(kept, looked_s)
+        self.view = View(rm=reader.rm)
+        self._counted: tuple[float, Mapping[str, int]] | None = None
+        self._pages_due_s = 0.0
+        self._history_trouble = ""
+
+    def engines(self) -> list[str]:
+        """Return the names of the engines, if there are several."""
+        decisions = self.view.decisions
+        return [str(each["engine"]) for each in decisions.engines] if decisions else []
+
+    def run(self, stop: Event) -> None:
+        """Look until somebody says stop; nothing ends it but that."""
+        while not stop.is_set():
+            began_s = time.monotonic()
+            try:
+                self.look()
+            except Exception:  # a look that fails must not be the last
+                _log.exception("a look at the cluster failed")
+            took_s = time.monotonic() - began_s
+            stop.wait(min(max(BEANS_EVERY_S, took_s / DUTY - took_s), LOOK_PAUSE_MAX_S))
+
+    def look(self) -> None:
+        """Ask once, keep the answers, and post documents."""
+        at_s, troubles = self._clock(), dict[str, Trouble]()
+        values = self._look_at_beans(at_s, troubles)
+        if self.view.state == "ACTIVE" and at_s >= self._pages_due_s:
+            began_s = time.monotonic()
+            values |= self._look_at_pages(at_s, troubles)
+            took_s = time.monotonic() - began_s
+            self._pages_due_s = at_s + min(max(PAGES_EVERY_S, took_s / DUTY), PAGES_PAUSE_MAX_S) - BEANS_EVERY_S / 2
+        else:
+            troubles |= {
+                name: trouble for name, trouble in self.view.page_troubles.items() if self.view.state == "ACTIVE"
+            }
+        self._keep(at_s, values, troubles)
+        self._board.post(self._clock(), documents(self.view), exposition(self.view))
+
+    def _look_at_beans(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
+        view, reader = self.view, self._reader
+        try:
+            view.state, decisions = reader.beans()
+        except UserError as error:
+            view.state = ""
+            troubles["lost"] = Trouble("fail", f"the ResourceManager does not answer: {printable(str(error))}")
+            self._counted = None
+            return {}
+        view.heard_s = at_s
+        if view.state == "STANDBY":
+            if not view.active:
+                view.active = active_of(reader.rm, reader.ca)
+            where = f"; the active one is {view.active}" if view.active else ""
+            text = f"the ResourceManager at {reader.rm} is on standby, where nothing is scheduled{where}; start the "
+            troubles["standby"] = Trouble("fail", f"{text}dashboard with --rm of the active one")
+            self._counted = None
+            return {}
+        view.active = ""
+        if decisions is None:
+            view.decisions = None
+            text = "the ResourceManager runs without Treadle; look at yarn.resourcemanager.scheduler.class in its "
+            troubles["treadle"] = Trouble("fail", f"{text}yarn-site.xml (treadle install), and at its log")
+            self._counted = None
+            return {}
+        view.decisions, view.decisions_s = decisions, at_s
+        troubles |= _troubles_of(decisions)
+        return self._rates(at_s, decisions)
+
+    def _rates(self, at_s: float, decisions: Decisions) -> dict[str, float]:
+        """Return numbers over time: of counters how much they rose a second since the last look."""
+        numbers = decisions.numbers
+        counted: dict[str, int] = {name: numbers[name] for name in COUNTERS if name in numbers}
+        counted |= {f"Rejected{reason}": count for reason, count in decisions.rejected.items()}
+        counted |= {f"engine {each['engine']} committed": int(each["committed"]) for each in decisions.engines}
+        values = {"schedules": float(numbers.get("Schedules", 0))}
+        for name, metric in (("decide p50", "DecideP50Us"), ("decide p99", "DecideP99Us")):
+            values[name] = numbers.get(metric, 0) / 1000
+        before, self._counted = self._counted, (at_s, counted)
+        if before is None or at_s <= before[0] or any(counted.get(name, 0) < old for name, old in before[1].items()):
+            self.view.rates = {}
+            return values  # the first look, or counted anew: another ResourceManager
+        rates = {name: (count - before[1].get(name, 0)) / (at_s - before[0]) for name, count in counted.items()}
+        self.view.rates = rates
+        # a reason that never occurred needs no series
+        reasons = {f"Rejected{reason}" for reason, count in decisions.rejected.items() if count == 0}
+        return values | {f"rate {name}": rate for name, rate in rates.items() if name not in reasons}
+
+    def _look_at_pages(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
+        view, found, values = self.view, dict[str, Trouble](), dict[str, float]()
+
+        def attempt(name: str, what: str, read: Callable[[], None]) -> None:
+            try:
+                read()
+            except UserError as error:
+                found[name] = Trouble("warn", f"{what} cannot be read, what is shown is old: {printable(str(error))}")
+
+        def cluster() -> None:
+            view.nodes, view.queues, view.queues_left_out = self._reader.cluster()
+            view.cluster_s = at_s
+            values.update(_shares(view.nodes, view.queues))
+
+        def jobs() -> None:
+            view.jobs, view.jobs_left_out = self._reader.jobs()
+            view.jobs_s = at_s
+            values.update({"jobs running": sum(job.state == "RUNNING" for job in view.jobs), "jobs": len(view.jobs)})
+            self._follow(view.jobs)
+
+        def placements() -> None:
+            view.placements = self._reader.placements()
+
+        attempt("nodes and queues", "nodes and queues", cluster)
+        attempt("jobs", "jobs", jobs)
+        if view.decisions is not None:
+            attempt("placements", "who placed the containers", placements)
+        view.page_troubles = found
+        troubles |= found
+        return values
+
+    def _follow(self, jobs: list[Job]) -> None:
+        """Keep what was expected of jobs, and those that ended since the last look."""
+        try:
+            back_ms = int(self._clock() * 1000) - ENDED_BACK_MS
+            since_ms = max(back_ms, max((int(job["ended_ms"]) for job in self.view.ended), default=0))
+            ended = [job for job in self._reader.ended(since_ms) if job.id not in self._ended]
+            changed: dict[str, dict[str, Any]] = self._estimates.see(jobs)
+            changed |= {job.id: self._estimates.end(job) for job in ended}
+            if changed:
+                self._history.keep_jobs(changed)
+            self._history.forget_jobs(self._estimates.gone(job.id for job in jobs))
+            self.view.ended = list(self._history.jobs(ended=True).values())
+            self._ended = {str(job["id"]) for job in self.view.ended}
+        except sqlite3.Error as error:
+            self._history_trouble = str(error)
+
+    def _keep(self, at_s: float, values: dict[str, float], troubles: dict[str, Trouble]) -> None:
+        """Write what was seen into the history; where that fails the pages say so and show the rest."""
+        view = self.view
+        if self._history_trouble:
+            text = f"{self._history.path} cannot be written, so nothing is remembered: {self._history_trouble}"
+            troubles["history"] = Trouble("warn", text)
+        self._history_trouble = ""
+        view.conditions, lines = self._conditions.see(at_s, troubles)
+        for line in lines:
+            _log.warning("%s", printable(line))
+        try:
+            left_out = self._history.record(at_s, values) if values else 0
+            view.series_left_out = left_out
+            self._history.keep_conditions(at_s, view.conditions, lines)
+            view.events = self._history.events(100)
+        except sqlite3.Error as error:
+            self._history_trouble = str(error)
+
+
+def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
+    """Return what Treadle's beans find wrong."""
+    found = {}
+    if decisions.why_not:
+        mode = decisions.tags["Mode"].lower()
+        severity = "fail" if mode == "enforce" or not mode else "warn"
+        found["scheduling"] = Trouble(severity, f"Treadle does not schedule: {decisions.why_not}")
+        if mode == "observe_only" and decisions.numbers.get("LeaseHeld") == 0:
+            error = decisions.tags["LastError"] or "no error is told"
+            found["engine"] = Trouble("fail", f"no engine answers: {error}")
+    for tag, severity, text in (
+        ("LastError", "warn", "last error"),
+        ("Warnings", "warn", "the engine warns"),
+        ("IgnoredSettings", "warn", "settings without effect"),
+        ("RequirementsUnkept", "warn", "requirements not kept"),
+    ):
+        told = decisions.tags[tag]
+        if told and told not in decisions.why_not:
+            found[tag] = Trouble(severity, f"{text}: {printable(told)}")
+    if decisions.numbers.get("Escapes", 0):
+        text = "exceptions were caught in overrides; the ResourceManager's log has them"
+        found["escapes"] = Trouble("warn", text)
+    for each in decisions.engines:
+        if not each["lives"]:
+            by = f"; {each['served_by']} serves its applications" if each["served_by"] else ""
+            found[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} is dead{by}")
+    return found
+
+
+def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:
+    totals = nodes.totals()
+    values = {
+        "nodes": float(totals["nodes"]),
+        "containers": float(totals["containers"]),
+        "memory used": totals["memory_used_mb"] / max(totals["memory_mb"], 1),
+        "vcores used": totals["vcores_used"] / max(totals["vcores"], 1),
+    }
+    for queue in queues[:QUEUES_CHARTED_MAX]:
+        values |= {f"queue {queue.path} used": queue.used, f"queue {queue.path} owed": queue.owed}
+        values[f"queue {queue.path} pending"] = queue.pending
+    return values

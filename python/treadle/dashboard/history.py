@@ -1,0 +1,251 @@
+"""Numbers over time, jobs that ended and what went wrong, in one SQLite file of a bounded size.
+
+Each number is kept three times, finer for a shorter time: a row of a level is the mean of what was seen within it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from treadle.dashboard.conditions import Condition
+from treadle.errors import UserError
+
+LEVELS: Final = ((10, 360), (60, 1440), (900, 2880))
+"""Seconds of a row, and how many rows are kept: an hour, a day, thirty days."""
+SERIES_MAX: Final = 256
+JOBS_MAX: Final = 1000
+"""So many jobs that ended are kept, the latest; and of so many that run what was estimated of them."""
+EVENTS_MAX: Final = 1000
+FILE_BYTES_MAX: Final = 128 << 20
+
+_PAGE_BYTES: Final = 4096
+_SCHEMA: Final = 1
+_TIDY_EVERY: Final = 60
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS series (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS points (
+  series INTEGER NOT NULL, level INTEGER NOT NULL, slot INTEGER NOT NULL, total REAL NOT NULL, samples INTEGER NOT NULL,
+  PRIMARY KEY (series, level, slot)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, ended_ms INTEGER NOT NULL, document TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended_ms);
+CREATE TABLE IF NOT EXISTS conditions (
+  name TEXT PRIMARY KEY, severity TEXT NOT NULL, text TEXT NOT NULL, since_s REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value REAL NOT NULL);
+"""
+
+
+class Points(NamedTuple):
+    """Numbers over time."""
+
+    step_s: int
+    """Seconds between two points."""
+    series: dict[str, list[tuple[int, float]]]
+    """Time, seconds since 1970, and number; a time at which nothing was seen is left out."""
+
+
+class History:
+    """What the dashboard remembers. Thread-safe. Methods raise `sqlite3.Error` where the file fails."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it.
+
+        Raises:
+            UserError: it cannot be opened, is no history, or another dashboard uses it.
+        """
+        self.path = path
+        self._lock = Lock()
+        self._records = 0
+        self._held = _hold(path)
+        try:
+            self._base = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            try:
+                self._open()
+            except BaseException:
+                self._base.close()
+                raise
+        except sqlite3.Error as error:
+            os.close(self._held)
+            raise UserError(f"{path}: {error}; move the file away, then a new history begins") from error
+        except UserError:
+            os.close(self._held)
+            raise
+        self._ids = {name: number for number, name in self._base.execute("SELECT id, name FROM series")}
+
+    def _open(self) -> None:
+        self.path.chmod(0o600)
+        version = self._base.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, _SCHEMA):
+            raise UserError(
+                f"{self.path}: its version is {version}, this release reads {_SCHEMA}; move the file away, then a new "
+                "history begins"
+            )
+        self._base.execute("PRAGMA journal_mode = WAL")
+        self._base.execute("PRAGMA synchronous = NORMAL")
+        self._base.execute(f"PRAGMA journal_size_limit = {8 << 20}")
+        self._base.execute(f"PRAGMA max_page_count = {FILE_BYTES_MAX // _PAGE_BYTES}")
+        self._base.executescript(_TABLES)
+        self._base.execute(f"PRAGMA user_version = {_SCHEMA}")
+
+    def close(self) -> None:
+        """Close the file; others may use it then."""
+        with self._lock:
+            self._base.close()
+            if self._held >= 0:
+                os.close(self._held)
+            self._held = -1
+
+    def record(self, at_s: float, values: Mapping[str, float]) -> int:
+        """Add numbers of one moment; returns how many were left out because there are too many series."""
+        with self._lock, _Transaction(self._base):
+            left_out = 0
+            for name, value in values.items():
+                number = self._series(name)
+                if number is None:
+                    left_out += 1
+                    continue
+                for level, (step_s, _) in enumerate(LEVELS):
+                    self._base.execute(
+                        "INSERT INTO points VALUES (?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET "
+                        "total = total + excluded.total, samples = samples + 1",
+                        (number, level, int(at_s // step_s), float(value)),
+                    )
+            if self._records % _TIDY_EVERY == 0:
+                self._tidy(at_s)
+            self._records += 1
+            return left_out
+
+    def _series(self, name: str) -> int | None:
+        number = self._ids.get(name)
+        if number is None and len(self._ids) < SERIES_MAX:
+            number = self._base.execute("INSERT INTO series (name) VALUES (?)", (name,)).lastrowid
+            assert number is not None
+            self._ids[name] = number
+        return number
+
+    def _tidy(self, at_s: float) -> None:
+        """Remove what is too old, and rows of a time to come: the clock was put back."""
+        for level, (step_s, count) in enumerate(LEVELS):
+            now = int(at_s // step_s)
+            self._base.execute(
+                "DELETE FROM points WHERE level = ? AND (slot <= ? OR slot > ?)", (level, now - count, now)
+            )
+        self._base.execute("DELETE FROM series WHERE id NOT IN (SELECT DISTINCT series FROM points)")
+        self._ids = {name: number for number, name in self._base.execute("SELECT id, name FROM series")}
+
+    def points(self, names: Iterable[str], span_s: int, at_s: float) -> Points:
+        """Return series of the last ``span_s`` seconds, at the finest level that goes so far back."""
+        levels = [level for level, (step_s, count) in enumerate(LEVELS) if step_s * count >= span_s]
+        level = levels[0] if levels else len(LEVELS) - 1
+        step_s = LEVELS[level][0]
+        first = int((at_s - span_s) // step_s)
+        found: dict[str, list[tuple[int, float]]] = {}
+        with self._lock:
+            for name in names:
+                if (number := self._ids.get(name)) is not None:
+                    rows = self._base.execute(
+                        "SELECT slot, total / samples FROM points WHERE series = ? AND level = ? AND slot > ? "
+                        "ORDER BY slot",
+                        (number, level, first),
+                    )
+                    found[name] = [(slot * step_s, value) for slot, value in rows]
+        return Points(step_s, found)
+
+    def names(self) -> list[str]:
+        """Return the names of all series."""
+        with self._lock:
+            return sorted(self._ids)
+
+    def keep_jobs(self, jobs: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep what is known of jobs, by id; ``ended_ms`` is 0 in one that runs."""
+        with self._lock, _Transaction(self._base):
+            for name, job in jobs.items():
+                self._base.execute(
+                    "INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", (name, int(job["ended_ms"]), json.dumps(dict(job)))
+                )
+            for which in ("ended_ms > 0", "ended_ms = 0"):
+                self._base.execute(
+                    f"DELETE FROM jobs WHERE {which} AND rowid NOT IN "  # noqa: S608 which is one of the two above
+                    f"(SELECT rowid FROM jobs WHERE {which} ORDER BY ended_ms DESC, rowid DESC LIMIT {JOBS_MAX})"
+                )
+
+    def jobs(self, ended: bool) -> dict[str, dict[str, Any]]:
+        """Return the jobs that ended, the latest first, or those of which something was estimated while they ran."""
+        which = "ended_ms > 0" if ended else "ended_ms = 0"
+        with self._lock:
+            rows = self._base.execute(
+                f"SELECT id, document FROM jobs WHERE {which} ORDER BY ended_ms DESC, rowid DESC"  # noqa: S608
+            ).fetchall()
+        return {name: dict(json.loads(document)) for name, document in rows}
+
+    def forget_jobs(self, names: Iterable[str]) -> None:
+        """Remove jobs."""
+        with self._lock, _Transaction(self._base):
+            self._base.executemany("DELETE FROM jobs WHERE id = ?", [(name,) for name in names])
+
+    def keep_conditions(self, at_s: float, conditions: Iterable[Condition], events: Iterable[str]) -> None:
+        """Keep what is wrong at a time, and lines of what changed."""
+        with self._lock, _Transaction(self._base):
+            self._base.execute("DELETE FROM conditions")
+            self._base.executemany("INSERT INTO conditions VALUES (?, ?, ?, ?)", [tuple(each) for each in conditions])
+            self._base.executemany("INSERT INTO events (at_s, text) VALUES (?, ?)", [(at_s, text) for text in events])
+            self._base.execute(
+                "DELETE FROM events WHERE id <= (SELECT COALESCE(MAX(id), 0) FROM events) - ?", (EVENTS_MAX,)
+            )
+            self._base.execute("INSERT OR REPLACE INTO facts VALUES ('looked_s', ?)", (at_s,))
+
+    def conditions(self) -> tuple[float, list[Condition]]:
+        """Return when was looked last, seconds since 1970 (0: never), and what was wrong then."""
+        with self._lock:
+            looked = self._base.execute("SELECT value FROM facts WHERE name = 'looked_s'").fetchone()
+            rows = self._base.execute("SELECT name, severity, text, since_s FROM conditions ORDER BY name").fetchall()
+        return (looked[0] if looked else 0.0), [Condition(*row) for row in rows]
+
+    def events(self, count: int = EVENTS_MAX) -> list[tuple[float, str]]:
+        """Return the latest lines of what changed, with their times; the newest first."""
+        with self._lock:
+            return self._base.execute("SELECT at_s, text FROM events ORDER BY id DESC LIMIT ?", (count,)).fetchall()
+
+
+class _Transaction:
+    """All that is written within it, or none."""
+
+    def __init__(self, base: sqlite3.Connection) -> None:
+        self._base = base
+
+    def __enter__(self) -> None:
+        self._base.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._base.execute("COMMIT")
+        else:
+            with suppress(sqlite3.Error):  # a full disk may have ended it already
+                self._base.execute("ROLLBACK")
+
+
+def _hold(path: Path) -> int:
+    """Return the descriptor of a lock that one process may have.
+
+    Raises:
+        UserError: another one has it, or there is no such folder.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UserError(f"{lock}: {error.strerror}; name a folder of your own with --state") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise UserError(f"{path.parent}: another dashboard keeps its history there; name another --state") from error
+    return descriptor

@@ -1,0 +1,99 @@
+"""What a page asks beyond the documents: why an application waits, what it asks for. One question at a time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from threading import Lock
+from typing import Any, Final
+
+from treadle.dashboard.reading import Reader
+from treadle.errors import UserError
+
+KEPT_S: Final = 10.0
+"""An answer is given again for so long."""
+PAUSE_S: Final = 0.5
+"""At least so much time is between two questions to the sidecar or the ResourceManager."""
+KEPT_MAX: Final = 64
+_WAIT_S: Final = 5.0
+_APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,10}")
+
+Explain = Callable[[str, str], dict[str, Any]]
+"""Returns what a sidecar says of an application, the first ('') or that of the engine of a name.
+
+Raises `UserError` if it cannot be asked.
+"""
+
+
+class BusyError(Exception):
+    """Others ask already."""
+
+
+class Questions:
+    """Asks for whoever looks at a page. Thread-safe."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        explain: Explain,
+        engines: Callable[[], Iterable[str]] = tuple,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin.
+
+        Args:
+            reader: of the ResourceManager
+            explain: asks a sidecar
+            engines: returns the names of the engines, if there are several
+            clock: seconds
+        """
+        self._reader, self._explain, self._engines, self._clock = reader, explain, engines, clock
+        self._one = Lock()
+        self._kept: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
+        self._asked_s = -PAUSE_S
+
+    def about(self, application: str) -> dict[str, Any]:
+        """Return what is known of an application: ``explained`` and ``asks``, or why not.
+
+        Raises:
+            ValueError: there can be no such application.
+            BusyError: too many ask.
+        """
+        if not _APPLICATION.fullmatch(application):
+            raise ValueError("an application's id is application_TIME_NUMBER")
+        if not self._one.acquire(timeout=_WAIT_S):
+            raise BusyError
+        try:
+            kept = self._kept.get(application)
+            if kept is not None and self._clock() - kept[0] < KEPT_S:
+                return kept[1]
+            time.sleep(min(max(self._asked_s + PAUSE_S - self._clock(), 0.0), PAUSE_S))
+            answer = self._answer(application)
+            self._asked_s = self._clock()
+            self._kept[application] = self._asked_s, answer
+            self._kept.move_to_end(application)
+            while len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+            return answer
+        finally:
+            self._one.release()
+
+    def _answer(self, application: str) -> dict[str, Any]:
+        answer: dict[str, Any] = {"application": application, "asked_s": time.time()}
+        try:
+            answer["asks"] = self._reader.asks(application)
+        except UserError as error:
+            answer["asks_error"] = str(error)
+        for engine in ("", *self._engines()):
+            try:
+                found = self._explain(application, engine)
+            except UserError as error:
+                answer.setdefault("explain_error", str(error))
+                continue
+            if "error" not in found:
+                answer.pop("explain_error", None)
+                return {**answer, "explained": found}
+            answer["explain_error"] = str(found["error"])
+        return answer

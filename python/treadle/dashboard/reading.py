@@ -1,0 +1,194 @@
+"""What a ResourceManager is asked: its beans, and its REST pages.
+
+One thread asks, one page at a time; each page is bounded in bytes by `treadle.yarn.pages`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from treadle.dashboard.cluster import Job, Nodes, Queue, jobs_of, nodes_of, queues_of, text, whole
+from treadle.errors import UserError
+from treadle.yarn.pages import read_beans, read_page
+from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
+from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of, why_not
+
+_T = TypeVar("_T")
+
+ENDED_MAX: Final = 500
+"""So many applications that ended are asked for at a time."""
+ENGINES_MAX: Final = 16
+PAGE_BYTES_MAX: Final = 64 << 20
+"""Of a REST page: a node takes some 3 kB, and an application as much."""
+REASONS_MAX: Final = 64
+
+_TAGS: Final = (
+    "Mode",
+    "Policy",
+    "Learned",
+    "WaitsFor",
+    "Refusal",
+    "LastError",
+    "LastErrorTime",
+    "Warnings",
+    "IgnoredSettings",
+    "RequirementsUnkept",
+)
+_STAGES: Final = {FAILED_MAP: "maps that are run again", MAP: "maps", REDUCE: "reduces"}
+"""Of MapReduce by request priority."""
+COUNTERS: Final = (
+    "Proposals",
+    "Committed",
+    "Rejected",
+    "PlacedNatively",
+    "PlacedAgainstRequirement",
+    "Frames",
+    "IdleRounds",
+    "LeaseFlips",
+    "LinkFailures",
+    "SidecarStarts",
+    "Escapes",
+)
+GAUGES: Final = ("Schedules", "LeaseHeld", "Starving", "DecideP50Us", "DecideP99Us")
+
+
+class Decisions(NamedTuple):
+    """What Treadle's beans say."""
+
+    why_not: str
+    """Why Treadle does not schedule; empty if it does."""
+    tags: dict[str, str]
+    numbers: dict[str, int]
+    """`COUNTERS` and `GAUGES`."""
+    rejected: dict[str, int]
+    """Proposals turned down, by reason."""
+    engines: list[dict[str, Any]]
+    """Of several engines the figures of each."""
+
+
+class Reader:
+    """Asks one ResourceManager. Methods raise `UserError` if it does not answer, or something else does."""
+
+    def __init__(self, rm: str, ca: Path | None = None) -> None:
+        self.rm = rm
+        self.ca = ca
+
+    def beans(self) -> tuple[str, Decisions | None]:
+        """Return whether the ResourceManager is ``ACTIVE`` or on ``STANDBY``, and what Treadle's beans say, if any."""
+        state = read_beans(self.rm, "RMInfo", self.ca)
+        found = read_beans(self.rm, "Treadle", self.ca)
+        engines = read_beans(self.rm, f"{ENGINE_PREFIX}*", self.ca) if found else []
+        roster = read_beans(self.rm, "TreadleEngines", self.ca) if engines else []
+        active = text(state[0].get("State")).upper() if state else ""
+        return active, _decisions(found[0], engines, roster) if found else None
+
+    def placements(self) -> dict[str, tuple[int, int]]:
+        """Return for the latest applications the containers that Treadle placed, and that anyone else did."""
+        found = read_beans(self.rm, "TreadlePlacements", self.ca)
+        try:
+            counts = json.loads(found[0]["Placements"]) if found else {}
+            return {text(app): (whole(row["treadle"]), whole(row["native"])) for app, row in counts.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{self.rm}: the bean TreadlePlacements holds something else") from error
+
+    def cluster(self) -> tuple[Nodes, list[Queue], int]:
+        """Return the nodes, the queues, and how many queues were left out."""
+        nodes = self._taken(nodes_of, "/ws/v1/cluster/nodes", {})
+        totals = nodes.totals()
+        page = "/ws/v1/cluster/scheduler"
+        queues, left_out = self._taken(
+            lambda content: queues_of(content, totals["memory_mb"], totals["vcores"]), page, {}
+        )
+        return nodes, queues, left_out
+
+    def jobs(self) -> tuple[list[Job], int]:
+        """Return the applications that have not ended, and how many were left out."""
+        states = "NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING"
+        return self._taken(jobs_of, "/ws/v1/cluster/apps", {"states": states, "deSelects": "resourceRequests"})
+
+    def ended(self, since_ms: int) -> list[Job]:
+        """Return applications that ended since a time, milliseconds since 1970; at most `ENDED_MAX`."""
+        query = {
+            "states": "FINISHED,FAILED,KILLED",
+            "finishedTimeBegin": str(since_ms),
+            "limit": str(ENDED_MAX),
+            "deSelects": "resourceRequests",
+        }
+        jobs: list[Job] = self._taken(jobs_of, "/ws/v1/cluster/apps", query)[0]
+        return [job for job in jobs if job.ended_ms]
+
+    def asks(self, application: str) -> list[dict[str, Any]]:
+        """Return what an application asks for, by request priority: a stage of most frameworks has one of its own."""
+        return self._taken(_asks, f"/ws/v1/cluster/apps/{application}", {})
+
+    def _taken(self, take: Callable[[Any], _T], path: str, query: Mapping[str, str]) -> _T:
+        content = read_page(self.rm, path, query, self.ca, PAGE_BYTES_MAX).content
+        try:
+            return take(content)
+        except ValueError as error:
+            raise UserError(f"{self.rm}{path}: {error}") from error
+
+
+def _decisions(bean: Mapping[str, Any], engines: list[dict[str, Any]], roster: list[dict[str, Any]]) -> Decisions:
+    try:
+        lives = roster_of(roster[0])["engines"] if roster else {}
+    except (ValueError, KeyError, TypeError):
+        lives = {}
+    shown = []
+    for each in engines[:ENGINES_MAX]:
+        name = engine_name(each)
+        clean = {key: whole(value) if isinstance(value, int | float) else text(value) for key, value in each.items()}
+        life = lives.get(name)
+        shown.append(engine_figures(text(name), life if isinstance(life, dict) else {}, clean))
+    rejected = {key.removeprefix("Rejected"): whole(value) for key, value in bean.items() if _is_reason(key)}
+    return Decisions(
+        why_not=why_not(bean),
+        tags={name: _told(bean.get(f"tag.{name}")) for name in _TAGS},
+        numbers={name: whole(bean[name]) for name in (*COUNTERS, *GAUGES) if name in bean},
+        rejected=dict(sorted(rejected.items())[:REASONS_MAX]),
+        engines=shown,
+    )
+
+
+def _is_reason(key: str) -> bool:
+    return key.startswith("Rejected") and key != "Rejected" and key.removeprefix("Rejected").isidentifier()
+
+
+def _told(value: Any) -> str:
+    return "" if value is None else str(value)[:2000]
+
+
+def _asks(content: Any) -> list[dict[str, Any]]:
+    """Return the open asks of an application's page, those for any node; a row a priority and capability."""
+    try:
+        listed = content["app"].get("resourceRequests") or []
+        stages = _STAGES if content["app"].get("applicationType") == "MAPREDUCE" else {}
+        asks: dict[tuple[int, int, int, str], int] = {}
+        for request in listed:
+            if request.get("resourceName") != "*":
+                continue
+            priority, amount = request.get("priority"), request.get("capability") or {}
+            key = (
+                whole(priority.get("priority") if isinstance(priority, dict) else priority),
+                whole(amount.get("memory")),
+                whole(amount.get("vCores")),
+                text(request.get("nodeLabelExpression")),
+            )
+            asks[key] = asks.get(key, 0) + whole(request.get("numContainers"))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the page has another form than an application's") from error
+    return [
+        {
+            "priority": priority,
+            "stage": stages.get(priority, ""),
+            "memory_mb": memory,
+            "vcores": vcores,
+            "label": label,
+            "count": count,
+        }
+        for (priority, memory, vcores, label), count in sorted(asks.items())[:REASONS_MAX]
+        if count
+    ]

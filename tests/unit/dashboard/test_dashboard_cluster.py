@@ -1,0 +1,85 @@
+"""What the ResourceManager's pages tell has the right types and a bounded size, whatever they hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.support.cluster_pages import job, leaf, node
+
+from treadle.dashboard import cluster
+from treadle.dashboard.board import Board
+from treadle.dashboard.cluster import NODES_MAX, QUEUES_MAX, TEXT_MAX, jobs_of, nodes_of, queues_of
+from treadle.dashboard.views import View, documents
+
+
+def tree(*queues: dict[str, Any]) -> dict[str, Any]:
+    return {"scheduler": {"schedulerInfo": {"queueName": "root", "usedCapacity": 40.0, "queues": {"queue": [*queues]}}}}
+
+
+def test_a_queue_is_owed_what_it_is_guaranteed_as_far_as_it_asks_for_it() -> None:
+    queues, left_out = queues_of(tree(leaf("root.a", 50, 25, 1000), leaf("root.b", 50, 25, 9000)), 10_000, 10)
+    found = {queue.path: queue for queue in queues}
+    assert left_out == 0
+    assert found["root.a"].owed == pytest.approx(0.35)
+    assert found["root.b"].owed == pytest.approx(0.5)
+    assert found["root.a"].pending == pytest.approx(0.1), "what is asked of another partition does not count"
+
+
+def test_parents_ask_for_what_their_leaves_do() -> None:
+    above = {"queueName": "p", "absoluteCapacity": 100, "queues": {"queue": [leaf("root.p.a", pending_mb=1000)]}}
+    queues, _ = queues_of(tree(above, leaf("root.b", pending_mb=500)), 10_000, 10)
+    assert [queue.path for queue in queues] == ["root", "root.p", "root.p.a", "root.b"]
+    assert [round(queue.pending, 3) for queue in queues] == [0.15, 0.1, 0.1, 0.05]
+    assert [queue.waiting for queue in queues] == [4, 2, 2, 2]
+    assert [queue.leaf for queue in queues] == [False, False, True, True]
+
+
+def test_sizes_are_bounded_and_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues, more = queues_of(tree(*(leaf(f"root.q{i}") for i in range(QUEUES_MAX + 5))), 1, 1)
+    assert (len(queues), more) == (QUEUES_MAX, 6)  # root is one of them
+    monkeypatch.setattr(cluster, "NODES_MAX", 3)
+    monkeypatch.setattr(cluster, "JOBS_MAX", 2)
+    nodes = nodes_of({"nodes": {"node": [node(f"n{i}") for i in range(5)]}})
+    assert (len(nodes.name), nodes.left_out) == (3, 2)
+    jobs, more = jobs_of({"apps": {"app": [job(i, "x" * 9999) for i in range(3)]}})
+    assert (len(jobs), more, len(jobs[0].name)) == (2, 1, TEXT_MAX)
+
+
+def test_five_thousand_nodes_are_a_document_of_a_bounded_size() -> None:
+    listed = [node(f"a-rather-long-host-name-{i:05}.example.org:45454") for i in range(5000)]
+    view = View(rm="", nodes=nodes_of({"nodes": {"node": listed}}), heard_s=1.0, state="ACTIVE")
+    board = Board()
+    board.post(1.0, documents(view))
+    document = board.read("nodes")
+    assert document is not None
+    assert len(json.loads(document.plain)["name"]) == 5000
+    assert len(document.plain) < 160 * 5000
+    assert len(document.packed) < 40 * 5000
+    assert NODES_MAX >= 5000
+
+
+@pytest.mark.parametrize("take", [nodes_of, jobs_of, lambda page: queues_of(page, 1, 1)])
+@pytest.mark.parametrize("page", [None, [], 7, {}, {"nodes": 3}, {"apps": [1]}, {"scheduler": {"schedulerInfo": 1}}])
+def test_another_page_is_a_mistake(take: Any, page: Any) -> None:
+    with pytest.raises(ValueError, match="another form"):
+        take(page)
+
+
+def test_no_page_is_an_empty_cluster() -> None:
+    assert nodes_of({"nodes": None}).name == []
+    assert jobs_of({"apps": None}) == ([], 0)
+
+
+@pytest.mark.parametrize("value", [None, "7", float("nan"), float("inf"), True, 10**400, []])
+def test_what_is_no_number_is_none(value: Any) -> None:
+    jobs, _ = jobs_of({"apps": {"app": [job(1, progress=value, elapsedTime=value, allocatedMB=value)]}})
+    assert (jobs[0].progress, jobs[0].elapsed_ms, jobs[0].memory_mb) == (0.0, 0, 0)
+
+
+def test_endless_trees_end() -> None:
+    deep = leaf("x")
+    for _ in range(100):
+        deep = {"queueName": "p", "queues": {"queue": [deep]}}
+    assert len(queues_of(tree(deep), 1, 1)[0]) <= 22

@@ -1,0 +1,261 @@
+"""What a look at a ResourceManager comes to: one that is well, lost, on standby, without Treadle, without an engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from tests.support.cluster_pages import TREADLE, FakeCluster, job, node
+from tests.support.pages import served
+from tests.support.waiting import eventually
+
+from treadle.dashboard import collector as module
+from treadle.dashboard.board import Board
+from treadle.dashboard.collector import Collector
+from treadle.dashboard.history import History
+from treadle.dashboard.reading import Reader
+
+START_S = 1_700_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a look really takes, on a busy machine, is no reason to ask less often here."""
+    monkeypatch.setattr(module, "DUTY", 1e9)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = START_S
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Looking:
+    """A collector, what it posted, and its clock."""
+
+    def __init__(self, url: str, path: Path) -> None:
+        self.clock, self.board, self.history = Clock(), Board(), History(path)
+        self.collector = Collector(Reader(url), self.history, self.board, self.clock)
+
+    def look(self, after_s: float = 30.0) -> dict[str, Any]:
+        """Look again some time later; return the overview."""
+        self.clock.now_s += after_s
+        self.collector.look()
+        return self.read("overview")
+
+    def read(self, part: str) -> dict[str, Any]:
+        document = self.board.read(part)
+        assert document is not None
+        return dict(json.loads(document.plain))
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with served(FakeCluster()) as manager:
+        assert isinstance(manager, FakeCluster)
+        yield manager
+
+
+@pytest.fixture
+def looking(cluster: FakeCluster, tmp_path: Path) -> Iterator[Looking]:
+    found = Looking(cluster.url, tmp_path / "history.sqlite")
+    yield found
+    found.history.close()
+
+
+def conditions(overview: dict[str, Any]) -> dict[str, tuple[str, float]]:
+    return {each["name"]: (each["text"], each["since_s"] - START_S) for each in overview["conditions"]}
+
+
+def test_a_cluster_that_is_well_is_shown_and_kept(looking: Looking) -> None:
+    overview = looking.look()
+    assert (overview["state"], overview["schedules"], overview["conditions"]) == ("ACTIVE", True, [])
+    assert overview["totals"] == {
+        "nodes": 2,
+        "containers": 4,
+        "memory_mb": 16384,
+        "memory_used_mb": 4096,
+        "vcores": 16,
+        "vcores_used": 4,
+    }
+    shown = {row["path"]: row for row in looking.read("queues")["queues"]}
+    assert shown["root.a"]["owed"] == pytest.approx(0.5)
+    (row,) = looking.read("jobs")["running"]
+    assert (row["place"], row["placed"], row["placed_natively"], row["expected_ms"]) == (1, 5, 1, 120_000)
+    assert looking.read("decisions")["rejected"] == {"NodeFull": 2, "UserLimit": 0}
+    assert "queue root.a owed" in looking.history.names()
+
+
+def test_counters_become_rates_and_a_new_resource_manager_makes_none(looking: Looking, cluster: FakeCluster) -> None:
+    looking.look()
+    cluster.beans["Treadle"] = {**TREADLE, "Committed": 38, "RejectedNodeFull": 5}
+    looking.look(30)
+    assert looking.read("decisions")["rates"]["Committed"] == pytest.approx(1.0)
+    assert looking.read("decisions")["rates"]["RejectedNodeFull"] == pytest.approx(0.1)
+    cluster.beans["Treadle"] = {**TREADLE, "Committed": 1}
+    looking.look(30)
+    assert looking.read("decisions")["rates"] == {}
+    points = looking.history.points(["rate Committed"], 600, looking.clock.now_s).series["rate Committed"]
+    assert [value for _, value in points] == [pytest.approx(1.0)]
+
+
+def without_state(cluster: FakeCluster) -> None:
+    cluster.broken.add("/jmx")
+
+
+def on_standby(cluster: FakeCluster) -> None:
+    cluster.beans = {"RMInfo": {"State": "standby"}}
+
+
+def without_treadle(cluster: FakeCluster) -> None:
+    del cluster.beans["Treadle"]
+
+
+def without_engine(cluster: FakeCluster) -> None:
+    dead = {"Schedules": 0, "LeaseHeld": 0, "tag.LastError": "the sidecar ended with code 9"}
+    cluster.beans["Treadle"] = {**TREADLE, **dead}
+
+
+def observing_without_engine(cluster: FakeCluster) -> None:
+    without_engine(cluster)
+    cluster.beans["Treadle"]["tag.Mode"] = "observe_only"
+
+
+def without_a_page(cluster: FakeCluster) -> None:
+    cluster.broken.add("nodes")
+
+
+def with_rubbish(cluster: FakeCluster) -> None:
+    cluster.nodes = [{"no": "id"}]
+
+
+def with_a_dead_engine(cluster: FakeCluster) -> None:
+    cluster.beans["TreadleEngine-batch"] = {"Committed": 7, "tag.LastError": "killed"}
+    roster = {"engines": {"batch": {"lives": False, "served_by": "main"}}, "applications": {}}
+    cluster.beans["TreadleEngines"] = {"Engines": json.dumps(roster)}
+
+
+@pytest.mark.parametrize(
+    ("hurt", "name", "says"),
+    [
+        (without_state, "lost", "does not answer"),
+        (on_standby, "standby", "is on standby, where nothing is scheduled"),
+        (without_treadle, "treadle", "runs without Treadle; look at yarn.resourcemanager.scheduler.class"),
+        (without_engine, "scheduling", "no engine holds the lease; the sidecar ended with code 9"),
+        (observing_without_engine, "engine", "no engine answers: the sidecar ended with code 9"),
+        (without_a_page, "nodes and queues", "what is shown is old"),
+        (with_rubbish, "nodes and queues", "another form"),
+        (with_a_dead_engine, "engine batch", "the engine batch is dead; main serves its applications"),
+    ],
+)
+def test_trouble_is_shown_with_since_when_until_it_is_over(
+    looking: Looking, cluster: FakeCluster, hurt: Callable[[FakeCluster], None], name: str, says: str
+) -> None:
+    looking.look(30)
+    beans, nodes = dict(cluster.beans), cluster.nodes
+    hurt(cluster)
+    first = conditions(looking.look(30))
+    assert says in first[name][0]
+    assert first[name][1] == 60
+    again = looking.look(30)
+    assert conditions(again)[name] == first[name]
+    assert any(each["text"].startswith(f"{name}: ") for each in again["events"])
+    assert looking.read("nodes")["name"] == ["n1:1", "n2:1"], "what was known is still shown, as old"
+    assert looking.read("nodes")["at_s"] < looking.clock.now_s or name not in ("lost", "standby", "nodes and queues")
+    if name in ("lost", "standby", "treadle", "scheduling"):
+        assert again["schedules"] is False
+        assert b"\ntreadle_schedules 1.0" not in looking.board.metrics
+    cluster.beans, cluster.nodes = beans, nodes
+    cluster.broken.clear()
+    last = looking.look(400)
+    assert conditions(last) == {}
+    assert f"{name}: over" in {each["text"] for each in last["events"]}
+    assert last["schedules"] is True
+
+
+def test_since_when_outlives_a_restart_unless_nobody_looked_for_long(cluster: FakeCluster, tmp_path: Path) -> None:
+    without_engine(cluster)
+    since = []
+    for after_s in (0.0, 60.0, 6000.0):
+        looking = Looking(cluster.url, tmp_path / "history.sqlite")
+        looking.clock.now_s += sum((0.0, 60.0, 6000.0)[: (0.0, 60.0, 6000.0).index(after_s)])
+        since.append(conditions(looking.look(after_s))["scheduling"][1])
+        looking.history.close()
+    assert since == [0.0, 0.0, 6060.0]
+
+
+def test_what_was_expected_of_a_job_stands_beside_what_it_took(
+    looking: Looking, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    for progress, elapsed_ms in ((10, 20_000), (30, 45_000), (60, 80_000)):
+        cluster.jobs = [job(1, progress=float(progress), elapsedTime=elapsed_ms)]
+        looking.look()
+    looking.history.close()
+    again = Looking(cluster.url, tmp_path / "history.sqlite")
+    again.clock.now_s = looking.clock.now_s
+    cluster.jobs = []
+    cluster.ended = [job(1, state="FINISHED", progress=100.0, elapsedTime=130_000, finishedTime=int(START_S * 1000))]
+    for _ in range(2):  # it is told twice, and kept once
+        again.look()
+    (row,) = again.read("jobs")["ended"]
+    assert row["expected_ms"] == {"0.25": 150_000, "0.5": 133_333}
+    assert row["elapsed_ms"] == 130_000
+    again.history.close()
+
+
+def test_a_lost_or_standby_resource_manager_is_asked_for_beans_alone(looking: Looking, cluster: FakeCluster) -> None:
+    on_standby(cluster)
+    for _ in range(5):
+        looking.look()
+    assert cluster.asked == []
+
+
+def test_rest_pages_are_read_less_often_than_beans(looking: Looking, cluster: FakeCluster) -> None:
+    for _ in range(12):
+        looking.look(5.0)
+    assert cluster.asked.count("nodes") <= 5, "once in fifteen seconds, of sixty"
+
+
+def test_a_history_that_fails_is_shown_and_the_rest_goes_on(looking: Looking) -> None:
+    looking.look()
+    looking.history._base.close()
+    looking.look()
+    overview = looking.look()
+    assert "nothing is remembered" in conditions(overview)["history"][0]
+    assert overview["state"] == "ACTIVE"
+
+
+def test_hostile_names_stay_names(looking: Looking, cluster: FakeCluster) -> None:
+    name = '<script>alert(1)</script>"\\\n\x1b[31m'
+    cluster.jobs = [job(1, name)]
+    cluster.nodes = [node(name)]
+    cluster.queues[0]["queuePath"] = f"root.{name}"
+    looking.look()
+    assert looking.read("jobs")["running"][0]["name"] == name
+    metrics = looking.board.metrics.decode()
+    line = next(
+        line for line in metrics.splitlines() if line.startswith("treadle_queue_used_ratio{") and "script" in line
+    )
+    assert line == 'treadle_queue_used_ratio{queue="root.<script>alert(1)</script>\\"\\\\\\n\x1b[31m"} 0.25'
+
+
+def test_a_look_that_raises_is_not_the_last(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, stop = [], Event()
+
+    def look() -> None:
+        looks.append(1)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(module, "BEANS_EVERY_S", 0.001)
+    monkeypatch.setattr(looking.collector, "look", look)
+    thread = Thread(target=looking.collector.run, args=(stop,))
+    thread.start()
+    eventually(lambda: len(looks) > 3)
+    stop.set()
+    thread.join()
