@@ -15,11 +15,17 @@ from rich.table import Table
 from treadle.cli._console import say
 from treadle.errors import UserError
 from treadle.record.folder import segments
-from treadle.replay.model import reduce
+from treadle.replay.histories import Histories, cluster_of, reduce_histories
+from treadle.replay.model import Reduced, reduce
 from treadle.replay.seen import look
 from treadle.replay.what_if import Outcome, as_recorded, error, outcomes_of, recorded_settings
 from treadle.simulate.batch import Policy
 from treadle.wire.schema import WireError
+
+_FIRST: Final = {
+    "recording": "the recorded policy, which is",
+    "histories": "the first policy. If that is the one under which the jobs ran, the model is",
+}
 
 OFF: Final = 0.1
 """A model that is off by more than this part of what there was is of little use."""
@@ -39,15 +45,33 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
     if not reduced.compared:
         raise UserError(f"{place}: no job came and ended within the recording: there is nothing to compare with")
     own: Policy = recorded_settings(seen.settings, seen.engine, trust_code=trust_code)
-    outcomes = outcomes_of(reduced, [own, *policies], seeds)
+    return _found(reduced, [own, *policies], seeds, of="recording")
+
+
+def what_if_of_histories(paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int) -> dict[str, Any]:
+    """Return what there was by histories, and what the model of a scenario's cluster makes of policies.
+
+    Raises:
+        UserError: there is no job in the histories, or they, the scenario and a policy do not go together.
+    """
+    scenario, histories = cluster_of(cluster), Histories()
+    histories.read(paths)
+    found = _found(reduce_histories(histories, scenario), policies, seeds, of="histories")
+    return found | {"broken": len(histories.broken)}
+
+
+def _found(reduced: Reduced, policies: Sequence[Policy], seeds: int, *, of: str) -> dict[str, Any]:
+    """Return what there was beside the model; of a recording the first policy is the recorded one."""
+    outcomes = outcomes_of(reduced, policies, seeds)
     recorded = as_recorded(reduced)
     makespan, completion = error(next(iter(outcomes.values())), recorded)
     return {
+        "of": of,
         "compared": len(reduced.compared),
         "recorded": asdict(recorded),
         "policies": [_policy(name, found) for name, found in outcomes.items()],
         "error": {"makespan": makespan, "completion_mean": completion},
-        "fits": max(abs(makespan), abs(completion)) <= OFF,
+        "fits": of == "histories" or max(abs(makespan), abs(completion)) <= OFF,
         "notes": reduced.notes,
     }
 
@@ -73,7 +97,8 @@ def show(found: dict[str, Any], console: Console) -> None:
     """Print it."""
     recorded, policies = found["recorded"], found["policies"]
     table = Table(box=None)
-    for at, title in enumerate(("", "jobs", "recorded", "model of it", *(each["policy"] for each in policies[1:]))):
+    first = "model of it" if found["of"] == "recording" else policies[0]["policy"]
+    for at, title in enumerate(("", "jobs", "there was", first, *(each["policy"] for each in policies[1:]))):
         table.add_column(title, justify="right" if at else "left")
     for group in recorded["groups"]:
         key = (group["by"], group["group"])
@@ -89,7 +114,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     makespan, completion = (f"{found['error'][key]:+.1%}" for key in ("makespan", "completion_mean"))
     say(
         console,
-        f"In brackets: over the model of the recorded policy, which is off of what there was by {makespan} "
+        f"In brackets: over the model of {_FIRST[found['of']]} off of what there was by {makespan} "
         f"of the makespan and {completion} of the mean completion time. "
         "A difference between policies that is not larger than that, and than ±, says nothing.",
     )
@@ -105,7 +130,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 def failed(found: dict[str, Any]) -> bool:
     """Is there something in it that must not be taken for a result?"""
-    return not found["fits"] or any(policy["unfinished"] for policy in found["policies"])
+    return not found["fits"] or bool(found.get("broken")) or any(policy["unfinished"] for policy in found["policies"])
 
 
 def _of(policy: dict[str, Any], key: tuple[str, str]) -> list[float]:

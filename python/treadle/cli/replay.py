@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -22,7 +22,9 @@ EXIT_DIFFERENT: Final = 1
 
 @app.command()
 def replay(
-    place: Annotated[Path, typer.Argument(metavar="REC", help="A segment, or a folder of segments.")],
+    place: Annotated[
+        Path | None, typer.Argument(metavar="REC", help="A segment, or a folder of segments.", show_default=False)
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare each answer with the recorded one.")] = False,
     policy: Annotated[
         list[str] | None,
@@ -31,6 +33,13 @@ def replay(
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="With --policy: runs of each, with tasks' times dealt out anew.")
     ] = 3,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --policy, in place of REC: MapReduce's .jhist files, Spark's event logs, or folders."),
+    ] = None,
+    cluster: Annotated[
+        Path | None, typer.Option(help="With --history: a scenario that has the cluster, its queues and its AMs.")
+    ] = None,
     trust_code: TrustOption = False,
     fresh: Annotated[
         bool,
@@ -40,12 +49,18 @@ def replay(
 ) -> None:
     """Let the policy of a recording decide again, and compare it answer by answer, to the byte (--verify).
 
-    Or let others decide about the same jobs on a model of the cluster (--policy). The exit code is 1 if an answer is
-    another, the model is far off or jobs do not end in it, and 2 if the recording cannot be replayed.
+    Or let others decide about the same jobs on a model of the cluster (--policy), or about jobs of which there are
+    histories only (--history). The exit code is 1 if an answer is another, the model is far off, jobs do not end in
+    it or a history cannot be read, and 2 if nothing can be replayed.
     """
     from treadle.record.folder import segments
     from treadle.replay.verify import verify as verified
 
+    if history or cluster:
+        _what_if_of_histories(place, history, cluster, policy, seeds, verify=verify, as_json=as_json)
+        return
+    if place is None:
+        raise UserError("name a recording, or --history and --cluster")
     if verify == bool(policy):
         raise UserError("say what is to be done with the recording: --verify, or --policy for what would have happened")
     if policy:
@@ -70,9 +85,34 @@ def replay(
 
 
 def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, as_json: bool) -> None:
-    from treadle.cli._what_if import failed, show, what_if
+    from treadle.cli._what_if import what_if
 
-    found = what_if(place, policies, seeds, trust_code=trust_code)
+    _tell(what_if(place, policies, seeds, trust_code=trust_code), as_json)
+
+
+def _what_if_of_histories(
+    place: Path | None,
+    history: list[Path] | None,
+    cluster: Path | None,
+    policies: list[str] | None,
+    seeds: int,
+    *,
+    verify: bool,
+    as_json: bool,
+) -> None:
+    from treadle.cli._what_if import what_if_of_histories
+
+    if place is not None or verify or not history or cluster is None or not policies:
+        raise UserError(
+            "--history goes with --cluster SCENARIO and --policy, and without a recording: histories do not say what "
+            "the cluster was"
+        )
+    _tell(what_if_of_histories(history, cluster, policies, seeds), as_json)
+
+
+def _tell(found: dict[str, Any], as_json: bool) -> None:
+    from treadle.cli._what_if import failed, show
+
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:

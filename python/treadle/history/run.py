@@ -58,6 +58,8 @@ class StageRun:
     """Attempts that failed, or succeeded though their task had before; None if not known."""
     speculative: int | None = None
     """Attempts that were copies of one that was slow; None if not known."""
+    alone: DurationSketch | None = None
+    """Of the same tasks from the end of the stages that feed it, where they began before; None if not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +119,8 @@ def size_of_run(run: JobRun) -> int:
         700 + 2 * len(stage.name) + 16 * (len(stage.parents) + len(stage.one_to_one)) + 100 * len(stage.demand)
         for stage in run.stages
     )
-    return stages + 110 * sum(stage.durations.buckets for stage in run.stages)
+    sketches = (sketch for stage in run.stages for sketch in (stage.durations, stage.alone) if sketch is not None)
+    return stages + 110 * sum(sketch.buckets for sketch in sketches)
 
 
 def _bounded(number: int) -> int:

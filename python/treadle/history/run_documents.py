@@ -77,6 +77,7 @@ def _stage_json(stage: StageRun, places: dict[str, int]) -> dict[str, Any]:
         "one_to_one": [places.get(parent, parent) for parent in stage.one_to_one],
         "retried": stage.retried,
         "speculative": stage.speculative,
+        "alone": None if stage.alone is None else stage.alone.to_json(),
     }
 
 
@@ -93,6 +94,7 @@ def _stage(fields: Any, names: Sequence[str]) -> StageRun:
         tuple(named(parent, names) for parent in list_of(fields, "one_to_one", _LENGTH_MAX)),
         retried=_known(fields, "retried"),
         speculative=_known(fields, "speculative"),
+        alone=None if fields.get("alone") is None else DurationSketch.from_json(fields["alone"]),
     )
 
 

@@ -43,15 +43,28 @@ SLOW_START_MAPS: Final = 20
 when reduces are asked for is known to a heartbeat only."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A job of which it is known when it came and when it ended."""
+
+    id: str
+    queue: str
+    user: str
+    type: str
+    tasks: int
+    submit_ms: int
+    end_ms: int
+
+
 @dataclass(slots=True)
 class Reduced:
-    """A recording as the simulator takes it."""
+    """A recording, or histories, as the simulator takes them."""
 
     scenario: Scenario
     jobs: list[Job]
     extra_ms: dict[str, int] = field(default_factory=dict)
-    """By id: how much longer an application was there after its last container than the model has it."""
-    compared: list[SeenJob] = field(default_factory=list)
+    """By id of those that are compared: how much longer each was there after its last container than in the model."""
+    compared: list[Compared] = field(default_factory=list)
     """The jobs that came and ended within the recording."""
     notes: list[str] = field(default_factory=list)
 
@@ -85,7 +98,7 @@ def reduce(seen: Seen) -> Reduced:
             continue
         jobs.append(_job(one, stages, seen))
         if one.end_ms >= 0 and not one.before:
-            compared.append(one)
+            compared.append(_compared(one))
             extra_ms[jobs[-1].id] = _extra_ms(one, seen)
     if not jobs or not seen.nodes:
         raise UserError("no container ended well within the recording: there is nothing to replay")
@@ -110,6 +123,11 @@ def _notes(seen: Seen, jobs: int) -> list[str]:
         "settings were read again within the recording: the model follows the first": seen.settings_changed,
     }
     return found + [text for text, holds in said.items() if holds]
+
+
+def _compared(job: SeenJob) -> Compared:
+    tasks = sum(len(stage.containers) + stage.asked for stage in job.stages.values())
+    return Compared(name_of(job), job.queue, job.user, job.type, tasks, job.submit_ms, job.end_ms)
 
 
 def name_of(job: SeenJob) -> str:

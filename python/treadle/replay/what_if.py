@@ -20,8 +20,7 @@ from treadle.errors import UserError
 from treadle.live.own_settings import own_settings
 from treadle.record.ticks import SettingsText
 from treadle.replay.again import UNTRUSTED
-from treadle.replay.model import Reduced, name_of
-from treadle.replay.seen import SeenJob
+from treadle.replay.model import Compared, Reduced
 from treadle.simulate import Run, simulate_all
 from treadle.simulate.batch import Policy
 
@@ -90,7 +89,7 @@ def outcomes_of(reduced: Reduced, policies: Sequence[Policy], seeds: int) -> dic
 
 def as_recorded(reduced: Reduced) -> Outcome:
     """Return what there was."""
-    took = {name_of(job): (job.end_ms - job.submit_ms) / 1000 for job in reduced.compared}
+    took = {job.id: (job.end_ms - job.submit_ms) / 1000 for job in reduced.compared}
     return Outcome(
         "recorded", 0, _span([(job.submit_ms, job.end_ms) for job in reduced.compared]), _groups(reduced, took)
     )
@@ -123,7 +122,7 @@ def _span(spans: Sequence[tuple[int, int]]) -> float:
 def _groups(reduced: Reduced, took: dict[str, float]) -> list[Group]:
     found: dict[tuple[str, str], list[float]] = {}
     for job in reduced.compared:
-        seconds = took.get(name_of(job))
+        seconds = took.get(job.id)
         if seconds is None:
             continue
         for key in (("all", "all"), ("queue", job.queue), ("user", job.user), ("type", job.type), ("size", _size(job))):
@@ -135,9 +134,8 @@ def _groups(reduced: Reduced, took: dict[str, float]) -> list[Group]:
     ]
 
 
-def _size(job: SeenJob) -> str:
-    tasks = sum(len(stage.containers) + stage.asked for stage in job.stages.values())
-    return "1 to 10 tasks" if tasks <= 10 else "11 to 100 tasks" if tasks <= 100 else "over 100 tasks"
+def _size(job: Compared) -> str:
+    return "1 to 10 tasks" if job.tasks <= 10 else "11 to 100 tasks" if job.tasks <= 100 else "over 100 tasks"
 
 
 def error(modelled: Sequence[Outcome], real: Outcome) -> tuple[float, float]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from xml.etree import ElementTree
@@ -210,6 +210,13 @@ class JobHistory:
         if stage is not None and attempt in self.took_ms:
             self.tasks[stage][text(event.get("taskid"))] = attempt
 
+    def _alone(self, reduces: Iterable[str]) -> DurationSketch:
+        """Return how long reduces ran from the end of the last map on: before that they wait for what maps have."""
+        maps_ms = max((self.started_ms[each] + self.took_ms[each] for each in self.tasks[MAP].values()), default=0)
+        return DurationSketch(
+            self.took_ms[each] - min(max(maps_ms - self.started_ms[each], 0), self.took_ms[each]) for each in reduces
+        )
+
     def run(self, configuration: Mapping[str, str]) -> JobRun:
         """Return the job as a run.
 
@@ -227,7 +234,8 @@ class JobHistory:
             if tasks:
                 durations = DurationSketch(self.took_ms[attempt] for attempt in tasks.values())
                 demand = demand_of(configuration, stage)
-                stages.append(StageRun(stage, len(tasks), durations, demand, parents, self.inputs.get(stage)))
+                found = StageRun(stage, len(tasks), durations, demand, parents, self.inputs.get(stage))
+                stages.append(replace(found, alone=self._alone(tasks.values())) if parents else found)
         tags = tags_of(configuration.get("mapreduce.job.tags"))
         key = recurrence_key(self.user, self.queue, "MAPREDUCE", self.name, tags)
         return JobRun(key, application_of(self.id), self.submitted_ms, self.finished_ms, tuple(stages))
