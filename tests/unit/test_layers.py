@@ -48,7 +48,21 @@ ALLOWED = {
     "explain": BASE | {"compiled", "config", "engine", "model", "policy"},
     "am": BASE | {"config", "dag", "history", "planner", "yarn"},
     "record": BASE | {"compiled", "config", "constraints", "engine", "model", "policy", "wire"},
-    "replay": BASE | {"config", "dag", "engine", "history", "live", "model", "policy", "record", "simulate", "wire"},
+    "replay": BASE
+    | {
+        "config",
+        "dag",
+        "engine",
+        "history",
+        "live",
+        "model",
+        "policy",
+        "record",
+        "simulate",
+        "simulator",
+        "wire",
+        "workload",
+    },
     "live": BASE
     | {
         "am",
