@@ -20,6 +20,14 @@ def write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None]
     Raises:
         OSError: it cannot be written; nothing has changed then.
     """
+    try:
+        _write_whole(path, content, prepare)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # not the name of a file that is gone again
+        raise
+
+
+def _write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None] | None) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     new = Path(name)
     try:

@@ -5,30 +5,31 @@ from __future__ import annotations
 import getpass
 import os
 import subprocess
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
+from tests.support.installing import (
+    ENV,
+    NOW,
+    SITE,
+    conf_in,
+    contents,
+    nothing,
+    options,
+    put_in_place,
+    snapshot,
+    take_out,
+    values,
+)
 
 import treadle
 from treadle.admin.host import install, plan, uninstall
-from treadle.admin.host.environment import Contents
 from treadle.admin.host.install import carry_out, plan_of
 from treadle.admin.host.manifest import Manifest
-from treadle.admin.host.plan import CLASS, CLASS_KEY, Options, Plan
+from treadle.admin.host.plan import CLASS, CLASS_KEY, Plan
 from treadle.admin.host.uninstall import plan_removal, remove
 from treadle.cli.main import run
 from treadle.errors import UserError
-
-SITE = b"""<?xml version="1.0"?>
-<!-- Ours. Ask Ann. -->
-<configuration>
-  <property><name>yarn.resourcemanager.hostname</name><value>rm</value></property>
-</configuration>"""
-ENV = b"export YARN_LOG_DIR=/var/log/yarn"
-NOW = datetime(2026, 11, 23, 7, 30, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -38,57 +39,9 @@ def small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_of, "__defaults__", (contents,))
 
 
-def contents(target: Path) -> Contents:
-    return Contents({}, {"bin/treadle": f"#!/bin/sh\n# {target}\n", "lib/treadle-shim.jar": "jar"})
-
-
 @pytest.fixture
 def conf(tmp_path: Path) -> Path:
-    folder = tmp_path / "conf"
-    folder.mkdir()
-    (folder / "yarn-site.xml").write_bytes(SITE)
-    (folder / "yarn-site.xml").chmod(0o640)
-    (folder / "yarn-env.sh").write_bytes(ENV)
-    (folder / "yarn-env.sh").chmod(0o755)
-    (folder / "capacity-scheduler.xml").write_text("<configuration/>")
-    return folder
-
-
-def options(conf: Path, **more: object) -> Options:
-    return Options(conf, getpass.getuser(), conf.parent / "opt", **more)  # type: ignore[arg-type]
-
-
-def nothing(_: object) -> None:
-    pass
-
-
-def put_in_place(conf: Path, warm_up: Callable[[Plan], None] = nothing, **more: object) -> list[str]:
-    said: list[str] = []
-    carry_out(plan_of(options(conf, **more)), NOW, said.append, warm_up)
-    return said
-
-
-def take_out(conf: Path) -> list[str]:
-    said: list[str] = []
-    removal = plan_removal(conf.parent / "opt", lambda _: [])
-    said += [remark for each in removal.files for remark in each.remarks]
-    assert remove(removal, said.append)
-    return said
-
-
-def snapshot(folder: Path) -> dict[str, tuple[int, int, int, bytes | str]]:
-    """Return all that lies below a folder: mode, owner, group, content."""
-    found: dict[str, tuple[int, int, int, bytes | str]] = {}
-    for path in sorted(folder.rglob("*")):
-        how = path.lstat()
-        what = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else "folder"
-        found[str(path.relative_to(folder))] = (how.st_mode, how.st_uid, how.st_gid, what)
-    return found
-
-
-def values(conf: Path) -> dict[str, str]:
-    root = ElementTree.parse(conf / "yarn-site.xml").getroot()
-    return {str(each.findtext("name")): str(each.findtext("value")) for each in root.iter("property")}
+    return conf_in(tmp_path)
 
 
 def test_an_installation_is_in_place_and_its_end_is_as_the_beginning(conf: Path, tmp_path: Path) -> None:
@@ -374,7 +327,7 @@ def test_a_unit_is_written_with_the_release_and_never_over_anothers(conf: Path, 
 def test_while_something_runs_from_it_the_environment_stays(conf: Path, tmp_path: Path) -> None:
     put_in_place(conf)
     removal = plan_removal(tmp_path / "opt", lambda _: ["17 (java, of yarn)"])
-    assert not remove(removal, nothing)
+    assert not remove(removal, nothing).is_done
     assert (conf / "yarn-site.xml").read_bytes() == SITE
     assert (tmp_path / "opt" / "current" / "bin" / "treadle").is_file()
     take_out(conf)

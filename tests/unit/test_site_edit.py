@@ -167,3 +167,27 @@ def test_a_file_that_cannot_be_edited_safely_is_refused(data: bytes, said: str) 
         parse_site(SITE, data)
     assert said in str(error.value)
     assert str(SITE) in str(error.value)
+
+
+def included(tmp_path: Path, fallback: str) -> Path:
+    site = tmp_path / "yarn-site.xml"
+    site.write_text(f'<configuration><include href="more.xml">{fallback}</include></configuration>')
+    return site
+
+
+def test_a_fallback_counts_where_hadoop_takes_it_and_only_there(tmp_path: Path) -> None:
+    site = included(tmp_path, f"<fallback><property><name>{CLASS}</name><value>F</value></property></fallback>")
+    assert settings_of(read_site(site))[CLASS].value == "F", "there is no more.xml"
+    (tmp_path / "more.xml").write_text(
+        "<configuration><property><name>a</name><value>1</value></property></configuration>"
+    )
+    assert set(settings_of(read_site(site))) == {"a"}
+    site.write_bytes(edit_site(read_site(site), WANTED).data)
+    assert settings_of(read_site(site))[CLASS].value == "TreadleScheduler"
+
+
+def test_attributes_that_hadoop_does_not_know_are_passed_over() -> None:
+    named = b'<property start="x" line="y" opened="z" value_end="1">'
+    data = b"<configuration>" + named + b"<name>a</name><value>1</value></property></configuration>"
+    assert values(data) == {"a": "1"}
+    assert there_and_back(data) == data

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import signal
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +45,7 @@ def install(
     """Show what changes, and put Treadle in place: the ResourceManager takes it over when it is started again."""
     from treadle.admin.host.install import carry_out, plan_of
     from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, Options
+    from treadle.admin.host.signals import Signals, Stopped
 
     if systemd_dir is None and prefix == DEFAULT_PREFIX and DEFAULT_SYSTEMD.is_dir():
         systemd_dir = DEFAULT_SYSTEMD
@@ -62,14 +62,21 @@ def install(
         typer.echo(f"new: {options.target}, {len(plan.contents.files)} files")
     if plan.makes_kernels:
         typer.echo(f"new: {options.kernels}, compiled code for {options.user}")
+    if plan.makes_state:
+        typer.echo(f"new: a folder beside {plan.config} for what the engine keeps, of {options.user}")
     if plan.links:
         typer.echo(f"new: {prefix / 'current'} -> {options.target.name}")
     if dry_run:
         _remarks(plan.remarks)
         typer.echo("nothing was changed (--dry-run)")
         return
-    signal.signal(signal.SIGTERM, _end)
-    carry_out(plan, datetime.now(), lambda text: typer.echo(printable(text)))  # a name that its reader's clock shows
+    try:
+        with Signals() as signals:
+            now = datetime.now()  # for names that their reader's clock shows
+            carry_out(plan, now, lambda text: typer.echo(printable(text)), signals=signals)
+    except Stopped as stopped:
+        typer.echo(f"{stopped}; everything is as it was", err=True)
+        raise typer.Exit(128 + stopped.number) from None
     _remarks(plan.remarks)
     typer.echo(
         "installed. Next: look whether all is well (treadle doctor --pre), restart the ResourceManager, and see "
@@ -80,10 +87,6 @@ def install(
 def _remarks(remarks: list[str]) -> None:
     for line in remarks:
         typer.echo(f"note: {printable(line)}")
-
-
-def _end(*_: object) -> None:
-    raise SystemExit(143)
 
 
 def _user() -> str:

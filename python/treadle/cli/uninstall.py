@@ -27,10 +27,14 @@ def uninstall(
         for remark in each.remarks:
             typer.echo(f"note: {printable(remark)}")
     if dry_run:
+        if plan.users:
+            typer.echo(f"{prefix} would stay: these run from it: {'; '.join(map(printable, plan.users))}")
         typer.echo("nothing was changed (--dry-run)")
         return
-    if remove(plan, lambda text: typer.echo(printable(text))):
-        typer.echo("uninstalled. A ResourceManager that is started from now on runs without Treadle")
+    outcome = remove(plan, lambda text: typer.echo(printable(text)))
+    if outcome.is_done:
+        but = ", but for what is named above as left" if outcome.left else ""
+        typer.echo(f"uninstalled{but}. A ResourceManager that is started from now on runs without Treadle")
         return
     typer.echo(
         f"{prefix} stays as long as something runs from it: {'; '.join(map(printable, plan.users))}. Restart the "

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from treadle import __version__
 from treadle.admin.host.environment import Contents, make_environment, refuse_private_python, running_environment
+from treadle.admin.host.lock import STAGING, locked
 from treadle.admin.host.manifest import NAME, Manifest, read_manifest
 from treadle.admin.host.place import back_up, content_of, make_folders, put, remove_folders, user_ids
-from treadle.admin.host.plan import FileChange, Options, Plan, plan_installation, record_of
+from treadle.admin.host.plan import FileChange, Options, Plan, plan_installation, record_of, refuse_paths
+from treadle.admin.host.signals import Signals
 from treadle.config.state_folders import state_folders
 from treadle.errors import UserError
 
@@ -25,8 +26,6 @@ Say = Callable[[str], None]
 WarmUp = Callable[[Plan], None]
 MakeContents = Callable[[Path], Contents]
 
-_LOCK: Final = ".lock"
-_STAGING: Final = ".new-"
 _WARM_UP_S: Final = 1800.0
 _OWN_ONLY: Final = 0o700
 
@@ -37,6 +36,7 @@ def plan_of(options: Options, make_contents: MakeContents = running_environment)
     Raises:
         UserError: it cannot be done.
     """
+    refuse_paths(options)
     uid, _ = user_ids(options.user)
     if os.geteuid() not in (0, uid):
         raise UserError(f"only root may install for another user; run this as root, or as {options.user}")
@@ -50,7 +50,9 @@ def plan_of(options: Options, make_contents: MakeContents = running_environment)
     return plan_installation(options, make_contents(options.target), known)
 
 
-def carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None) -> None:
+def carry_out(
+    plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None, signals: Signals | None = None
+) -> None:
     """Do what was planned; whatever fails, everything is as it was.
 
     Args:
@@ -58,15 +60,21 @@ def carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None
         now: the time that backups are named by
         say: is told each step
         warm_up: compiles the engine's kernels
+        signals: end it, if they are entered
 
     Raises:
         UserError: it failed, and everything is as it was.
+        Stopped: a signal came, and everything is as it was.
     """
     prefix, made, leftovers = plan.options.prefix, list[Path](), list[Path]()
+    signals = signals or Signals()
     try:
         made = make_folders(prefix)
-        with _locked(prefix), ExitStack() as undo:
-            _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers)
+        with locked(prefix), ExitStack() as undo:
+            try:
+                _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers, signals)
+            finally:
+                signals.settle()  # done, or on the way back
             undo.pop_all()
             for folder in leftovers:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -80,9 +88,11 @@ def carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None
         raise
 
 
-def _carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp, undo: ExitStack, leftovers: list[Path]) -> None:
+def _carry_out(
+    plan: Plan, now: datetime, say: Say, warm_up: WarmUp, undo: ExitStack, leftovers: list[Path], signals: Signals
+) -> None:
     options = plan.options
-    leftovers += options.prefix.glob(f"{_STAGING}*")  # of an installation that was killed
+    leftovers += options.prefix.glob(f"{STAGING}*")  # of an installation that was killed
     known = read_manifest(options.prefix)
     manifest = known or Manifest(options.prefix)
     manifest.release, manifest.user = __version__, options.user
@@ -92,19 +102,22 @@ def _carry_out(plan: Plan, now: datetime, say: Say, warm_up: WarmUp, undo: ExitS
     _undo_file(undo, options.prefix / NAME)
     if plan.makes_environment:
         say(f"copying the environment to {options.target}")
-        leftovers.append(_place_environment(plan, undo))
+        leftovers.append(_place_environment(plan, undo, signals))
     _make_own_folders(plan, manifest, undo)
     before, after = _split(plan.changes)
     for change in before:
         _apply(change, now, manifest, undo, say)
     if plan.makes_environment or plan.makes_kernels:
         say(f"compiling the engine's kernels as {options.user} (a minute or two)")
-        warm_up(plan)
+        with signals.at_once():
+            warm_up(plan)
     if plan.links:
         _link(options, undo)
     # yarn-site.xml comes last: what a ResourceManager is told to use is all there.
     for change in after:
+        signals.check()
         _apply(change, now, manifest, undo, say)
+    signals.check()
     manifest.save()
 
 
@@ -114,12 +127,13 @@ def _split(changes: Sequence[FileChange]) -> tuple[list[FileChange], list[FileCh
     return own, [change for change in changes if change.kind != "own"]
 
 
-def _place_environment(plan: Plan, undo: ExitStack) -> Path:
+def _place_environment(plan: Plan, undo: ExitStack, signals: Signals) -> Path:
     """Make the environment beside its place and put it there; return a folder that is to go when all is done."""
     target = plan.options.target
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=target.parent))
+    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=target.parent))
     undo.callback(shutil.rmtree, staging, ignore_errors=True)
-    make_environment(plan.contents, target, staging / "env")
+    with signals.at_once():
+        make_environment(plan.contents, target, staging / "env")
     if target.exists():
         plan.remarks.append(f"{target} was made anew: restart what runs from it")
         target.rename(staging / "old")
@@ -138,9 +152,8 @@ def _make_own_folders(plan: Plan, manifest: Manifest, undo: ExitStack) -> None:
         made = make_folders(plan.config.parent)
         undo.callback(remove_folders, made)
         manifest.folders += made
-        state = state_folders(plan.config, "", ())[0]
-        if not state.exists():
-            _make_for(state, owner, manifest, undo)
+    if plan.makes_state:
+        _make_for(state_folders(plan.config, "", ())[0], owner, manifest, undo)
 
 
 def _make_for(folder: Path, owner: tuple[int, int], manifest: Manifest, undo: ExitStack) -> None:
@@ -216,6 +229,7 @@ def compile_kernels(plan: Plan) -> None:
             cwd="/",
             env=environment,
             timeout=_WARM_UP_S,
+            start_new_session=True,  # the terminal's Ctrl-C is this process's: it ends that one, and tidies up then
             **as_user,  # type: ignore[call-overload]
         )
     except subprocess.TimeoutExpired as error:
@@ -223,22 +237,3 @@ def compile_kernels(plan: Plan) -> None:
     if ended.returncode != 0:
         lines = [line for line in ended.stderr.splitlines() if line.strip()]
         raise UserError(f"{' '.join(command)}, as {options.user}: {lines[-1] if lines else 'it said nothing'}")
-
-
-@contextmanager
-def _locked(prefix: Path) -> Iterator[None]:
-    """Keep a second installation below a prefix out.
-
-    Raises:
-        UserError: one is under way.
-    """
-    path = prefix / _LOCK
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"another installation below {prefix} is under way; wait for it") from error
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import shutil
@@ -17,9 +18,11 @@ from treadle.admin.host.env_script import with_jar
 from treadle.admin.host.environment import JAR, RECORD, Contents, is_intact
 from treadle.admin.host.manifest import FileRecord, Kind, Manifest, sha256
 from treadle.admin.host.place import content_of
-from treadle.admin.host.site_edit import Replaced, edit_site
+from treadle.admin.host.site_edit import Replaced, edit_site, masked
 from treadle.admin.host.site_xml import Setting, read_site, settings_of
 from treadle.admin.install import templates
+from treadle.config.reader import read_kernels
+from treadle.config.state_folders import state_folders
 from treadle.config.trust import reason_against
 from treadle.errors import UserError
 
@@ -71,11 +74,15 @@ class FileChange:
     added: tuple[tuple[str, str], ...] = ()
 
     def diff(self) -> Iterator[str]:
-        """Yield the lines of a unified diff."""
-        old = [] if self.before is None else _lines(self.before)
-        yield from difflib.unified_diff(
-            old, _lines(self.after), "/dev/null" if self.before is None else str(self.path), str(self.path), lineterm=""
-        )
+        """Yield the lines of a unified diff, without those around the changed ones."""
+        old = [] if self.before is None else self._shown(self.before)
+        old_name = "/dev/null" if self.before is None else str(self.path)
+        yield from difflib.unified_diff(old, self._shown(self.after), old_name, str(self.path), n=0, lineterm="")
+
+    def _shown(self, data: bytes) -> list[str]:
+        """Return lines in which of a file of settings nobody else's values stand: one may be a secret."""
+        names = {each.name for each in self.replaced} | {name for name, _ in self.added}
+        return _lines(masked(self.path, data, names) if self.kind == "site" and data else data)
 
 
 @dataclass(slots=True)
@@ -89,13 +96,15 @@ class Plan:
     makes_environment: bool
     makes_kernels: bool
     links: bool
+    makes_state: bool = False
+    """Is the folder missing that the engine keeps its state in?"""
     changes: list[FileChange] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """Is everything in place already?"""
-        return not (self.changes or self.makes_environment or self.makes_kernels or self.links)
+        return not (self.changes or self.makes_environment or self.makes_kernels or self.makes_state or self.links)
 
 
 def plan_installation(options: Options, contents: Contents, known: Manifest | None) -> Plan:
@@ -109,13 +118,13 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
     Raises:
         UserError: it cannot be done; nothing was changed.
     """
-    _refuse_paths(options)
     site_path = _real(options.conf / "yarn-site.xml")
     site = read_site(site_path)
     held = settings_of(site)
     _refuse_schedulers(held.get(CLASS_KEY))
     digests = contents.digests()
     config, writes_config = _config_of(options, held)
+    keeps_here = writes_config or _names_kernels(config, options)
     link = options.prefix / "current"
     plan = Plan(
         options,
@@ -123,8 +132,9 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
         contents,
         digests,
         makes_environment=not is_intact(options.target, digests),
-        makes_kernels=writes_config and not options.kernels.is_dir(),
+        makes_kernels=keeps_here and not options.kernels.is_dir(),
         links=not (link.is_symlink() and str(link.readlink()) == __version__),
+        makes_state=keeps_here and not state_folders(config, "", ())[0].exists(),
     )
     if link.exists() and not link.is_symlink():
         raise UserError(f"{link} is no link; move it away, or choose another --prefix")
@@ -205,8 +215,20 @@ def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, boo
                 f"{named.file}:{named.line}: {named.value.strip()} is not there; write it, or unset the key"
             )
         return path, False
-    path = options.config or default_config(options)
+    path = default_config(options)
+    if os.path.lexists(path) and not path.is_file():
+        raise UserError(f"--config {path} is no file; name a treadle.yaml, which is written if there is none")
     return path, not path.exists()
+
+
+def _names_kernels(config: Path, options: Options) -> bool:
+    """Does a treadle.yaml that is there keep compiled code where this installation would?
+
+    Raises:
+        UserError: it is wrong, and no engine would start with it.
+    """
+    folder = read_kernels(config).folder
+    return bool(folder) and Path(folder) == options.kernels
 
 
 def default_config(options: Options) -> Path:
@@ -237,10 +259,17 @@ def _unit(options: Options, config: Path) -> str:
     text = (templates() / "systemd" / UNIT).read_text("utf-8")
     text = text.replace("/opt/treadle/bin/treadle", str(options.target / "bin" / "treadle"))
     text = text.replace("--config /etc/treadle/treadle.yaml", f"--config {config}")
+    text = text.replace(" Copy it to /etc/systemd/system.", " Written by treadle install.")
     text = text.replace("ProtectSystem=strict\n", f"ProtectSystem=strict\nReadWritePaths=-{options.kernels}\n")
     if options.user == "treadle":
         return text
-    # Of the ResourceManager's own user, who needs no group to read the connection file.
+    # Of the ResourceManager's own user, who needs no group to read the connection file, and may do what that may.
+    text = text.partition("[Unit]\n")[2]
+    text = (
+        f"# Treadle's sidecar as {options.user}, the ResourceManager's user (docs/administrator.md). Written by "
+        "treadle install.\n# What the unit forbids it cannot do; what that user may do besides it may too.\n[Unit]\n"
+        + text
+    )
     lines = text.replace("User=treadle\nGroup=treadle\n", f"User={options.user}\n").split("\n")
     lines = [line for line in lines if not line.startswith(("SupplementaryGroups=", "# Its members read"))]
     return "\n".join(lines).replace(" --connection-group treadle-link", "")
@@ -271,7 +300,12 @@ def _remark(plan: Plan, held: Mapping[str, Setting]) -> None:
         plan.remarks.append(f"other releases stay in {plan.options.prefix} until `treadle uninstall`: {names}")
 
 
-def _refuse_paths(options: Options) -> None:
+def refuse_paths(options: Options) -> None:
+    """Refuse folders that cannot be used.
+
+    Raises:
+        UserError: one cannot.
+    """
     if not options.conf.is_dir():
         raise UserError(f"{options.conf} is no folder; --hadoop-conf is the ResourceManager's HADOOP_CONF_DIR")
     for name, path in (("--prefix", options.prefix), ("--config", options.config), ("--systemd-dir", options.systemd)):
@@ -281,7 +315,9 @@ def _refuse_paths(options: Options) -> None:
             raise UserError(f"{name} {path}: give an absolute path of plain letters, since shells and Java read it")
     if options.systemd is not None and not options.systemd.is_dir():
         raise UserError(f"--systemd-dir {options.systemd} is no folder")
-    there = next(each for each in (options.prefix, *options.prefix.parents) if each.exists())
+    there = next(each for each in (options.prefix, *options.prefix.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise UserError(f"--prefix {options.prefix}: {there} is no folder; choose another --prefix")
     reason = reason_against(there)
     if reason:
         raise UserError(f"--prefix {options.prefix}: {reason}. What lies there is run by the ResourceManager's user")
@@ -302,8 +338,11 @@ def _refuse_broken_script(path: Path, before: bytes | None, after: bytes) -> Non
     if bash is None or before is None:
         return
     for data, reads in ((before, True), (after, False)):
-        ended = subprocess.run([bash, "-n"], input=data, capture_output=True, check=False)
-        if ended.returncode != 0:
+        ended = subprocess.run(
+            [bash, "-n"], input=data, capture_output=True, check=False, env={"PATH": os.defpath, "LC_ALL": "C"}
+        )
+        # Of a here-document without an end it warns alone; what is added would be part of that.
+        if ended.returncode != 0 or b"here-document" in ended.stderr:
             said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
             which = "cannot be read by bash as it is" if reads else "cannot have lines added at its end"
             raise UserError(f"{path} {which}: {said[-1] if said else 'no reason is told'}; put it right first")
@@ -313,6 +352,8 @@ def _refuse_unwritable(plan: Plan) -> None:
     places = [change.path.parent for change in plan.changes]
     if plan.makes_environment or plan.makes_kernels or plan.links:
         places.append(plan.options.prefix)
+    if plan.makes_state:
+        places.append(plan.config.parent)
     for place in places:
         there = next(each for each in (place, *place.parents) if each.exists())
         if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
@@ -321,7 +362,12 @@ def _refuse_unwritable(plan: Plan) -> None:
 
 def _real(path: Path) -> Path:
     """Return the file that is meant: a link stays, and what it leads to is changed."""
-    return path.resolve() if path.is_symlink() else path.absolute()
+    try:
+        return path.resolve(strict=True) if path.is_symlink() else path.absolute()
+    except RuntimeError as error:
+        raise UserError(f"{path}: {os.strerror(errno.ELOOP)}: links that lead in a circle") from error
+    except OSError as error:
+        raise UserError(f"{path} is a link: {error.filename}: {error.strerror}") from error
 
 
 def _lines(data: bytes) -> list[str]:

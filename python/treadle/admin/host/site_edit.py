@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from treadle.errors import UserError
 
 BEGIN: Final = "<!-- treadle: begin. Written by treadle install; treadle uninstall takes it out. -->"
 END: Final = "<!-- treadle: end -->"
+_COMMENT: Final = re.compile(rb"<!--.*?-->", re.DOTALL)
 _BLOCK: Final = re.compile(re.escape(BEGIN.encode()) + rb"(.*?)" + re.escape(END.encode()), re.DOTALL)
 
 
@@ -95,6 +96,29 @@ def take_back(
             now = f"'{own[-1].value.strip()}'" if own else "not there any more"
             remarks.append(f"{each.name} is {now}, not what Treadle wrote: left as it is")
     return _cut(data, cuts), remarks
+
+
+def masked(path: Path, data: bytes, names: Collection[str]) -> bytes:
+    """Return a file for a reader: values of other keys than ``names``, and comments of others, are dots.
+
+    Raises:
+        UserError: it is no file of properties.
+    """
+    cuts = [
+        (found.start(), found.end(), b"<!-- ... -->" + b"\n" * found[0].count(b"\n"))
+        for found in _COMMENT.finditer(data)
+        if not found[0].startswith(b"<!-- treadle: ")
+    ]
+    for each in parse_site(path, data).properties:
+        if isinstance(each, Path) or each.name in names:
+            continue
+        start, end = (each.value_start, each.value_end) if each.editable else (each.start, each.end)
+        lines = b"\n" * data.count(b"\n", start, end)
+        shown = b"..." if each.editable else b'<property name="' + _text(each.name) + b'" .../>'
+        cuts = [cut for cut in cuts if not start <= cut[0] < end]
+        if not any(cut[0] <= start < cut[1] for cut in cuts):
+            cuts.append((start, end, shown + lines))
+    return _cut(data, cuts)
 
 
 def _without_added(file: SiteFile, added: Sequence[tuple[str, str]], remarks: list[str]) -> bytes:

@@ -16,6 +16,8 @@ INCLUDES_MAX: Final = 8
 
 _BYTES_MAX: Final = 16 << 20
 _SPACE: Final = b" \t"
+_ATTRIBUTES: Final = frozenset({"name", "value", "final"})
+"""Attributes of <property> that set what an element of the name would; Hadoop passes others over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,9 @@ class _Reader:
         self._open: list[str] = []
         self._text: list[str] = []
         self._fields: dict[str, Any] = {}
+        self._missing = ""
+        """What is to be said of the file that an open <include> names and that is not there; empty if it is."""
+        self._in_fallback = False
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -168,10 +173,12 @@ class _Reader:
                 "start": at,
                 "opened": self._tag_end(at),
                 "line": self.parser.CurrentLineNumber,
-                **attributes,
+                **{key: text for key, text in attributes.items() if key in _ATTRIBUTES},
             }
         elif local == "include" and attributes.get("href"):
             self._include(attributes["href"])
+        elif local == "fallback":
+            self._in_fallback = True
         elif local == "value" and "start" in self._fields:
             self._fields["value_start"] = self._tag_end(at)
         self._text.clear()
@@ -190,13 +197,17 @@ class _Reader:
                 self._fields |= {"value_start": -1} if empty else {"value_end": at}
         elif local == "property" and "start" in self._fields:
             self._finish(at)
+        elif local == "include":
+            if self._missing and not self._in_fallback:
+                raise UserError(self._missing)
+            self._missing, self._in_fallback = "", False
         if local not in {"name", "value", "final"}:
             self._text.clear()
 
     def _finish(self, at: int) -> None:
         fields, self._fields = self._fields, {}
         name, opened = str(fields.get("name", "")).strip(), fields["opened"]
-        if name:
+        if name and (self._missing or not self._in_fallback):  # by the rule of Hadoop's Configuration
             self.found.append(
                 Property(
                     name,
@@ -212,12 +223,15 @@ class _Reader:
 
     def _include(self, href: str) -> None:
         path = self._path.parent / href.removeprefix("file://")
-        if not path.is_file():
-            raise UserError(
-                f"{self._path}:{self.parser.CurrentLineNumber}: it includes {href}, which is not a file here, so that "
-                "nobody can say what holds; put the file there, or write Treadle's properties by hand (treadle conf)"
-            )
-        self.found.append(path)
+        if path.is_file():
+            self.found.append(path)
+            return
+        self._missing = (
+            f"{self._path}:{self.parser.CurrentLineNumber}: it includes {href}, which is not a file here, so that "
+            "nobody can say what holds; put the file there, or write Treadle's properties by hand (treadle conf)"
+        )
+        if "://" in href and not href.startswith("file://"):
+            raise UserError(self._missing)  # a server's, which may be there for the ResourceManager
 
     def _is_empty(self, tag_end: int) -> bool:
         """Is the tag that ends there an element of its own, as <value/>? expat tells its end where the tag ends."""

@@ -13,6 +13,7 @@ import psutil
 
 from treadle.admin.host.env_script import without_jar
 from treadle.admin.host.environment import RECORD
+from treadle.admin.host.lock import STAGING, locked
 from treadle.admin.host.manifest import NAME, FileRecord, Manifest, read_manifest, sha256
 from treadle.admin.host.place import content_of, put, remove_folders
 from treadle.admin.host.plan import FileChange
@@ -35,7 +36,9 @@ class Restored:
     def diff(self) -> Iterator[str]:
         """Yield the lines of a unified diff."""
         if self.now is not None and self.now != self.then:
-            yield from FileChange(self.record.path, self.record.kind, self.now, self.then or b"").diff()
+            record = self.record
+            change = FileChange(record.path, record.kind, self.now, self.then or b"", record.replaced, record.added)
+            yield from change.diff()
 
 
 @dataclass(slots=True)
@@ -70,15 +73,35 @@ def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = N
     return Removal(manifest, files, (processes or processes_below)(prefix))
 
 
-def remove(plan: Removal, say: Say) -> bool:
-    """Do what was planned; return whether nothing is left to be done.
+@dataclass(slots=True)
+class Outcome:
+    """What came of taking an installation back."""
+
+    is_done: bool = False
+    """Is nothing left to be done? Else something still runs from the prefix."""
+    left: list[Path] = field(default_factory=list)
+    """What stays for whoever changed it."""
+
+
+def remove(plan: Removal, say: Say) -> Outcome:
+    """Do what was planned.
 
     The files that Hadoop reads are restored all or none. While something runs from the prefix the environment stays.
 
     Raises:
-        UserError: a file cannot be written; those that Hadoop reads are as they were.
+        UserError: a file cannot be written, and those that Hadoop reads are as they were; or they are restored, and
+            something of Treadle's own cannot be removed.
     """
-    manifest = plan.manifest
+    with locked(plan.manifest.prefix):
+        outcome = _remove(plan, say)
+    if outcome.is_done:
+        _remove_empty(plan.manifest, outcome, say)
+    return outcome
+
+
+def _remove(plan: Removal, say: Say) -> Outcome:
+    manifest, outcome = plan.manifest, Outcome()
+    outcome.left += [each.record.path for each in plan.files if each.record.kind == "own" and each.then is not None]
     try:
         with ExitStack() as undo:
             for each in plan.files:
@@ -87,13 +110,20 @@ def remove(plan: Removal, say: Say) -> bool:
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}; everything is as it was") from error
     for each in plan.files:
-        _remove_backups(each, say)
-    if plan.users:
-        manifest.files.clear()
-        manifest.save()
-        return False
-    _remove_folders(manifest, say)
-    return True
+        _remove_backups(each, outcome, say)
+    try:
+        if plan.users:
+            manifest.files.clear()
+            manifest.save()
+        else:
+            _remove_made(manifest, say)
+            outcome.is_done = True
+    except OSError as error:
+        raise UserError(
+            f"{error.filename}: {error.strerror}. What Hadoop reads is restored; put that right, and run treadle "
+            "uninstall again"
+        ) from error
+    return outcome
 
 
 def processes_below(prefix: Path) -> list[str]:
@@ -120,13 +150,13 @@ def _restored(record: FileRecord) -> Restored:
     original = _backup_of(record)
     if original is not None and record.clean and sha256(now) == record.after:
         return Restored(record, now, original)
+    if sha256(now) == record.before:
+        return Restored(record, now, now)  # an installation was cut off before it wrote, or its end before it was done
     remarks = list[str]()
     if record.kind == "env":
         then: bytes | None = without_jar(now)
     else:
         then, remarks = take_back(record.path, now, record.replaced, record.added)
-    if sha256(now) == record.before:
-        return Restored(record, now, now)  # an installation was cut off before it wrote
     if not then and not record.before:
         return Restored(record, now, None)
     if sha256(then) != record.before:
@@ -154,24 +184,30 @@ def _restore(restored: Restored, undo: ExitStack, say: Say) -> None:
         say(f"removed {path}")
     else:
         put(path, then)
-        as_before = sha256(then) == restored.record.before
-        say(f"restored {path}{', as it was byte for byte' if as_before else ''}")
+        if sha256(then) == restored.record.before:
+            say(f"restored {path}, as it was byte for byte")
+        else:
+            say(f"took Treadle's lines out of {path}")
 
 
-def _remove_backups(restored: Restored, say: Say) -> None:
+def _remove_backups(restored: Restored, outcome: Outcome, say: Say) -> None:
     for name in restored.record.backups:
         path = Path(name)
-        with suppress(UserError, OSError):
-            kept = content_of(path)
-            if kept is None:
+        try:
+            if not os.path.lexists(path):
                 continue
             if sha256(restored.then) == restored.record.before:
                 path.unlink()
-            else:
-                say(f"left {path}: it is what was there before an installation")
+                continue
+            why = "it is what was there before an installation"
+        except OSError as error:
+            why = f"it cannot be removed ({error.strerror})"
+        outcome.left.append(path)
+        say(f"left {path}: {why}")
 
 
-def _remove_folders(manifest: Manifest, say: Say) -> None:
+def _remove_made(manifest: Manifest, say: Say) -> None:
+    """Remove what was made below the prefix, and last of all what tells of it: cut off, it can be done again."""
     prefix = manifest.prefix
     link = prefix / "current"
     if link.is_symlink():
@@ -180,15 +216,18 @@ def _remove_folders(manifest: Manifest, say: Say) -> None:
         if (folder / RECORD).is_file():
             shutil.rmtree(folder)
             say(f"removed {folder}")
-    kept = {each.path for each in manifest.files.values()}
-    (prefix / NAME).unlink()
-    for folder in reversed(manifest.folders):
-        if not folder.is_dir():
-            continue
-        if folder.name == "kernels" or folder.name.startswith("."):
+    own = [each for each in manifest.folders if each.name == "kernels" or each.name.startswith(".")]
+    for folder in (*own, *prefix.glob(f"{STAGING}*")):
+        if folder.is_dir():
             shutil.rmtree(folder)
-            continue
+    (prefix / NAME).unlink()
+
+
+def _remove_empty(manifest: Manifest, outcome: Outcome, say: Say) -> None:
+    kept = {each.path for each in manifest.files.values()}
+    for folder in reversed(manifest.folders):
         remove_folders([folder])
         if folder.is_dir():
+            outcome.left.append(folder)
             left = ", ".join(sorted(each.name for each in folder.iterdir()))
             say(f"left {folder}: it holds {left}" + (", which was edited" if kept & set(folder.iterdir()) else ""))
