@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.doctor import findings as found
+from tests.support.doctor import write_site as write
 from tests.support.pages import FakeManager, served
 
 from treadle import __version__
 from treadle.admin.doctor import hadoop, host
 from treadle.admin.doctor.checks import Facts
-from treadle.admin.doctor.run import CHECKS, chosen_checks, examine
+from treadle.admin.doctor.run import CHECKS, chosen_checks
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
 
@@ -41,19 +43,6 @@ def conf(tmp_path: Path) -> Path:
     folder.mkdir()
     write(folder, HEALTHY)
     return folder
-
-
-def write(conf: Path, values: dict[str, str], name: str = "yarn-site.xml") -> None:
-    entries = "".join(
-        f"<property><name>{key}</name><value>{value}</value></property>\n" for key, value in values.items()
-    )
-    (conf / name).write_text(f"<configuration>\n{entries}</configuration>\n")
-
-
-def found(facts: Facts, *names: str) -> list[tuple[str, str, str]]:
-    """Return what checks find: status, text and remedy."""
-    results = examine(facts, chosen_checks(names, pre=False))
-    return [(each.finding.status, each.finding.text, each.finding.remedy) for each in results]
 
 
 @pytest.fixture

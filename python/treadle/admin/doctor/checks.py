@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from treadle.admin.host.manifest import Manifest, read_manifest
 from treadle.admin.host.plan import settings_in
@@ -15,6 +15,8 @@ from treadle.admin.host.running import resource_managers
 from treadle.admin.host.site_xml import read_site, settings_of
 from treadle.errors import UserError
 from treadle.yarn.pairs import addresses, expanded
+
+TROUBLE_REMEDY: Final = "put that file right, or name another folder with --hadoop-conf"
 
 Status = Literal["ok", "warn", "fail", "skipped"]
 
@@ -53,8 +55,12 @@ class Facts:
     yarn: str | None = None
     """Hadoop's command."""
     java_given: Path | None = None
-    trouble: str = ""
-    """Why the settings could not be read."""
+    site_trouble: str = field(default="", init=False)
+    """Why yarn-site.xml could not be read, once `settings` has been asked for."""
+    queues_trouble: str = field(default="", init=False)
+    """Why capacity-scheduler.xml could not."""
+    were_asked: bool = field(default=False, init=False)
+    """Has anybody asked for the settings since this was set to False?"""
     _settings: dict[str, str] | None = field(default=None, init=False)
     beans: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
 
@@ -65,17 +71,28 @@ class Facts:
     @property
     def settings(self) -> Mapping[str, str]:
         """The settings of the ResourceManager's folder; none if there is no folder, or it cannot be read."""
-        if self._settings is None:
-            self._settings = {}
-            try:
-                if self.conf is not None:
-                    self._settings = {name: each.value for name, each in settings_in(self.conf).items()}
-                    queues = self.conf / "capacity-scheduler.xml"
-                    if queues.is_file():
-                        self._settings |= {name: each.value for name, each in settings_of(read_site(queues)).items()}
-            except UserError as error:
-                self.trouble = str(error)
+        self.were_asked = True
+        if self._settings is not None:
+            return self._settings
+        self._settings = {}
+        if self.conf is None:
+            return self._settings
+        try:
+            self._settings |= {name: each.value for name, each in settings_in(self.conf).items()}
+        except UserError as error:
+            self.site_trouble = str(error)
+        queues = self.conf / "capacity-scheduler.xml"
+        try:
+            if os.path.lexists(queues):
+                self._settings |= {name: each.value for name, each in settings_of(read_site(queues)).items()}
+        except UserError as error:
+            self.queues_trouble = str(error)
         return self._settings
+
+    @property
+    def trouble(self) -> str:
+        """Why settings could not be read; empty if they were."""
+        return "; ".join(filter(None, (self.site_trouble, self.queues_trouble)))
 
     def addresses(self) -> dict[str, str]:
         """Return the addresses of the ResourceManagers' pages, by their id."""
@@ -119,6 +136,18 @@ class Facts:
             return pwd.getpwnam(self.user).pw_uid
         except KeyError:
             return -1
+
+
+def text_of(path: Path) -> str:
+    """Return a script's text; empty if there is none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
 
 
 def mode_of(path: Path) -> str:

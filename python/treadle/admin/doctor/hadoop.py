@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from treadle.admin.doctor.checks import Facts, Finding
+from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, text_of
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.admin.host.running import resource_managers
 from treadle.admin.jars import shim_jar
@@ -42,9 +42,23 @@ KEYS: Final = (
     "engine.class",
     "node-stale-ms",
 )
+NUMBERS: Final = {
+    "lease-ms": (100, 600_000),
+    "idle-guard-ms": (0, 86_400_000),
+    "sidecar.start-timeout-ms": (100, 3_600_000),
+    "frame.max-bytes": (64 << 10, 256 << 20),
+    "reply.max-bytes": (64 << 10, 256 << 20),
+    "proposals.max": (1, 1_000_000),
+    "batch.size": (1, 4096),
+    "node-stale-ms": (0, 3_600_000),
+}
+"""The least and the most of each number; of `tick-ms` the most is a quarter of the lease."""
+_LEASE_MS: Final = 2000
+SIDECARS: Final = ("managed", "external")
 MODES: Final = ("off", "observe_only", "enforce")
 
 _NO_CONF: Final = "give the ResourceManager's folder with --hadoop-conf"
+_REFUSED: Final = "correct it, or remove it for the default; a ResourceManager that starts with it is in mode off"
 _CAPACITY: Final = "yarn.scheduler.capacity."
 _MONITORS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity."
 _HARMLESS: Final = {
@@ -65,10 +79,14 @@ _TIMEOUT_S: Final = 120.0
 
 def settings(facts: Facts) -> Iterator[Finding]:
     """Look at the scheduler's class and Treadle's own keys."""
-    if not facts.settings:
-        yield Finding(
-            "fail" if facts.trouble else "skipped", facts.trouble or "Hadoop's settings are not known", _NO_CONF
-        )
+    if facts.conf is None:
+        yield Finding("skipped", "Hadoop's settings are not known", _NO_CONF)
+        return
+    known = facts.settings
+    for trouble in (facts.site_trouble, facts.queues_trouble):
+        if trouble:
+            yield Finding("fail", trouble, TROUBLE_REMEDY)
+    if facts.site_trouble:
         return
     scheduler = facts.setting(CLASS_KEY)
     if scheduler == CLASS:
@@ -77,13 +95,11 @@ def settings(facts: Facts) -> Iterator[Finding]:
         yield Finding("warn", "the scheduler is the CapacityScheduler: Treadle is not installed", "treadle install")
     else:
         yield Finding("fail", f"{CLASS_KEY} is {scheduler}", "Treadle stands in for the CapacityScheduler alone")
-    for key in sorted(facts.settings):
+    for key in sorted(known):
         name = key.removeprefix(PREFIX)
         if key.startswith(PREFIX) and name not in KEYS:
             yield Finding("warn", f"{key} is no key of Treadle's and does nothing", f"correct it{nearest(name, KEYS)}")
-    mode = facts.setting(f"{PREFIX}mode") or "observe_only"
-    if mode.lower() not in MODES:
-        yield Finding("fail", f"{PREFIX}mode is {mode}", f"set it to one of {', '.join(MODES)}")
+    yield from _refused_values(facts)
     if facts.setting(f"{PREFIX}sidecar") == "external" and not facts.setting(f"{PREFIX}sidecar.connection-file"):
         yield Finding("fail", f"{PREFIX}sidecar is external, and {PREFIX}sidecar.connection-file is not set", "set it")
     command = facts.setting(f"{PREFIX}python.command")
@@ -94,14 +110,50 @@ def settings(facts: Facts) -> Iterator[Finding]:
         yield Finding("fail", f"{config} is not there", f"write it, or unset {PREFIX}config.file")
 
 
+def _refused_values(facts: Facts) -> Iterator[Finding]:
+    """Look for values that the shim would not start with, by its own bounds."""
+    for name, allowed in (("mode", MODES), ("sidecar", SIDECARS)):
+        value = facts.setting(f"{PREFIX}{name}").strip()
+        if value and value not in allowed:
+            yield Finding("fail", f"{PREFIX}{name} is {value}", f"set it to one of {', '.join(allowed)}")
+    lease_ms = _number(facts.setting(f"{PREFIX}lease-ms"), _LEASE_MS)
+    bounds = {**{name: (*pair, "") for name, pair in NUMBERS.items()}}
+    bounds["tick-ms"] = (1, (lease_ms if lease_ms is not None else _LEASE_MS) // 4, " (a quarter of lease-ms)")
+    for name, (least, most, why) in bounds.items():
+        value = facts.setting(f"{PREFIX}{name}").strip()
+        number = _number(value, least)
+        if number is None or not least <= number <= most:
+            text = f"{PREFIX}{name} is '{value}'; allowed are whole numbers from {least} to {most}{why}"
+            yield Finding("fail", text, _REFUSED)
+    user = facts.setting(f"{PREFIX}sidecar.user").strip()
+    if user and facts.setting(f"{PREFIX}sidecar").strip() in {"", "managed"}:
+        text = f"{PREFIX}sidecar.user is '{user}', and a managed sidecar runs as the ResourceManager's user"
+        yield Finding("fail", text, f"remove it, or set {PREFIX}sidecar to external")
+
+
+def _number(text: str, standard: int) -> int | None:
+    """Return a whole number as Java reads it; None if it is none."""
+    text = text.strip()
+    if not text:
+        return standard
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
+
+
 def features(facts: Facts) -> Iterator[Finding]:
     """Look for features that enforce refuses, by the same rules as the shim."""
-    if not facts.settings:
+    if facts.conf is None:
         yield Finding("skipped", "Hadoop's settings are not known", _NO_CONF)
         return
-    found = list(_refused(facts))
+    found, unknown = list(_refused(facts)), False
     yield from found
-    if not found:
+    if facts.queues_trouble:
+        unknown = True
+        yield Finding("skipped", f"what queues are set to: {facts.queues_trouble}", TROUBLE_REMEDY)
+    trouble = _parts(facts.config)[1]
+    if trouble:
+        unknown = True
+        yield Finding("skipped", f"which policy there is: {trouble}", "treadle policy check tells more")
+    if not found and not unknown:
         yield Finding("ok", "nothing in the settings keeps mode enforce from working")
 
 
@@ -112,7 +164,7 @@ def _refused(facts: Facts) -> Iterator[Finding]:
     enforces = facts.setting(f"{PREFIX}mode").lower() == "enforce"
     status: Any = "fail" if enforces else "warn"
     preempts = on(_MONITOR) and _preempts(facts)
-    share, order, gate = _parts(facts.config)
+    share, order, gate = _parts(facts.config)[0]
     if preempts and share != DEFAULTS["share"]:
         yield Finding(status, f"enforce is refused: preemption works against share {share}", f"set {_MONITOR} to false")
     inside = f"{_PREEMPTION}intra-queue-preemption.enabled"
@@ -144,20 +196,23 @@ def _preempts(facts: Facts) -> bool:
     return not monitors or not monitors <= _HARMLESS
 
 
-def _parts(config: Path | None) -> tuple[str, str, str]:
-    """Return the kinds of share, order and gate in a treadle.yaml, without a look at what else it says."""
+def _parts(config: Path | None) -> tuple[tuple[str, str, str], str]:
+    """Return the kinds of share, order and gate in a treadle.yaml, and why they cannot be told, empty if they can."""
     chosen: Any = {}
+    trouble = ""
     try:
         if config is not None:
             chosen = section_values(config.read_text("utf-8")).get("policy") or {}
-    except (OSError, ValueError, yaml.YAMLError):
-        chosen = {}
+    except OSError as error:
+        trouble = f"{config}: {error.strerror}"
+    except (ValueError, yaml.YAMLError) as error:
+        trouble = f"{config}: {' '.join(str(error).split())}"
 
     def kind(part: str) -> str:
         value = chosen.get(part) if isinstance(chosen, dict) else None
         return str((value or {}).get("kind", DEFAULTS[part])) if isinstance(value, dict) else DEFAULTS[part]
 
-    return kind("share"), kind("order"), kind("gate")
+    return (kind("share"), kind("order"), kind("gate")), trouble
 
 
 def java(facts: Facts) -> Iterator[Finding]:
@@ -211,31 +266,6 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
         yield Finding("fail", last, "use a release of Hadoop that docs/administrator.md names, or a newer jar")
 
 
-def jar(facts: Facts) -> Iterator[Finding]:
-    """Look whether the ResourceManager has one jar of Treadle's, of this release."""
-    ours = shim_jar().name
-    found = [path for process in resource_managers() for path in _treadle_jars(process.cmdline())]
-    homes = [os.environ.get("HADOOP_YARN_HOME"), os.environ.get("HADOOP_HOME")]
-    beside = [path for home in homes if home for path in Path(home).glob("share/hadoop/yarn/lib/treadle-shim-*.jar")]
-    block = facts.conf is not None and "treadle-shim.jar" in _read(facts.conf / "yarn-env.sh")
-    if beside and block:
-        yield Finding(
-            "warn", f"the class path has two jars: that of yarn-env.sh and {beside[0]}", f"remove {beside[0]}"
-        )
-    elif beside and beside[0].name != ours:
-        yield Finding("fail", f"{beside[0]} is of another release than this command", f"replace it by {ours}")
-    elif beside or block or found:
-        where = found[0] if found else beside[0] if beside else "yarn-env.sh"
-        yield Finding("ok", f"on the class path by {where}")
-    else:
-        yield Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
-
-
-def _treadle_jars(words: list[str]) -> Iterator[str]:
-    for word in words:
-        yield from (part for part in word.split(":") if "treadle-shim" in part and part.endswith(".jar"))
-
-
 def _java(facts: Facts) -> tuple[str | None, str]:
     if facts.java_given is not None:
         return str(facts.java_given), "named"
@@ -243,7 +273,7 @@ def _java(facts: Facts) -> tuple[str | None, str]:
     if running:
         return running[0], "the running ResourceManager's"
     for name in ("yarn-env.sh", "hadoop-env.sh"):
-        homes = _JAVA_HOME.findall(_read(facts.conf / name)) if facts.conf is not None else []
+        homes = _JAVA_HOME.findall(text_of(facts.conf / name)) if facts.conf is not None else []
         if homes:
             return f"{homes[-1]}/bin/java", f"that of {name}"
     home = os.environ.get("JAVA_HOME")
@@ -259,10 +289,3 @@ def _class_version(path: Path) -> int:
     """Return the Java version that the shim's scheduler was compiled for."""
     with zipfile.ZipFile(path) as files, files.open(_SCHEDULER) as stream:
         return int.from_bytes(stream.read(8)[6:8], "big") - 44
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""

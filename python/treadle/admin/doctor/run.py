@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from treadle.admin.doctor import files, hadoop, host, managers
-from treadle.admin.doctor.checks import Check, Facts, Finding
+from treadle.admin.doctor import class_path, files, hadoop, host, managers
+from treadle.admin.doctor.checks import TROUBLE_REMEDY, Check, Facts, Finding
 from treadle.config.errors import unknown
 from treadle.errors import UserError
 
@@ -18,7 +18,7 @@ CHECKS: Final = (
     Check("memory", "host", host.memory),
     Check("settings", "Hadoop", hadoop.settings),
     Check("features", "Hadoop", hadoop.features),
-    Check("jar", "Hadoop", hadoop.jar),
+    Check("jar", "Hadoop", class_path.jar),
     Check("java", "Hadoop", hadoop.java),
     Check("owners", "files", files.owners),
     Check("connection", "files", files.connection),
@@ -66,9 +66,23 @@ def chosen_checks(only: Sequence[str], *, pre: bool) -> list[Check]:
 def examine(facts: Facts, checks: Sequence[Check]) -> Iterator[Result]:
     """Yield what the checks find; one that fails itself says so, and the others go on."""
     for check in checks:
-        try:
-            for finding in check.look(facts):
-                yield Result(check, finding)
-        except Exception as error:
-            text = f"the check itself failed: {type(error).__name__}: {error}"
-            yield Result(check, Finding("fail", text, "report it, with what you see here"))
+        facts.were_asked = False
+        found = list(_found(check, facts))
+        if facts.were_asked and facts.site_trouble and check.name != "settings":
+            # What was judged by settings that nobody could read is not well.
+            found = [each for each in found if each.status != "ok"]
+            found.append(Finding("skipped", f"it cannot be told: {facts.site_trouble}", TROUBLE_REMEDY))
+        yield from (Result(check, each) for each in found)
+
+
+def _found(check: Check, facts: Facts) -> Iterator[Finding]:
+    try:
+        yield from check.look(facts)
+    except UserError as error:
+        yield Finding("fail", str(error))
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        yield Finding("fail", f"{name}{error.strerror or error}", "run it as root, or as a user who may read that")
+    except Exception as error:
+        text = f"the check itself failed: {type(error).__name__}: {error}"
+        yield Finding("fail", text, "report it, with what you see here")

@@ -1,0 +1,102 @@
+"""The check of the jar: which one a ResourceManager's class path names, and of which release it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from treadle import __version__
+from treadle.admin.doctor.checks import Facts, Finding, text_of
+from treadle.admin.host.running import resource_managers
+from treadle.admin.jars import shim_jar
+from treadle.errors import UserError
+
+_NAMED: Final = re.compile(r"/[^\s:'\"=]*treadle-shim[^\s:'\"/]*\.jar")
+_RELEASE: Final = "META-INF/maven/io.treadle/treadle-shim/pom.properties"
+_AGAIN: Final = "run the `treadle install` of the release that you want"
+
+
+def jar(facts: Facts) -> Iterator[Finding]:
+    """Look whether the ResourceManager has one jar of Treadle's, that it is there, and of this release."""
+    try:
+        shim_jar()
+    except UserError as error:
+        yield Finding("fail", str(error), "install treadle again, from a wheel that carries the jar")
+        return
+    script = facts.conf / "yarn-env.sh" if facts.conf is not None else None
+    named = list(dict.fromkeys(_in_script(text_of(script)))) if script is not None else []
+    homes = [os.environ.get("HADOOP_YARN_HOME"), os.environ.get("HADOOP_HOME")]
+    globbed = [sorted(Path(home).glob("share/hadoop/yarn/lib/treadle-shim-*.jar")) for home in homes if home]
+    beside = list(dict.fromkeys(path for found in globbed for path in found))
+    running = [path for path in dict.fromkeys(_running(facts)) if path not in named and path not in beside]
+    for path in named:
+        yield _judged(path, str(script), _AGAIN)
+    for path in beside:
+        yield _judged(path, "Hadoop's own folder", f"replace it by that of release {__version__}")
+    for path in running:
+        yield _judged(path, "the running ResourceManager", f"{_AGAIN}, and restart the ResourceManager")
+    if beside and (named or len(beside) > 1):
+        first = named[0] if named else beside[1]
+        yield Finding("warn", f"the class path has two jars: {first} and {beside[0]}", f"remove {beside[0]}")
+    if running and (named or beside):
+        yield Finding(
+            "warn",
+            f"the running ResourceManager has another jar than its next start: {running[0]}",
+            "restart the ResourceManager",
+        )
+    if not (named or beside or running):
+        yield Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
+
+
+def _judged(path: Path, where: str, remedy: str) -> Finding:
+    if not path.is_file():
+        return Finding("fail", f"{path}, by {where}, is not there", remedy)
+    try:
+        release = _release(path)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        return Finding("fail", f"{path}, by {where}, is no jar of Treadle's: {error}", remedy)
+    if release != __version__:
+        text = f"{path}, by {where}, is of release {release}, and this command of {__version__}"
+        return Finding("fail", text, f"{remedy}, or use the `treadle` of release {release}")
+    return Finding("ok", f"{path} of release {release}, by {where}")
+
+
+def _release(path: Path) -> str:
+    """Return the release that a jar says it is of; empty if it does not."""
+    with zipfile.ZipFile(path) as files:
+        lines = files.read(_RELEASE).decode("utf-8", "replace").splitlines()
+    return next((line.partition("=")[2].strip() for line in lines if line.startswith("version=")), "")
+
+
+def _in_script(text: str) -> Iterator[Path]:
+    for line in text.splitlines():
+        if not line.lstrip().startswith("#"):
+            yield from map(Path, _NAMED.findall(line))
+
+
+def _running(facts: Facts) -> Iterator[Path]:
+    """Yield the jars of those running ResourceManagers that read the settings in question."""
+    for process in resource_managers():
+        words: list[str] = []
+        with suppress(psutil.Error, OSError):
+            words += process.cmdline()
+            words.append(process.environ().get("CLASSPATH", ""))  # where Hadoop's scripts put it
+        parts = [part for word in words for part in word.split(":")]
+        if facts.conf is not None and not any(_is_same(part, facts.conf) for part in parts):
+            continue
+        for part in parts:
+            if part.endswith("/*"):
+                yield from sorted(Path(part[:-2]).glob("treadle-shim*.jar"))
+            elif "treadle-shim" in part and part.endswith(".jar"):
+                yield Path(part)
+
+
+def _is_same(part: str, folder: Path) -> bool:
+    return part.startswith("/") and os.path.realpath(part) == os.path.realpath(folder)
