@@ -65,6 +65,11 @@ def test_an_ask_that_is_never_served_is_told_with_an_exit_code(
     assert "\x1b[31m" not in shown, "users name their jobs as they like"
 
 
+def test_a_treadle_yaml_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "1", "--config", str(tmp_path / "no.yaml")]) == 2
+    assert f"--config {tmp_path / 'no.yaml'} is not there" in capsys.readouterr().err
+
+
 def test_it_is_json_for_scripts(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(door, "0002", "--json", "--ask", "7") == 1
     found = json.loads(capsys.readouterr().out)
@@ -119,6 +124,7 @@ def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.Cap
 
 
 def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "treadle.yaml").touch()
     assert run(["explain", "0001", "--config", str(tmp_path / "treadle.yaml")]) == 2
     said = capsys.readouterr().err
     assert f"{tmp_path}/.treadle.yaml.state/explain.sock" in said

@@ -54,6 +54,8 @@ def explain(
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask will never be
     served unless somebody changes something.
     """
+    if socket_ is None and config is not None and not config.is_file():
+        raise UserError(f"--config {config} is not there; name the treadle.yaml that the sidecar was started with")
     places = [socket_] if socket_ is not None else _places(config, rm, ca, engine)
     found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     if "error" in found:
