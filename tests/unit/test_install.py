@@ -378,3 +378,19 @@ def test_two_installations_at_a_time_are_refused(conf: Path) -> None:
 
     with pytest.raises(UserError, match=r"another installation below .* is under way"):
         put_in_place(conf, second)
+
+
+def test_what_cannot_be_put_back_is_told(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, written = install.put, list[Path]()
+
+    def full(path: Path, data: bytes, *more: object) -> None:
+        written.append(path)
+        if path.name == "yarn-site.xml" or written.count(conf / "yarn-env.sh") == 2:
+            raise OSError(28, "No space left on device", str(path))
+        put(path, data, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(install, "put", full)
+    with pytest.raises(UserError, match=r"not all of it could be taken back: .*yarn-env\.sh") as error:
+        put_in_place(conf)
+    assert "everything is as it was" not in str(error.value)
+    assert (conf / "yarn-env.sh").read_bytes() != ENV, "that is what the text tells of"

@@ -261,3 +261,15 @@ def test_a_dry_run_tells_what_keeps_the_environment(
     said = capsys.readouterr().out
     assert "17 (java, of yarn)" in said
     assert json.loads((tmp_path / "opt" / "installed.json").read_text())["files"]
+
+
+def test_a_prefix_that_cannot_be_locked_is_told_by_uninstall(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    put_in_place(conf)
+    (tmp_path / "opt" / ".lock").mkdir()
+    before = snapshot(tmp_path)
+    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
+    assert f"{tmp_path}/opt/.lock: Is a directory; run treadle uninstall as root" in capsys.readouterr().err
+    assert snapshot(tmp_path) == before

@@ -63,19 +63,22 @@ def carry_out(
         signals: end it, if they are entered
 
     Raises:
-        UserError: it failed, and everything is as it was.
+        UserError: it failed, and everything is as it was unless the text says what is not.
         Stopped: a signal came, and everything is as it was.
     """
     prefix, made, leftovers = plan.options.prefix, list[Path](), list[Path]()
     signals = signals or Signals()
     try:
         made = make_folders(prefix)
-        with locked(prefix), ExitStack() as undo:
+        with locked(prefix):
+            undo = ExitStack()
             try:
                 _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers, signals)
-            finally:
-                signals.settle()  # done, or on the way back
-            undo.pop_all()
+            except BaseException as error:
+                signals.settle()
+                _take_back(undo, prefix, error)
+                raise
+            signals.settle()
             for folder in leftovers:
                 shutil.rmtree(folder, ignore_errors=True)
     except BaseException as error:
@@ -83,9 +86,28 @@ def carry_out(
         if isinstance(error, OSError):
             name = f"{error.filename}: " if error.filename else ""
             raise UserError(f"{name}{error.strerror or error}; everything is as it was") from error
-        if isinstance(error, UserError):
+        if isinstance(error, UserError) and not isinstance(error, _HalfBackError):
             raise UserError(f"{error}; everything is as it was") from error
         raise
+
+
+class _HalfBackError(UserError):
+    """An installation failed, and not all of it could be taken back."""
+
+
+def _take_back(undo: ExitStack, prefix: Path, why: BaseException) -> None:
+    """Put back what was there; what cannot be put back does not keep the rest from it.
+
+    Raises:
+        UserError: something could not be put back.
+    """
+    try:
+        undo.close()
+    except Exception as error:
+        raise _HalfBackError(
+            f"the installation failed ({why}), and not all of it could be taken back: {error}. Put that right, and run "
+            f"treadle uninstall --prefix {prefix}; what was there before is beside each file, named by the time"
+        ) from error
 
 
 def _carry_out(

@@ -92,8 +92,11 @@ def remove(plan: Removal, say: Say) -> Outcome:
         UserError: a file cannot be written, and those that Hadoop reads are as they were; or they are restored, and
             something of Treadle's own cannot be removed.
     """
-    with locked(plan.manifest.prefix):
-        outcome = _remove(plan, say)
+    try:
+        with locked(plan.manifest.prefix):
+            outcome = _remove(plan, say)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; run treadle uninstall as root") from error
     if outcome.is_done:
         _remove_empty(plan.manifest, outcome, say)
     return outcome
