@@ -26,6 +26,7 @@ import treadle
 from treadle.admin.host import install, plan, uninstall
 from treadle.admin.host.install import carry_out, plan_of
 from treadle.admin.host.manifest import Manifest
+from treadle.admin.host.place import put
 from treadle.admin.host.plan import CLASS, CLASS_KEY, Plan
 from treadle.admin.host.uninstall import plan_removal, remove
 from treadle.cli.main import run
@@ -381,7 +382,7 @@ def test_two_installations_at_a_time_are_refused(conf: Path) -> None:
 
 
 def test_what_cannot_be_put_back_is_told(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, written = install.put, list[Path]()
+    written = list[Path]()
 
     def full(path: Path, data: bytes, *more: object) -> None:
         written.append(path)
@@ -394,3 +395,4 @@ def test_what_cannot_be_put_back_is_told(conf: Path, monkeypatch: pytest.MonkeyP
         put_in_place(conf)
     assert "everything is as it was" not in str(error.value)
     assert (conf / "yarn-env.sh").read_bytes() != ENV, "that is what the text tells of"
+    assert [each.read_bytes() for each in conf.glob("*.treadle-*")] == [ENV], "its copy alone is still needed"

@@ -76,7 +76,7 @@ def carry_out(
                 _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers, signals)
             except BaseException as error:
                 signals.settle()
-                _take_back(undo, prefix, error)
+                _take_back(undo, error)
                 raise
             signals.settle()
             for folder in leftovers:
@@ -95,7 +95,7 @@ class _HalfBackError(UserError):
     """An installation failed, and not all of it could be taken back."""
 
 
-def _take_back(undo: ExitStack, prefix: Path, why: BaseException) -> None:
+def _take_back(undo: ExitStack, why: BaseException) -> None:
     """Put back what was there; what cannot be put back does not keep the rest from it.
 
     Raises:
@@ -105,8 +105,8 @@ def _take_back(undo: ExitStack, prefix: Path, why: BaseException) -> None:
         undo.close()
     except Exception as error:
         raise _HalfBackError(
-            f"the installation failed ({why}), and not all of it could be taken back: {error}. Put that right, and run "
-            f"treadle uninstall --prefix {prefix}; what was there before is beside each file, named by the time"
+            f"the installation failed ({why}), and not all of it could be taken back: {error}. Put that right; "
+            "what was there before is beside such a file (NAME.treadle-DATE-TIME): copy it back"
         ) from error
 
 
@@ -193,7 +193,7 @@ def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStac
     backup = None
     if change.before is not None and change.kind != "own":
         backup = back_up(change.path, change.before, now)
-        undo.callback(backup.unlink, missing_ok=True)
+        undo.callback(_forget, backup, change)
         say(f"kept {change.path} as {backup.name}")
     known = manifest.files.get(change.path)
     manifest.files[change.path] = record_of(change, backup, known)
@@ -201,6 +201,12 @@ def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStac
     _undo_file(undo, change.path)
     put(change.path, change.after)
     say(f"wrote {change.path}")
+
+
+def _forget(backup: Path, change: FileChange) -> None:
+    """Remove a copy, unless it is the last of what was there."""
+    if content_of(change.path) == change.before:
+        backup.unlink(missing_ok=True)
 
 
 def _undo_file(undo: ExitStack, path: Path) -> None:
