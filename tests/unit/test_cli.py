@@ -313,6 +313,7 @@ def test_in_another_mode_observe_says_so(capsys: pytest.CaptureFixture[str], rm:
     [
         (b"404", "HTTP 404; is it the address"),
         (b"<html>", "is no ResourceManager's page; check --rm"),
+        (b"[" * 100_000, "is no ResourceManager's page; check --rm"),
         (b"[]", "is no ResourceManager's page; check --rm"),
         (b'{"beans": [1]}', "is no ResourceManager's page; check --rm"),
         (b'{"beans": []}', "has no bean Treadle: it runs without Treadle"),

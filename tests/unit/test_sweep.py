@@ -363,6 +363,14 @@ def jobs(seed, folder):
 """
 
 
+# Where a shell runs the tests in its background, SIGINT is ignored by them and by what they start.
+HEARS_CTRL_C = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("treadle", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> None:
     """Ctrl-C while the third run waits: what ended is kept, and with the same command only the others run."""
@@ -371,7 +379,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> N
     document: dict[str, Any] = yaml.safe_load(TINY) | {"workload": {"own": own}}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document))
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
-    command = [sys.executable, "-m", "treadle", "sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}"]
+    command = [sys.executable, "-c", HEARS_CTRL_C, "sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )

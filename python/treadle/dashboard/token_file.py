@@ -42,8 +42,11 @@ def _read(path: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; the token must be in a file of your own, not a link") from error
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):  # which `fdopen` does not take
+        os.close(descriptor)
+        raise UserError(f"{path}: it is a folder; name a file in it with --token-file")
     with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise UserError(f"{path}: it must be a file of the user who runs the dashboard; remove it, or chown it")
         if status.st_mode & 0o077:

@@ -69,7 +69,7 @@ def read_page(
         )
         question = "" if there else "; is it the address of a ResourceManager's web pages? (--rm)"
         raise UserError(f"{page}: {why_failed(error)}{question}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{page} is no ResourceManager's page; check --rm") from error
 
 

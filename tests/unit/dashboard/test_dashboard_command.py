@@ -120,6 +120,11 @@ def test_what_is_no_token_is_refused(tmp_path: Path, content: bytes) -> None:
         read_or_make(path)
 
 
+def test_a_folder_is_no_token(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="it is a folder"):
+        read_or_make(tmp_path)
+
+
 def test_a_link_is_no_token(tmp_path: Path) -> None:
     read_or_make(tmp_path / "other")
     (tmp_path / "token").symlink_to(tmp_path / "other")
