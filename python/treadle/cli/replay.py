@@ -50,8 +50,8 @@ def replay(
     """Let the policy of a recording decide again, and compare it answer by answer, to the byte (--verify).
 
     Or let others decide about the same jobs on a model of the cluster (--policy), or about jobs of which there are
-    histories only (--history). The exit code is 1 if an answer is another, the model is far off, jobs do not end in
-    it or a history cannot be read, and 2 if nothing can be replayed.
+    histories only (--history). The exit code is 1 if an answer is another, a segment is missing, the model of a
+    recording is far off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
     """
     from treadle.record.folder import segments
     from treadle.replay.verify import verify as verified
@@ -74,13 +74,15 @@ def replay(
         for note in verdict.notes:
             say(console, note, "yellow")
         counted = f"{verdict.segments} segments, {verdict.ticks} answers, {verdict.proposals} proposals in equal ones"
-        if verdict.first is None:
+        if verdict.first is None and verdict.missing:
+            say(console, f"{counted}: as recorded, to the byte, but not all is there; see above", "red")
+        elif verdict.first is None:
             say(console, f"{counted}: all as recorded, to the byte")
         else:
             say(console, verdict.first.line(), "red")
             states = f", and {verdict.states_different} states" if verdict.states_different else ""
             say(console, f"{counted}: {verdict.different} answers{states} differ")
-    if not verdict.same:
+    if not verdict.same or verdict.missing:
         raise typer.Exit(EXIT_DIFFERENT)
 
 

@@ -47,16 +47,18 @@ class Rewritten:
 def renew(files: Sequence[Path], *, trust_code: bool = False) -> Rewritten:
     """Replace the expected answers of segments, in place, by those of this engine.
 
-    One of which nothing can be read is left as it is.
-
     Raises:
         RecordingError: one is no recording or not whole, and nothing is written; or it cannot be replayed or written,
             and is left as it is.
     """
-    for recorded in open_all(files, []):
+    unreadable, notes = set(files), list[str]()
+    for recorded in open_all(files, notes):
+        unreadable.discard(recorded.path)
         for _ in recorded.ticks:
             pass
         _refuse_damaged(recorded)
+    if unreadable:
+        raise RecordingError(f"nothing is renewed: {'; '.join(notes)}. Copy the others, and renew the copies")
     done = Rewritten()
     for recorded in open_all(files, done.notes):
         again = SessionAgain(recorded, trust_code=trust_code)

@@ -54,6 +54,8 @@ class Verdict:
     """Of these, how many are so in more than the text of the status."""
     states_different: int = 0
     """States of segments that are not those after the segment before."""
+    missing: int = 0
+    """Segments of which nothing can be read, and gaps before segments that followed others."""
     first: Difference | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -74,11 +76,13 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, fresh: bool = Fal
     Raises:
         RecordingError: one is no recording, or cannot be replayed.
     """
-    verdict = Verdict()
+    verdict, missing = Verdict(), list[str]()
     before: SessionAgain | None = None
-    for recorded in open_all(files, verdict.notes):
+    for recorded in open_all(files, missing):
         before = _Segment(recorded, verdict, trust_code, fresh=fresh).verify(before)
         verdict.segments += 1
+    verdict.missing = len(missing)
+    verdict.notes[:0] = missing
     return verdict
 
 

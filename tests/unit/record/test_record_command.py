@@ -52,6 +52,11 @@ def test_show_has_another_exit_code_where_something_is_missing(
     file.write_bytes(file.read_bytes()[:-30])
     assert run(["record", "show", str(copied)]) == 1
     assert "it is cut off" in capsys.readouterr().out
+    file.write_bytes(b"")
+    assert run(["replay", str(copied), "--verify"]) == 1
+    said = capsys.readouterr().out
+    assert "nothing of it can be read" in said
+    assert "not all is there" in said
 
 
 def test_a_recording_without_names_can_be_verified_and_its_names_are_not_in_it(

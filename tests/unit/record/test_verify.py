@@ -136,6 +136,7 @@ def test_a_segment_does_not_follow_one_that_is_missing(recording: Path, tmp_path
     left = segments(recording)
     verdict = verify(left)
     assert verdict.first is None, "it begins with its own state"
+    assert verdict.missing == 1
     assert verdict.notes == [f"{files[2].name}: the segment that it follows is missing, or its end is"]
     assert verify(left, fresh=True).notes[0] == verdict.notes[0]
     found = summarise(left)
@@ -207,6 +208,10 @@ def test_a_recording_that_is_not_whole_is_not_renewed(recording: Path) -> None:
     with pytest.raises(RecordingError, match="is not renewed: it is readable up to here: it is cut off"):
         renew(files)
     assert [file.read_bytes() for file in files] == before, "nor is what comes before it"
+    files[1].write_bytes(before[1][:8])
+    with pytest.raises(RecordingError, match=r"nothing is renewed: .*nothing of it can be read"):
+        renew(files)
+    assert files[0].read_bytes() == before[0]
 
 
 def test_a_recording_in_a_folder_that_cannot_be_written_is_told(
