@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,16 @@ def test_after_a_treadle_yaml_was_kept_it_can_be_installed_again(conf: Path, tmp
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.fixture
+def nothing_ignored() -> Iterator[None]:
+    """Signals do what they do in a terminal: in a shell's background, and below nohup, some are ignored."""
+    before = [signal.signal(each, signal.default_int_handler) for each in SIGNALS]
+    yield
+    for each, handler in zip(SIGNALS, before, strict=True):
+        signal.signal(each, signal.SIG_DFL if handler is None else handler)
+
+
+@pytest.mark.usefixtures("nothing_ignored")
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("step", ["warm-up", "make_environment", "put yarn-site.xml"])
 def test_a_signal_ends_it_and_everything_is_as_it_was(
@@ -109,6 +120,7 @@ def test_a_signal_ends_it_and_everything_is_as_it_was(
     assert [signal.getsignal(each) for each in SIGNALS] == handlers
 
 
+@pytest.mark.usefixtures("nothing_ignored")
 def test_a_signal_that_comes_when_all_is_done_changes_nothing(
     conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
