@@ -25,7 +25,7 @@ build/.venv: pyproject.toml | prerequisites
 	@echo "Setting up $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cpsat,dashboard,demo,history,plot,reproduce]' --group dev
+	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cpsat,dashboard,demo,history,plot,reproduce]' --group dev --group docs
 	@mkdir -p build && touch $@
 
 build/.jar: $(JAVA_SOURCES) | prerequisites
@@ -92,6 +92,12 @@ MINUTES ?= 10
 campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group campaign
 	@$(BIN)/python -m tests.campaign $(PARTS) --minutes $(MINUTES)
+
+# MkDocs' theme prints a notice about later releases of both, which is no warning about these pages.
+.PHONY: docs
+docs: build/.venv ## the docs as a site, in build/site; warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+	@echo "build/site/index.html"
 
 .PHONY: wheel
 wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
