@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and those that one process at a time may hold."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Callable
@@ -39,3 +40,12 @@ def _write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def hold(descriptor: int) -> bool:
+    """Hold the lock of an open file until it is closed; False, at once, where another process holds it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -30,7 +30,7 @@ ALLOWED = {
     "memory": set(),
     "niceness": set(),
     "proposals": set(),
-    "compiled": set(),
+    "compiled": {"files"},
     "yarn": BASE,
     "dag": BASE,
     "fairness": BASE,

@@ -40,6 +40,9 @@ def dashboard(
         Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
     ] = None,
     ca: CaOption = None,
+    same_cluster: Annotated[
+        bool, typer.Option("--same-cluster", help="Go on with a history though the cluster has a new address.")
+    ] = False,
 ) -> None:
     """Serve web pages about the cluster of a ResourceManager: queues, nodes, jobs, decisions, and what is wrong.
 
@@ -54,14 +57,18 @@ def dashboard(
     from treadle.dashboard.reading import Reader
     from treadle.dashboard.server import Parts, listen, server_of
     from treadle.dashboard.token_file import Doorkeeper, read_or_make
+    from treadle.dashboard.whose import check_cluster
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("treadle").setLevel(logging.INFO)
     addresses(bind, port, url or ())  # before anything is made
+    _check(rm, ca, config)
     folder = _state_folder(state)
     token = token_file or folder / "token"
     doorkeeper = Doorkeeper(read_or_make(token))
     history = History(folder / "history.sqlite")
     try:
+        check_cluster(history, rm, ca, same_cluster)
         with listen(bind, port) as listening:
             port = int(listening.getsockname()[1])
             reader, board = Reader(rm, ca), Board()
@@ -93,15 +100,33 @@ def _need_extra() -> None:
         ) from error
 
 
+def _check(rm: str, ca: Path | None, config: Path | None) -> None:
+    """Refuse what cannot work whatever the cluster does.
+
+    Raises:
+        UserError: an address, or a file, is none.
+    """
+    from treadle.cli.explain import check_config
+    from treadle.yarn.pages import checked_address
+    from treadle.yarn.web import open_session
+
+    checked_address(rm)
+    open_session(ca).close()
+    check_config(config)
+
+
 def _state_folder(named: Path | None) -> Path:
     """Return the folder for history and token, which only this user may write to; it is made if it is not there.
 
     Raises:
         UserError: it cannot be had, or others may write to it.
     """
-    base = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()
-    folder = named or home / "treadle" / "dashboard"
+    from treadle.config.state_folders import bases_of_user
+
+    home = next((Path(base) for base in bases_of_user(os.environ) if Path(base).is_absolute()), None)
+    if named is None and home is None:
+        raise UserError("neither HOME nor XDG_STATE_HOME is set; name a folder of your own with --state")
+    folder = named or Path(str(home)) / "treadle" / "dashboard"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()

@@ -54,8 +54,8 @@ def explain(
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask will never be
     served unless somebody changes something.
     """
-    if socket_ is None and config is not None and not config.is_file():
-        raise UserError(f"--config {config} is not there; name the treadle.yaml that the sidecar was started with")
+    if socket_ is None:
+        check_config(config)
     places = [socket_] if socket_ is not None else _places(config, rm, ca, engine)
     found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     if "error" in found:
@@ -66,6 +66,16 @@ def explain(
         _show(found)
     if any(each["verdict"] != "waiting" for each in found["asks"]):
         raise typer.Exit(EXIT_NEVER)
+
+
+def check_config(config: Path | None) -> None:
+    """Refuse a treadle.yaml that is not there.
+
+    Raises:
+        UserError: it is not.
+    """
+    if config is not None and not config.is_file():
+        raise UserError(f"--config {config} is not there; name the treadle.yaml that the sidecar was started with")
 
 
 def _places(config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from numba.core.compiler_lock import global_compiler_lock
+
+from treadle.files import hold
 
 WAIT_S: Final = 300.0
 """So long a process waits for another one, which may be stopped; then it compiles by itself."""
@@ -47,12 +48,8 @@ def locked(file: Path, wait_s: float = WAIT_S) -> Iterator[bool]:
 
 def _acquired(handle: Any, wait_s: float) -> bool:
     deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL_S)
-        else:
-            return True
+    while not hold(handle.fileno()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 EXPLAIN_SOCKET: Final = "explain.sock"
 """The name, in the state's folder, of the socket at which `treadle explain` asks."""
+
+
+def bases_of_user(environment: Mapping[str, str]) -> list[str]:
+    """Return where a user keeps the state of programs, by the environment: what is set, the likeliest first."""
+    home = environment.get("HOME", "")
+    return list(filter(None, (environment.get("XDG_STATE_HOME", ""), f"{home}/.local/state" if home else "")))
 
 
 def state_folders(config: Path, engine: str, bases: Iterable[str]) -> list[Path]:

@@ -93,6 +93,11 @@ class Job:
     diagnostics: str
 
 
+def plain(row: Queue | Nodes | Job) -> dict[str, Any]:
+    """Return a row as JSON has it."""
+    return {name: getattr(row, name) for name in row.__slots__}
+
+
 def queues_of(content: Any, memory_mb: int, vcores: int) -> tuple[list[Queue], int]:
     """Return the queues of the page ``scheduler``, parents before children, and how many were left out.
 

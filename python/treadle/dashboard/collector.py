@@ -10,6 +10,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from threading import Event
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from treadle.dashboard.estimates import Estimates
 from treadle.dashboard.history import History
 from treadle.dashboard.metrics import exposition
 from treadle.dashboard.reading import COUNTERS, Decisions, Reader
-from treadle.dashboard.views import View, documents
+from treadle.dashboard.views import EVENTS_SHOWN_MAX, View, documents, overview
 from treadle.errors import UserError, printable
 from treadle.yarn.pairs import active_of
 
@@ -71,8 +72,9 @@ class Collector:
             began_s = time.monotonic()
             try:
                 self.look()
-            except Exception:  # a look that fails must not be the last
+            except Exception as error:  # a look that fails must not be the last
                 _log.exception("a look at the cluster failed")
+                self._tell_failure(error)
             took_s = time.monotonic() - began_s
             stop.wait(min(max(BEANS_EVERY_S, took_s / DUTY - took_s), LOOK_PAUSE_MAX_S))
 
@@ -91,6 +93,17 @@ class Collector:
             }
         self._keep(at_s, values, troubles)
         self._board.post(self._clock(), documents(self.view), exposition(self.view))
+
+    def _tell_failure(self, error: Exception) -> None:
+        """Post that a look failed; what was wrong before stays, nobody knows better."""
+        at_s, view = self._clock(), self.view
+        text = f"a look at the cluster failed, what is shown is old: {type(error).__name__}: {printable(str(error))}"
+        known = {each.name: Trouble(each.severity, each.text) for each in view.conditions}
+        try:
+            self._keep(at_s, {}, {"look": Trouble("fail", f"{text}; the dashboard's log has more")} | known)
+            self._board.post(at_s, {"overview": overview(view)}, exposition(view))
+        except Exception:  # pages then say that nobody looks any more
+            _log.exception("a look that failed cannot be told")
 
     def _look_at_beans(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
         view, reader = self.view, self._reader
@@ -182,8 +195,9 @@ class Collector:
             if changed:
                 self._history.keep_jobs(changed)
             self._history.forget_jobs(self._estimates.gone(job.id for job in jobs))
-            self.view.ended = list(self._history.jobs(ended=True).values())
-            self._ended = {str(job["id"]) for job in self.view.ended}
+            if changed or not self.view.ended:
+                self.view.ended = list(self._history.jobs(ended=True).values())
+                self._ended = {str(job["id"]) for job in self.view.ended}
         except sqlite3.Error as error:
             self._history_trouble = str(error)
 
@@ -194,14 +208,17 @@ class Collector:
             text = f"{self._history.path} cannot be written, so nothing is remembered: {self._history_trouble}"
             troubles["history"] = Trouble("warn", text)
         self._history_trouble = ""
-        view.conditions, lines = self._conditions.see(at_s, troubles)
-        for line in lines:
-            _log.warning("%s", printable(line))
+        view.conditions, began, over = self._conditions.see(at_s, troubles)
+        for condition in self._conditions.unsaid():
+            _log.warning("%s, since %s", printable(condition.line()), _utc(condition.since_s))
+        for line in over:
+            _log.info("%s", printable(line))
+        lines = [*began, *over]
         try:
             left_out = self._history.record(at_s, values) if values else 0
             view.series_left_out = left_out
             self._history.keep_conditions(at_s, view.conditions, lines)
-            view.events = self._history.events(100)
+            view.events = self._history.events(EVENTS_SHOWN_MAX)
         except sqlite3.Error as error:
             self._history_trouble = str(error)
 
@@ -247,3 +264,7 @@ def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:
         values |= {f"queue {queue.path} used": queue.used, f"queue {queue.path} owed": queue.owed}
         values[f"queue {queue.path} pending"] = queue.pending
     return values
+
+
+def _utc(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")

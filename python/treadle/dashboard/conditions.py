@@ -28,6 +28,10 @@ class Condition(NamedTuple):
     since_s: float
     """When it was seen first, seconds since 1970."""
 
+    def line(self) -> str:
+        """Return it as a line of a log."""
+        return f"{self.name}: {self.text}"
+
 
 class Conditions:
     """What is wrong now, with since when."""
@@ -42,9 +46,10 @@ class Conditions:
         self._now = {condition.name: condition for condition in kept}
         self._looked_s = looked_s
         self._sees = False
+        self._said: set[str] = set()
 
-    def see(self, at_s: float, found: Mapping[str, Trouble]) -> tuple[tuple[Condition, ...], list[str]]:
-        """Return what is wrong, with since when, and a line for each change.
+    def see(self, at_s: float, found: Mapping[str, Trouble]) -> tuple[tuple[Condition, ...], list[str], list[str]]:
+        """Return what is wrong, with since when; a line for each that is new; and a line for each that is over.
 
         Args:
             at_s: the time, seconds since 1970
@@ -54,12 +59,18 @@ class Conditions:
         same = before if self._sees or at_s - self._looked_s <= UNSEEN_S else {}
         self._sees = True
         now: dict[str, Condition] = {}
-        lines = []
+        began = []
         for name, trouble in list(found.items())[:CONDITIONS_MAX]:
             text, old = trouble.text[:TEXT_MAX], same.get(name)
             now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
             if old is None:
-                lines.append(f"{name}: {text}")
-        lines += [f"{name}: over" for name in before if name not in now]
+                began.append(now[name].line())
+        over = [f"{name}: over" for name in before if name not in now]
         self._now = now
-        return tuple(now.values()), lines
+        return tuple(now.values()), began, over
+
+    def unsaid(self) -> list[Condition]:
+        """Return what is wrong that this process has not been asked for yet, as when an earlier one saw it begin."""
+        found = [condition for name, condition in self._now.items() if name not in self._said]
+        self._said = set(self._now)
+        return found

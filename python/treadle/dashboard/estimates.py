@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from treadle.dashboard.cluster import Job
+from treadle.dashboard.cluster import Job, plain
 
 MARKS: Final = (0.25, 0.5, 0.75)
 """Progress at which it is kept how long the job would take in all."""
@@ -46,7 +46,7 @@ class Estimates:
 
     def end(self, job: Job) -> dict[str, Any]:
         """Return what is to be kept of a job that has ended, and forget it."""
-        return {**plain_job(job), "expected_ms": self._kept.pop(job.id, {})}
+        return {**plain(job), "expected_ms": self._kept.pop(job.id, {})}
 
     def gone(self, running: Iterable[str]) -> list[str]:
         """Forget the jobs that are not among those that run, and return them."""
@@ -54,8 +54,3 @@ class Estimates:
         for name in left:
             del self._kept[name]
         return left
-
-
-def plain_job(job: Job) -> dict[str, Any]:
-    """Return a job as JSON has it."""
-    return {name: getattr(job, name) for name in Job.__slots__}

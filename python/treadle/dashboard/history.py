@@ -5,7 +5,6 @@ Each number is kept three times, finer for a shorter time: a row of a level is t
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from treadle.dashboard.conditions import Condition
 from treadle.errors import UserError
+from treadle.files import hold
 
 LEVELS: Final = ((10, 360), (60, 1440), (900, 2880))
 """Seconds of a row, and how many rows are kept: an hour, a day, thirty days."""
@@ -24,6 +24,7 @@ SERIES_MAX: Final = 256
 JOBS_MAX: Final = 1000
 """So many jobs that ended are kept, the latest; and of so many that run what was estimated of them."""
 EVENTS_MAX: Final = 1000
+ADDRESSES_MAX: Final = 32
 FILE_BYTES_MAX: Final = 128 << 20
 
 _PAGE_BYTES: Final = 4096
@@ -40,6 +41,7 @@ CREATE TABLE IF NOT EXISTS conditions (
   name TEXT PRIMARY KEY, severity TEXT NOT NULL, text TEXT NOT NULL, since_s REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, text TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS addresses (address TEXT PRIMARY KEY);
 """
 
 
@@ -94,6 +96,8 @@ class History:
         self._base.execute(f"PRAGMA max_page_count = {FILE_BYTES_MAX // _PAGE_BYTES}")
         self._base.executescript(_TABLES)
         self._base.execute(f"PRAGMA user_version = {_SCHEMA}")
+        found = self.path.stat()
+        self._inode = (found.st_dev, found.st_ino)
 
     def close(self) -> None:
         """Close the file; others may use it then."""
@@ -106,6 +110,7 @@ class History:
     def record(self, at_s: float, values: Mapping[str, float]) -> int:
         """Add numbers of one moment; returns how many were left out because there are too many series."""
         with self._lock, _Transaction(self._base):
+            self._check_there()
             left_out = 0
             for name, value in values.items():
                 number = self._series(name)
@@ -123,6 +128,15 @@ class History:
             self._records += 1
             return left_out
 
+    def _check_there(self) -> None:
+        """Fail if the file is no longer what was opened: SQLite would write on into a file that nobody finds again."""
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise sqlite3.OperationalError(f"{error.strerror}; start the dashboard anew") from error
+        if (found.st_dev, found.st_ino) != self._inode:
+            raise sqlite3.OperationalError("another file is in its place; start the dashboard anew")
+
     def _series(self, name: str) -> int | None:
         number = self._ids.get(name)
         if number is None and len(self._ids) < SERIES_MAX:
@@ -132,7 +146,10 @@ class History:
         return number
 
     def _tidy(self, at_s: float) -> None:
-        """Remove what is too old, and rows of a time to come: the clock was put back."""
+        """Remove what is too old, and rows of a time to come: the clock was put back. A damaged file fails."""
+        (said,) = self._base.execute("PRAGMA quick_check(1)").fetchone()
+        if said != "ok":
+            raise sqlite3.DatabaseError(f"it is damaged ({said}); move it away and start the dashboard anew")
         for level, (step_s, count) in enumerate(LEVELS):
             now = int(at_s // step_s)
             self._base.execute(
@@ -209,6 +226,18 @@ class History:
             rows = self._base.execute("SELECT name, severity, text, since_s FROM conditions ORDER BY name").fetchall()
         return (looked[0] if looked else 0.0), [Condition(*row) for row in rows]
 
+    def addresses(self) -> set[str]:
+        """Return under which addresses the ResourceManagers of the cluster were found whose history this is."""
+        with self._lock:
+            return {address for (address,) in self._base.execute("SELECT address FROM addresses")}
+
+    def keep_addresses(self, addresses: Iterable[str]) -> None:
+        """Put addresses in the place of those that are kept, at most `ADDRESSES_MAX`."""
+        with self._lock, _Transaction(self._base):
+            self._base.execute("DELETE FROM addresses")
+            rows = [(address,) for address in sorted(addresses)[:ADDRESSES_MAX]]
+            self._base.executemany("INSERT INTO addresses VALUES (?)", rows)
+
     def events(self, count: int = EVENTS_MAX) -> list[tuple[float, str]]:
         """Return the latest lines of what changed, with their times; the newest first."""
         with self._lock:
@@ -243,9 +272,7 @@ def _hold(path: Path) -> int:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UserError(f"{lock}: {error.strerror}; name a folder of your own with --state") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if not hold(descriptor):
         os.close(descriptor)
-        raise UserError(f"{path.parent}: another dashboard keeps its history there; name another --state") from error
+        raise UserError(f"{path.parent}: another dashboard keeps its history there; name another --state")
     return descriptor

@@ -55,7 +55,7 @@ class Questions:
         self._asked_s = -PAUSE_S
 
     def about(self, application: str) -> dict[str, Any]:
-        """Return what is known of an application: ``explained`` and ``asks``, or why not.
+        """Return what is known of an application: ``explained`` and ``asks``, or why not; ``ended`` if it has.
 
         Raises:
             ValueError: there can be no such application.
@@ -83,9 +83,11 @@ class Questions:
     def _answer(self, application: str) -> dict[str, Any]:
         answer: dict[str, Any] = {"application": application, "asked_s": time.time()}
         try:
-            answer["asks"] = self._reader.asks(application)
+            ended, answer["asks"] = self._reader.application(application)
         except UserError as error:
-            answer["asks_error"] = str(error)
+            ended, answer["asks_error"] = "", str(error)
+        if ended:
+            return {**answer, "ended": ended}
         for engine in ("", *self._engines()):
             try:
                 found = self._explain(application, engine)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+import requests
+
 from treadle.dashboard.cluster import Job, Nodes, Queue, jobs_of, nodes_of, queues_of, text, whole
 from treadle.errors import UserError
-from treadle.yarn.pages import read_beans, read_page
+from treadle.yarn.pages import address_of, read_beans, read_page, state_of
 from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
 from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of, why_not
 
@@ -37,6 +39,7 @@ _TAGS: Final = (
     "IgnoredSettings",
     "RequirementsUnkept",
 )
+_ENDED: Final = ("FINISHED", "FAILED", "KILLED")
 _STAGES: Final = {FAILED_MAP: "maps that are run again", MAP: "maps", REDUCE: "reduces"}
 """Of MapReduce by request priority."""
 COUNTERS: Final = (
@@ -78,11 +81,12 @@ class Reader:
 
     def beans(self) -> tuple[str, Decisions | None]:
         """Return whether the ResourceManager is ``ACTIVE`` or on ``STANDBY``, and what Treadle's beans say, if any."""
-        state = read_beans(self.rm, "RMInfo", self.ca)
+        active = text(state_of(self.rm, self.ca))
+        if not active:
+            raise UserError(f"{address_of(self.rm)}/jmx has no bean RMInfo, so it is no ResourceManager's; check --rm")
         found = read_beans(self.rm, "Treadle", self.ca)
         engines = read_beans(self.rm, f"{ENGINE_PREFIX}*", self.ca) if found else []
         roster = read_beans(self.rm, "TreadleEngines", self.ca) if engines else []
-        active = text(state[0].get("State")).upper() if state else ""
         return active, _decisions(found[0], engines, roster) if found else None
 
     def placements(self) -> dict[str, tuple[int, int]]:
@@ -112,7 +116,7 @@ class Reader:
     def ended(self, since_ms: int) -> list[Job]:
         """Return applications that ended since a time, milliseconds since 1970; at most `ENDED_MAX`."""
         query = {
-            "states": "FINISHED,FAILED,KILLED",
+            "states": ",".join(_ENDED),
             "finishedTimeBegin": str(since_ms),
             "limit": str(ENDED_MAX),
             "deSelects": "resourceRequests",
@@ -120,9 +124,21 @@ class Reader:
         jobs: list[Job] = self._taken(jobs_of, "/ws/v1/cluster/apps", query)[0]
         return [job for job in jobs if job.ended_ms]
 
-    def asks(self, application: str) -> list[dict[str, Any]]:
-        """Return what an application asks for, by request priority: a stage of most frameworks has one of its own."""
-        return self._taken(_asks, f"/ws/v1/cluster/apps/{application}", {})
+    def application(self, application: str) -> tuple[str, list[dict[str, Any]]]:
+        """Return how an application ended, empty before it has, and what it asks for by request priority.
+
+        A stage of most frameworks has a priority of its own.
+        """
+        try:
+            return self._taken(_application, f"/ws/v1/cluster/apps/{application}", {})
+        except UserError as error:
+            response = getattr(error.__cause__, "response", None)
+            if response is None or response.status_code != requests.codes.not_found:
+                raise
+            raise UserError(
+                f"the ResourceManager knows no {application}: it never came, or ended so long ago that it is forgotten "
+                "(yarn.resourcemanager.max-completed-applications)"
+            ) from error
 
     def _taken(self, take: Callable[[Any], _T], path: str, query: Mapping[str, str]) -> _T:
         content = read_page(self.rm, path, query, self.ca, PAGE_BYTES_MAX).content
@@ -159,6 +175,12 @@ def _is_reason(key: str) -> bool:
 
 def _told(value: Any) -> str:
     return "" if value is None else str(value)[:2000]
+
+
+def _application(content: Any) -> tuple[str, list[dict[str, Any]]]:
+    asks = _asks(content)  # which checks the form
+    state, final = text(content["app"].get("state")), text(content["app"].get("finalStatus"))
+    return (f"{state}, final status {final}" if state in _ENDED else ""), asks
 
 
 def _asks(content: Any) -> list[dict[str, Any]]:

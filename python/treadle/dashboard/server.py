@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -43,6 +44,8 @@ FILES: Final = {
     "style.css": "text/css",
     "icon.svg": "image/svg+xml",
 }
+REFUSED: Final = "<!-- refused -->"
+"""Where the page for the log-in says that a token was wrong."""
 CONNECTIONS_MAX: Final = 128
 FORM_BYTES_MAX: Final = 4096
 SPAN_MAX_S: Final = max(step_s * count for step_s, count in LEVELS)
@@ -84,8 +87,8 @@ def application(parts: Parts) -> ASGIApp:
             await run_in_threadpool(looking.join, 1.0)
 
     routes = [
-        Route("/", pages.page("index.html")),
-        Route("/login", pages.page("login.html"), methods=["GET"]),
+        Route("/", pages.index),
+        Route("/login", pages.log_in_page, methods=["GET"]),
         Route("/login", pages.log_in, methods=["POST"]),
         Route("/logout", pages.log_out, methods=["POST"]),
         Route("/static/{name}", pages.static),
@@ -114,11 +117,11 @@ class _Pages:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def page(self, name: str) -> Callable[[Request], Any]:
-        async def answer(_: Request) -> Response:
-            return FileResponse(STATIC / name, media_type="text/html; charset=utf-8")
+    async def index(self, _: Request) -> Response:
+        return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
 
-        return answer
+    async def log_in_page(self, _: Request) -> Response:
+        return HTMLResponse((STATIC / "login.html").read_text("utf-8").replace(REFUSED, ""))
 
     async def static(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -138,7 +141,8 @@ class _Pages:
             return PlainTextResponse("not the form of this page", 400)
         if not self._parts.doorkeeper.accepts(token):
             _log.warning("somebody came with a wrong token")
-            return FileResponse(STATIC / "wrong.html", 401, media_type="text/html; charset=utf-8")
+            line = '<p class="fail" role="alert">This is not the token.</p>'
+            return HTMLResponse((STATIC / "login.html").read_text("utf-8").replace(REFUSED, line), 401)
         answer = RedirectResponse("/", 303)
         secure = self._parts.addresses.secure(request.headers["host"])
         cookie = self._parts.doorkeeper.cookie(time.time())
@@ -206,8 +210,19 @@ def listen(bind: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         return socket.create_server((address, port), family=family, backlog=CONNECTIONS_MAX)
-    except (OSError, OverflowError) as error:
-        raise UserError(f"port {port} of {bind} cannot be had: {error}; name another one with --port") from error
+    except OSError as error:
+        raise UserError(f"port {port} of {bind} cannot be had: {_why_not(error, bind)}") from error
+
+
+def _why_not(error: OSError, bind: str) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "somebody listens there already; name another one with --port"
+        case errno.EADDRNOTAVAIL | errno.EAFNOSUPPORT:
+            return f"this host has no address {bind}; name one that it has with --bind"
+        case errno.EACCES:
+            return "this user may not have it; name one from 1024 on with --port"
+    return f"{error.strerror}; name another --port or --bind"
 
 
 def server_of(parts: Parts) -> uvicorn.Server:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from treadle.dashboard.cluster import Job, Nodes, Queue
+from treadle.dashboard.cluster import Job, Nodes, Queue, plain
 from treadle.dashboard.conditions import Condition, Trouble
-from treadle.dashboard.estimates import expected_ms, plain_job
+from treadle.dashboard.estimates import expected_ms
 from treadle.dashboard.reading import Decisions
 
 ENDED_SHOWN_MAX: Final = 200
@@ -46,7 +46,7 @@ class View:
 def documents(view: View) -> dict[str, dict[str, Any]]:
     """Return the documents, by part."""
     return {
-        "overview": _overview(view),
+        "overview": overview(view),
         "queues": _queues(view),
         "nodes": _nodes(view),
         "jobs": _jobs(view),
@@ -54,7 +54,8 @@ def documents(view: View) -> dict[str, dict[str, Any]]:
     }
 
 
-def _overview(view: View) -> dict[str, Any]:
+def overview(view: View) -> dict[str, Any]:
+    """Return the document of what is wrong, and of the cluster as a whole."""
     decisions, totals = view.decisions, view.nodes.totals()
     return {
         "rm": view.rm,
@@ -65,7 +66,7 @@ def _overview(view: View) -> dict[str, Any]:
         "mode": decisions.tags["Mode"] if decisions else "",
         "policy": decisions.tags["Policy"] if decisions else "",
         "conditions": [condition._asdict() for condition in view.conditions],
-        "events": [{"at_s": at_s, "text": text} for at_s, text in view.events[:EVENTS_SHOWN_MAX]],
+        "events": [{"at_s": at_s, "text": text} for at_s, text in view.events],
         "totals": totals,
         "totals_s": view.cluster_s,
         "jobs_running": sum(job.state == "RUNNING" for job in view.jobs),
@@ -78,15 +79,12 @@ def _queues(view: View) -> dict[str, Any]:
     return {
         "at_s": view.cluster_s,
         "left_out": view.queues_left_out,
-        "queues": [
-            {**{name: getattr(queue, name) for name in Queue.__slots__}, "owed": queue.owed} for queue in view.queues
-        ],
+        "queues": [{**plain(queue), "owed": queue.owed} for queue in view.queues],
     }
 
 
 def _nodes(view: View) -> dict[str, Any]:
-    nodes = view.nodes
-    return {"at_s": view.cluster_s, **{name: getattr(nodes, name) for name in Nodes.__slots__}}
+    return {"at_s": view.cluster_s, **plain(view.nodes)}
 
 
 def _jobs(view: View) -> dict[str, Any]:
@@ -101,7 +99,7 @@ def _jobs(view: View) -> dict[str, Any]:
 def _job(job: Job, place: int, view: View) -> dict[str, Any]:
     ours, others = view.placements.get(job.id, (None, None))
     return {
-        **plain_job(job),
+        **plain(job),
         "place": place,
         "expected_ms": expected_ms(job),
         "placed": ours,

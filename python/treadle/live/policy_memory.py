@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings, Source
-from treadle.config.state_folders import state_folders
+from treadle.config.state_folders import bases_of_user, state_folders
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.events import PolicySwitch
 from treadle.files import write_whole
@@ -46,12 +46,7 @@ def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engi
     Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``,
     else where the user keeps such things.
     """
-    home = environment.get("HOME", "")
-    bases = (
-        environment.get("STATE_DIRECTORY", "").partition(":")[0],
-        environment.get("XDG_STATE_HOME", ""),
-        f"{home}/.local/state" if home else "",
-    )
+    bases = (environment.get("STATE_DIRECTORY", "").partition(":")[0], *bases_of_user(environment))
     beside, *others = state_folders(config, engine, bases)
     if os.access(beside if beside.is_dir() else beside.parent, os.W_OK | os.X_OK):
         return beside

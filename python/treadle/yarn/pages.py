@@ -32,13 +32,11 @@ def address_of(rm: str) -> str:
     return (rm if "://" in rm else f"http://{rm}").rstrip("/")
 
 
-def read_page(
-    rm: str, path: str, query: Mapping[str, str], ca: Path | None = None, bytes_max: int = _BYTES_MAX
-) -> Page:
-    """Return what a page of at most so many bytes says. Over https its server has to show a trusted certificate.
+def checked_address(rm: str) -> str:
+    """Return `address_of` what can be an address.
 
     Raises:
-        UserError: there is no ResourceManager.
+        UserError: this can be none.
     """
     url = address_of(rm)
     try:
@@ -48,7 +46,18 @@ def read_page(
         valid = False
     if not valid:
         raise UserError(f"--rm {rm}: write it as http://HOST:PORT")
-    page, headers = f"{url}{path}", {"Accept": "application/json"}
+    return url
+
+
+def read_page(
+    rm: str, path: str, query: Mapping[str, str], ca: Path | None = None, bytes_max: int = _BYTES_MAX
+) -> Page:
+    """Return what a page of at most so many bytes says. Over https its server has to show a trusted certificate.
+
+    Raises:
+        UserError: there is no ResourceManager.
+    """
+    page, headers = f"{checked_address(rm)}{path}", {"Accept": "application/json"}
     try:
         with (
             open_session(ca) as session,

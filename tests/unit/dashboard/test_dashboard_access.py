@@ -17,6 +17,7 @@ from tests.support.pages import served
 from treadle.dashboard import stream
 from treadle.dashboard.addresses import addresses
 from treadle.dashboard.board import Board
+from treadle.dashboard.server import REFUSED
 from treadle.dashboard.token_file import COOKIE, COOKIE_LIFE_S, Doorkeeper
 from treadle.errors import UserError
 
@@ -101,6 +102,10 @@ def test_a_wrong_token_says_so_and_gives_no_cookie(shown: Dashboard) -> None:
     assert "This is not the token." in answer.text
     assert "Set-Cookie" not in answer.headers
     assert log_in(shown, "x" * 10_000).status_code == 413
+    before = requests.get(f"{shown.url}/login", timeout=ANSWER_S)
+    assert before.status_code == 200
+    assert "This is not the token." not in before.text
+    assert REFUSED not in before.text + answer.text
 
 
 @pytest.mark.parametrize(

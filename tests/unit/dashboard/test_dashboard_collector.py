@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -113,6 +114,10 @@ def on_standby(cluster: FakeCluster) -> None:
     cluster.beans = {"RMInfo": {"State": "standby"}}
 
 
+def another_daemon(cluster: FakeCluster) -> None:
+    cluster.beans = {}
+
+
 def without_treadle(cluster: FakeCluster) -> None:
     del cluster.beans["Treadle"]
 
@@ -145,6 +150,7 @@ def with_a_dead_engine(cluster: FakeCluster) -> None:
     ("hurt", "name", "says"),
     [
         (without_state, "lost", "does not answer"),
+        (another_daemon, "lost", "no bean RMInfo, so it is no ResourceManager's; check --rm"),
         (on_standby, "standby", "is on standby, where nothing is scheduled"),
         (without_treadle, "treadle", "runs without Treadle; look at yarn.resourcemanager.scheduler.class"),
         (without_engine, "scheduling", "no engine holds the lease; the sidecar ended with code 9"),
@@ -245,8 +251,57 @@ def test_hostile_names_stay_names(looking: Looking, cluster: FakeCluster) -> Non
     assert line == 'treadle_queue_used_ratio{queue="root.<script>alert(1)</script>\\"\\\\\\n\x1b[31m"} 0.25'
 
 
+def test_a_look_that_fails_is_told_until_one_does_not(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking.look()
+
+    def fail(decisions: object) -> None:
+        raise ZeroDivisionError("what nobody thought of")
+
+    monkeypatch.setattr(module, "BEANS_EVERY_S", 0.001)
+    with monkeypatch.context() as broken, running(looking):
+        broken.setattr(module, "_troubles_of", fail)
+        text = eventually(lambda: conditions(looking.read("overview")).get("look", ("", 0))[0])
+    assert text.startswith("a look at the cluster failed, what is shown is old: ZeroDivisionError: what nobody thought")
+    overview = looking.look()
+    assert conditions(overview) == {}
+    assert "look: over" in {each["text"] for each in overview["events"]}
+
+
+def test_jobs_that_ended_are_read_again_only_when_one_more_has(
+    looking: Looking, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.jobs, cluster.ended = [], [job(1, state="FINISHED", finishedTime=int(START_S * 1000))]
+    looking.look()
+    read: list[bool] = []
+    jobs = looking.history.jobs
+
+    def counted(ended: bool) -> dict[str, dict[str, Any]]:
+        read.append(ended)
+        return jobs(ended)
+
+    monkeypatch.setattr(looking.history, "jobs", counted)
+    looking.look()
+    assert read == []
+    cluster.ended.append(job(2, state="FINISHED", finishedTime=int(START_S * 1000) + 1))
+    looking.look()
+    assert read == [True]
+    assert [row["id"][-1] for row in looking.read("jobs")["ended"]] == ["2", "1"]
+
+
+@contextmanager
+def running(looking: Looking) -> Iterator[None]:
+    stop = Event()
+    thread = Thread(target=looking.collector.run, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_a_look_that_raises_is_not_the_last(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, stop = [], Event()
+    looks = []
 
     def look() -> None:
         looks.append(1)
@@ -254,8 +309,5 @@ def test_a_look_that_raises_is_not_the_last(looking: Looking, monkeypatch: pytes
 
     monkeypatch.setattr(module, "BEANS_EVERY_S", 0.001)
     monkeypatch.setattr(looking.collector, "look", look)
-    thread = Thread(target=looking.collector.run, args=(stop,))
-    thread.start()
-    eventually(lambda: len(looks) > 3)
-    stop.set()
-    thread.join()
+    with running(looking):
+        eventually(lambda: len(looks) > 3)

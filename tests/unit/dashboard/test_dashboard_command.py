@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +19,14 @@ from tests.support.pages import served
 from tests.support.waiting import eventually
 
 from treadle.cli.main import run
+from treadle.dashboard.board import Board
+from treadle.dashboard.collector import Collector
+from treadle.dashboard.conditions import Condition
+from treadle.dashboard.history import History
+from treadle.dashboard.reading import Reader
+from treadle.dashboard.server import listen
 from treadle.dashboard.token_file import read_or_make
+from treadle.dashboard.whose import check_cluster
 from treadle.errors import UserError
 
 ANSWER_S = 120.0
@@ -79,6 +88,9 @@ def test_without_the_extra_it_says_what_to_install(
         (["--bind", "0.0.0.0"], "--url https://NAME"),
         (["--url", "treadle.example.org"], "write it as https://NAME"),
         (["--port", "70000"], ""),
+        (["--rm", "ftp://x"], "--rm ftp://x: write it as http://HOST:PORT"),
+        (["--ca", "/nothing.pem"], "--ca /nothing.pem (or TREADLE_CA): No such file or directory"),
+        (["--config", "/nothing.yaml"], "--config /nothing.yaml is not there; name the treadle.yaml"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_made(
@@ -88,6 +100,78 @@ def test_mistakes_are_told_before_anything_is_made(
     assert run(["dashboard", "--state", str(state), *options]) == 2
     assert says in capsys.readouterr().err
     assert not state.exists()
+
+
+def test_what_went_wrong_before_the_start_is_logged_with_since_when(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeCluster()
+    cluster.beans["Treadle"] = {**TREADLE, "Schedules": 0, "LeaseHeld": 0, "tag.LastError": "killed"}
+    with served(cluster):
+        history = History(tmp_path / "history.sqlite")
+        history.keep_conditions(1_000.0, [Condition("scheduling", "fail", "old words", 900.0)], [])
+        collector = Collector(Reader(cluster.url), history, Board(), lambda: 1_060.0)
+        with caplog.at_level(logging.INFO):
+            collector.look()
+            collector.look()
+            cluster.beans["Treadle"] = TREADLE
+            collector.look()
+        history.close()
+    said = [(record.levelname, record.getMessage()) for record in caplog.records if "scheduling" in record.getMessage()]
+    text = "scheduling: Treadle does not schedule: no engine holds the lease; killed, since 1970-01-01T00:15:00+00:00"
+    assert said == [("WARNING", text), ("INFO", "scheduling: over")]
+
+
+@pytest.mark.parametrize(
+    ("bind", "says"), [("127.0.0.1", "somebody listens there already"), ("203.0.113.9", "this host has no address")]
+)
+def test_where_it_cannot_listen_it_says_why(bind: str, says: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=rf"port {port} of {bind} cannot be had: {says}"):
+            listen(bind, port)
+
+
+class Whose:
+    """A history, and whether it is a cluster's."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def of(self, rm: str, is_same: bool = False) -> set[str]:
+        """Start with it, and end; return the addresses that it has kept."""
+        history = History(self.path)
+        try:
+            check_cluster(history, rm, None, is_same)
+            return history.addresses()
+        finally:
+            history.close()
+
+
+def test_a_history_of_another_cluster_is_not_continued(tmp_path: Path) -> None:
+    whose = Whose(tmp_path / "history.sqlite")
+    with served(FakeCluster()) as one, served(FakeCluster()) as other:
+        assert whose.of(one.url) == {one.url}
+        assert whose.of(f"{one.url}/") == {one.url}
+        with pytest.raises(UserError, match=f"is the history of the cluster of {one.url}; name another --state"):
+            whose.of(other.url)
+        assert whose.of(one.url) == {one.url}, "nothing was kept of the other"
+        assert whose.of(other.url, is_same=True) == {other.url}
+
+
+def test_the_other_one_of_a_pair_goes_on_with_the_history(tmp_path: Path) -> None:
+    whose = Whose(tmp_path / "history.sqlite")
+    with served(FakeCluster()) as one, served(FakeCluster()) as other:
+        pair = {
+            "yarn.resourcemanager.ha.enabled": "true",
+            "yarn.resourcemanager.ha.rm-ids": "rm1,rm2",
+            "yarn.resourcemanager.webapp.address.rm1": "rm1.example.org:8088",
+            "yarn.resourcemanager.webapp.address.rm2": "rm2.example.org:8088",
+        }
+        one.properties, other.properties = pair, pair
+        whose.of(one.url)
+        assert other.url in whose.of(other.url)
+        assert whose.of("http://rm2.example.org:8088")
 
 
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,6 +123,33 @@ def test_a_file_that_is_no_history_is_named(path: Path, content: bytes) -> None:
             History(path)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_was_removed_is_noticed(history: History, replaced: bool) -> None:
+    history.record(START_S, {"a": 1.0})
+    kept = history.path.read_bytes()
+    history.path.unlink()
+    if replaced:
+        history.path.write_bytes(kept)
+    for _ in range(2):
+        with pytest.raises(sqlite3.Error, match="start the dashboard anew"):
+            history.record(START_S + 1, {"a": 1.0})
+
+
+def test_a_file_that_is_damaged_while_it_runs_is_noticed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = History(path)
+    for second in range(200):
+        before.record(START_S + 900 * second, {f"series {i}": 1.0 for i in range(20)})
+    before.close()  # what was written is in the file itself then
+    monkeypatch.setattr(module, "_TIDY_EVERY", 1)
+    history = History(path)
+    with history.path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (history.path.stat().st_size - 4096))
+    with pytest.raises(sqlite3.Error):
+        history.record(START_S, {"a": 1.0})
+    history.close()
+
+
 def test_a_history_of_another_version_is_left_alone(path: Path) -> None:
     base = sqlite3.connect(path)
     base.execute("PRAGMA user_version = 99")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from treadle.errors import UserError
+from treadle.files import hold
 
 STAGING: Final = ".new-"
 """What the names of folders begin with in which an environment is made."""
@@ -25,10 +25,8 @@ def locked(prefix: Path) -> Iterator[None]:
     """
     path = prefix / _LOCK
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"another installation below {prefix} is under way, or its end; wait for it") from error
+        if not hold(file.fileno()):
+            raise UserError(f"another installation below {prefix} is under way, or its end; wait for it")
         try:
             yield
         finally:

@@ -217,7 +217,9 @@ def _remove_made(manifest: Manifest, say: Say) -> None:
         link.unlink()
     for folder in [prefix / release for release in manifest.releases]:
         if (folder / RECORD).is_file():
-            shutil.rmtree(folder)
+            # broken off half-way it would be a folder that nobody knows any more
+            going = folder.rename(folder.with_name(f"{STAGING}{folder.name}"))
+            shutil.rmtree(going)
             say(f"removed {folder}")
     own = [each for each in manifest.folders if each.name == "kernels" or each.name.startswith(".")]
     for folder in (*own, *prefix.glob(f"{STAGING}*")):

@@ -226,6 +226,9 @@ async function showApplication(id) {
     }
     if (!why.asks.length) parts.push(wide(section("asks", html("p", {}, "it asks for nothing now"))));
     if (why.left_out) parts.push(leftOut(why.left_out, "asks"));
+  } else if (found.ended) {
+    parts.push(wide(section(id, html("p", {}, `it has ended (${found.ended}), so that it waits for nothing`))));
+    return parts;
   } else {
     parts.push(wide(section(id, html("p", { className: "fail" }, `why it waits cannot be told: ${found.explain_error}`))));
   }
