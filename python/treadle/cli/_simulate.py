@@ -26,6 +26,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of
 from treadle.simulate.comparison import as_rows, pairs_of, slowdowns_of
+from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import Run
 from treadle.simulate.scenario import Scenario
 from treadle.simulate.statistics import FEW
@@ -67,6 +68,8 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
         check_parquet("--parquet")
     work = _Work(read, how, console_for_tables())
     policies = _policies(read, policy)
+    for _, settings in policies:
+        check_trees(settings, read.model, read.file)
     with compiling(work.console):
         for name, settings in policies:
             with _failing(name, work.broken, keep_going=how.keep_going):

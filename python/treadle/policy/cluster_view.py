@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TO
 from treadle.policy.work import Jobs
 
 A = TypeVar("A", bound=npt.NDArray[Any])
+
+CONTAINER: Final = np.dtype([("node", "i4"), ("priority", "i4"), ("created_ms", "i8")])
+"""A container that runs: where, the priority that it was asked for with, and when it was allocated, by the RM's
+clock."""
 
 
 def read_only(array: A) -> A:
@@ -30,6 +34,9 @@ class ClusterView:
     Row n of an array is node, queue, application or request n; rows without one are there too: a node with ``state``
     0, a queue with ``exists`` 0, an application with ``state`` 0, a request with ``application`` -1. Amounts of
     resources have a column for each of `resources`, memory in MB first.
+
+    Records have further columns, which are the engine's own and change from version to version: a part goes by those
+    that are named here (docs/view.md).
     """
 
     def __init__(
@@ -65,7 +72,11 @@ class ClusterView:
 
     @property
     def nodes(self) -> Records:
-        """`treadle.model.nodes.NODE` for each node."""
+        """A record for each node.
+
+        ``name``, ``rack``: texts (`text`). ``partition``: its number. ``state``: 0 there is no node, 1 containers may
+        be placed on it, 2 not now.
+        """
         return read_only(self._cluster.nodes.at[: self._cluster.nodes.size])
 
     @property
@@ -87,7 +98,12 @@ class ClusterView:
 
     @property
     def queues(self) -> Records:
-        """`treadle.model.queues.QUEUE` for each queue."""
+        """A record for each queue.
+
+        ``exists``: 0 there is no queue. ``parent``: its number, -1 for the root. ``path``: a text. ``leaf``: 1 if
+        applications are in it. ``priority``: higher comes first. ``order``: 0 FIFO, 1 fair, as the queue is
+        configured. ``sized``: 1 if that is by size-based weight.
+        """
         return read_only(self._cluster.queues.at[: self._cluster.queues.size])
 
     @cached_property
@@ -121,7 +137,15 @@ class ClusterView:
 
     @property
     def applications(self) -> Records:
-        """`treadle.model.applications.APPLICATION` for each application."""
+        """A record for each application attempt.
+
+        ``state``: 0 there is none, 1 active, 2 it waits to be activated, 3 another engine serves it.
+        ``cluster_timestamp``, ``id``, ``attempt``: of its id. ``name``, ``type``, ``user``: texts. ``queue``: of its
+        leaf. ``partition``: the default of its requests. ``priority``: higher comes first. ``submit_time_ms``,
+        ``start_time_ms``: by the RM's clock. ``awaiting_am``: 1 until its AM has a container. ``containers``: that it
+        has, its AM's too. ``assumed_count``: that are proposed and not decided yet. ``pending``: that its requests ask
+        for. ``input_bytes``: mean input of a task of its first stage; 0: not known.
+        """
         return read_only(self._cluster.apps.at[: self._cluster.apps.size])
 
     @cached_property
@@ -145,7 +169,14 @@ class ClusterView:
 
     @property
     def requests(self) -> Records:
-        """`treadle.model.requests.REQUEST` for each request: one row for each application and request key."""
+        """A record for each request: an application's asks with one request key.
+
+        ``application``: its number, -1: there is no request. ``key``: the shim's number of the request key.
+        ``priority``: of the application's requests the smallest comes first. ``allocation_request_id``: as the AM
+        gave it. ``partition``: where its containers go. ``count``: wanted on any node. ``assumed``: of these proposed
+        and not decided yet. ``relax``: 0 if it must go to the nodes or racks that it names. ``constrained``: 1 if it
+        has placement constraints.
+        """
         return read_only(self._cluster.requests.at[: self._cluster.requests.size])
 
     @property
@@ -171,8 +202,26 @@ class ClusterView:
             return np.ones(nodes, bool)
         return classes.nodes[at, :nodes].copy()
 
+    def containers(self, application: int) -> Records:
+        """Return where an application's containers run, by priority, then oldest first: records of `CONTAINER`.
+
+        Its AM's own is not among them, nor are those that are only proposed.
+        """
+        tasks, groups, found = self._cluster.tasks.tasks.at, self._cluster.tasks.at, []
+        group = int(self.applications["first_group"][application])
+        while group >= 0:
+            task = int(groups["first"][group])
+            while task >= 0:
+                found.append((tasks["node"][task], groups["priority"][group], tasks["created_ms"][task]))
+                task = int(tasks["next"][task])
+            group = int(groups["next"][group])
+        return read_only(np.sort(np.array(found, CONTAINER), order=["priority", "created_ms", "node"]))
+
     def text(self, name: int) -> str:
-        """Return the text of a field that holds a name: ``name`` and ``rack`` of nodes, ``user`` of applications."""
+        """Return the text of a column that holds one: ``name`` and ``rack`` of nodes, ``path`` of queues.
+
+        Of applications ``name``, ``type`` and ``user``.
+        """
         return self._cluster.names.texts[name]
 
     def tags(self, application: int) -> list[str]:
