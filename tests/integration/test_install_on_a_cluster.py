@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,32 +10,10 @@ from tests.support.clusters import LEASE_MS
 from tests.support.jobs import sleep_job
 
 from treadle.cli.main import run
-from treadle.lab.minicluster.cluster import RM, RM_MAIN, MiniCluster
-from treadle.lab.minicluster.processes import JavaProgram
+from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings, Scheduler
-from treadle.lab.minicluster.site import FRUGAL
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
-
-
-class ScriptedCluster(MiniCluster):
-    """A mini cluster whose ResourceManager gets its class path as Hadoop's scripts give it: by yarn-env.sh."""
-
-    def start_rm(self, scheduler: Scheduler | None = None) -> None:
-        """Start the RM; returns at once."""
-        classpath = (f"{self.folder}/rm", str(self.layout.conf), *self._named(), f"{self.lib}/*")
-        options = (*FRUGAL.split()[:1], "-XX:-UsePerfData", *self._log_options(RM))
-        self._launch(JavaProgram(RM, RM_MAIN, classpath, 1024, options), self.folder / "rm")
-
-    def _named(self) -> list[str]:
-        script = self.layout.conf / "yarn-env.sh"
-        if not script.is_file():
-            return []
-        words = f'HADOOP_USER_PARAMS=(resourcemanager); . "{script}"; echo "$HADOOP_CLASSPATH"'
-        done = subprocess.run(
-            ["bash", "-ec", words], capture_output=True, text=True, check=True, env={"PATH": "/bin:/usr/bin"}
-        )
-        return done.stdout.split()
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -47,7 +24,7 @@ def test_an_installation_schedules_and_is_taken_back(tmp_path: Path, capsys: pyt
     overrides = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS)}
     settings = ClusterSettings(nodes=1, memory_mb=4096, scheduler=Scheduler.CAPACITY, overrides=overrides)
     prefix = tmp_path / "opt"
-    with ScriptedCluster(settings, tmp_path / "cluster") as cluster:
+    with MiniCluster(settings, tmp_path / "cluster") as cluster:
         conf = cluster.layout.conf
         before = contents(conf)
         place = ["--hadoop-conf", str(conf), "--prefix", str(prefix)]
@@ -57,7 +34,6 @@ def test_an_installation_schedules_and_is_taken_back(tmp_path: Path, capsys: pyt
 
         cluster.stop_rm()
         cluster.start_rm()
-        cluster.layout.waits_for_lease = True
         cluster.wait_ready()
         assert sleep_job(cluster, "installed", maps=3).wait() == "SUCCEEDED"
         assert cluster.rm.treadle()["Committed"] >= 4
@@ -78,7 +54,6 @@ def test_an_installation_schedules_and_is_taken_back(tmp_path: Path, capsys: pyt
         cluster.wait_for("the sidecar's end", lambda: not cluster.sidecar_pids(), 60)
         assert run(["uninstall", "--prefix", str(prefix)]) == 0
         assert not prefix.exists()
-        cluster.layout.waits_for_lease = False
         cluster.start_rm()
         cluster.wait_ready()
         assert cluster.rm.treadle() == {}

@@ -35,7 +35,10 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Folder = Annotated[Path | None, typer.Option("--folder", help="The cluster's folder; default: build/minicluster.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", envvar="TREADLE_MINICLUSTER", help="The cluster's folder; default: build/minicluster."),
+]
 Nodes = Annotated[int, typer.Option(help="NodeManagers.")]
 Memory = Annotated[int, typer.Option("--memory-mb", help="Memory that each NodeManager offers, MB.")]
 Vcores = Annotated[int, typer.Option(help="Virtual cores that each NodeManager offers.")]

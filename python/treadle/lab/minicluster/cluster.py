@@ -16,7 +16,7 @@ import psutil
 import requests
 
 from treadle.admin.jars import shim_jar
-from treadle.lab.minicluster import processes, readiness
+from treadle.lab.minicluster import processes, readiness, scripts
 from treadle.lab.minicluster.layout import Layout, make_anew
 from treadle.lab.minicluster.processes import JavaProgram
 from treadle.lab.minicluster.runtime import build_folder, gather
@@ -129,10 +129,16 @@ class MiniCluster:
     # --- daemons ---
 
     def start_rm(self, scheduler: Scheduler | None = None) -> None:
-        """Start the RM, with another scheduler than before if one is given; returns at once."""
+        """Start the RM, with another scheduler than before if one is given; returns at once.
+
+        Under the stock scheduler it is what its configuration makes of it: `treadle install` may have changed that.
+        """
         if scheduler is not None and scheduler is not self.settings.scheduler:
             self._change_scheduler(scheduler)
         shim = [str(shim_jar())] if self.settings.needs_shim else []
+        if self.settings.scheduler is Scheduler.CAPACITY:
+            shim += scripts.class_path(self.layout.conf)
+            self.layout.waits_for_lease = scripts.schedules(self.layout.conf)
         classpath = (f"{self.folder}/rm", str(self.layout.conf), *shim, f"{self.lib}/*")
         options = (*FRUGAL.split()[:1], "-XX:-UsePerfData", *self._log_options(RM))
         self._launch(JavaProgram(RM, RM_MAIN, classpath, 1024, options), self.folder / "rm")
