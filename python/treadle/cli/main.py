@@ -30,7 +30,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command; returns the exit code."""
-    app = _application(arguments)
+    app = application(arguments)
     try:
         app(args=list(arguments), prog_name="treadle")
     except UserError as error:
@@ -59,7 +59,8 @@ def _name(module: Path) -> str:
     return stem.replace("_", "-")
 
 
-def _application(arguments: Sequence[str]) -> typer.Typer:
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """Return the commands; of a group only what the arguments call is imported, the rest is listed."""
     app = typer.Typer(
         help="Hadoop clusters scheduled by Python.",
         no_args_is_help=True,

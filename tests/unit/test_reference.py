@@ -1,0 +1,63 @@
+"""docs/reference is what the code says: settings, commands, metrics and reasons."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from treadle.events import Fate
+from treadle.reference.command_pages import command_paths
+from treadle.reference.markdown import meanings, table
+from treadle.reference.pages import PAGES, written
+from treadle.reference.reason_pages import metric_of
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "reference"
+GUIDES = ("administrator.md", "several-engines.md", "reference/reasons.md")
+METRICS = ROOT / "java-shim/shim/src/main/java/io/treadle/shim/metrics"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_is_what_the_code_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # whatever the terminal
+    assert (FOLDER / name).read_text("utf-8") == written(PAGES[name]), "run python -m treadle.reference docs/reference"
+
+
+def test_the_folder_has_no_page_that_nothing_writes() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(PAGES)
+
+
+def test_every_command_is_found_in_its_groups() -> None:
+    paths = command_paths()
+    assert {("explain",), ("policy", "use"), ("bench", "engine"), ("reproduce", "graphene")} <= set(paths)
+    assert len(paths) == len(set(paths))
+
+
+def test_every_number_of_the_shims_bean_is_on_a_page() -> None:
+    """Those of fates are on the page of reasons, the others in tables of guides."""
+    named = set(re.findall(r'gauges\.put\("(\w+)"', "".join(path.read_text() for path in METRICS.glob("*.java"))))
+    guides = "".join((ROOT / "docs" / name).read_text() for name in GUIDES)
+    assert {"LeaseHeld", "Committed", "Escapes"} <= named
+    assert sorted(name for name in named - {"Rejected"} if name not in guides) == []
+
+
+def test_the_metric_of_a_fate_is_the_shims() -> None:
+    assert metric_of(Fate.NODE_FULL) == "RejectedNodeFull"
+    assert metric_of(Fate.COMMITTED) == "Committed"
+
+
+def test_a_cell_is_one_line() -> None:
+    assert table(("a",), [("one ``two`` | \n three",)]) == "| a |\n| --- |\n| one `two` \\| three |\n"
+
+
+def test_a_member_without_a_meaning_is_named() -> None:
+    class Kind(Enum):
+        ONE = 1
+        """The first."""
+        TWO = 2
+
+    with pytest.raises(ValueError, match="Kind: nothing says what TWO means"):
+        meanings(Kind)
