@@ -29,7 +29,7 @@ from treadle.config.settings import (
     default_settings,
 )
 from treadle.config.trust import reason_against
-from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument
+from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument, text_of
 
 P = TypeVar("P", bound=Parameters)
 
@@ -44,7 +44,7 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
     Raises:
         ConfigError: the file cannot be read, or something in it is wrong; all that is wrong is told at once.
     """
-    return parse_settings(str(file), _text_of(file), parts)
+    return parse_settings(str(file), text_of(file), parts)
 
 
 def read_profiles(file: FilePath) -> Profiles:
@@ -53,7 +53,7 @@ def read_profiles(file: FilePath) -> Profiles:
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
-    return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).profiles()
+    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).profiles()
 
 
 def read_kernels(file: FilePath) -> Kernels:
@@ -62,7 +62,7 @@ def read_kernels(file: FilePath) -> Kernels:
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
-    return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).kernels()
+    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).kernels()
 
 
 def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
@@ -71,7 +71,7 @@ def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
     Raises:
         ConfigError: the file cannot be read, or something in its roster is wrong.
     """
-    return _Reader(YamlDocument(str(file), _text_of(file)), PARTS, None).roster()
+    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).roster()
 
 
 def parse_engines(file: str, text: str, base: Settings, besides: Collection[str] = ()) -> Settings:
@@ -105,19 +105,6 @@ def refuse_engines(settings: Settings, who: str) -> None:
     document = YamlDocument(source.file, source.text) if source else YamlDocument("", "")
     text = f"{who} has one engine so far; take the section out (docs/several-engines.md says what runs it)"
     raise ConfigError(document.file, [document.problem(("engines",), text)])
-
-
-def _text_of(file: FilePath) -> str:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(BYTES_MAX + 1)
-        return content.decode("utf-8")
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror}; check the path and its permissions"
-        raise ConfigError(str(file), [Problem(0, "", problem)]) from error
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(str(file), [Problem(line, "", "not UTF-8; save the file in that encoding")]) from error
 
 
 def parse_settings(

@@ -5,14 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from treadle.config.engines import RosterEngine
 from treadle.config.errors import unknown
 from treadle.config.parts import PARTS, QUESTIONS, Parameters, Part, PartRegistry
 from treadle.errors import UserError
+
+
+def _is_absolute(value: str) -> str:
+    if value and not value.startswith("/"):
+        raise ValueError("it must be an absolute path, or empty")
+    return value
+
+
+AbsolutePath = Annotated[str, AfterValidator(_is_absolute)]
 
 
 class Hold(Parameters):
@@ -65,7 +74,7 @@ class Profiles(Parameters):
         default="",
         description="Where: the absolute path of a file, or the URL of another database; empty: nothing is remembered.",
     )
-    staging: str = Field(
+    staging: AbsolutePath = Field(
         default="",
         description="The folder in which MapReduce jobs of {user} are staged, if the sidecar may read it: "
         "with the sizes of splits there pilots tell more; empty: it is not read.",
@@ -84,13 +93,6 @@ class Profiles(Parameters):
         le=1_000_000,
         description="The most that one application may change in it, MiB: a session may run many DAGs.",
     )
-
-    @field_validator("staging")
-    @classmethod
-    def _is_a_folder(cls, value: str) -> str:
-        if value and not value.startswith("/"):
-            raise ValueError("it must be an absolute path, or empty")
-        return value
 
     @field_validator("store")
     @classmethod
@@ -169,41 +171,27 @@ class Listener(Parameters):
         default=False,
         description="Encrypt what AMs ask and report, with AES-GCM under the key of their attempt.",
     )
-    socket: str = Field(
+    socket: AbsolutePath = Field(
         default="",
         description="Where the process that listens is started by somebody else, as another user: the whole path of a "
         "Unix socket (conf/systemd/treadle-plans.socket). Empty: the sidecar starts it, as its own user.",
     )
 
-    @field_validator("socket")
-    @classmethod
-    def _is_a_path(cls, value: str) -> str:
-        if value and not value.startswith("/"):
-            raise ValueError("it must be an absolute path, or empty")
-        return value
-
 
 class Kernels(Parameters):
     """Where the engine's compiled code is kept; read when a sidecar starts."""
 
-    folder: str = Field(
+    folder: AbsolutePath = Field(
         default="",
         description="A folder of the sidecar's user that nobody else may write to: without a place that lasts each "
         "start compiles. Empty: beside the package or in the user's cache, if these may be written.",
     )
 
-    @field_validator("folder")
-    @classmethod
-    def _is_a_folder(cls, value: str) -> str:
-        if value and not value.startswith("/"):
-            raise ValueError("it must be an absolute path, or empty")
-        return value
-
 
 class Record(Parameters):
     """What engines are told and answer is recorded, for `treadle replay` (docs/record-replay.md)."""
 
-    folder: str = Field(
+    folder: AbsolutePath = Field(
         default="",
         description="Where: the absolute path of a folder that nobody else may look into; it is made in a folder that "
         "is there. Empty: nothing is recorded.",
@@ -225,13 +213,6 @@ class Record(Parameters):
         le=65_536,
         description="So much may wait to be written, MiB; what comes beyond it is dropped, and another segment begins.",
     )
-
-    @field_validator("folder")
-    @classmethod
-    def _is_a_folder(cls, value: str) -> str:
-        if value and not value.startswith("/"):
-            raise ValueError("it must be an absolute path, or empty")
-        return value
 
     @field_validator("segment_mb")
     @classmethod

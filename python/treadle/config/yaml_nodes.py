@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path as FilePath
 from typing import Any, Final
 
 import yaml
@@ -17,6 +18,25 @@ BYTES_MAX: Final = 1 << 20
 def dotted(path: Path) -> str:
     """Return a path as it is told to people: ``policy.fit.window``."""
     return ".".join(map(str, path))
+
+
+def text_of(file: FilePath) -> str:
+    """Return what a file says, one byte more than `BYTES_MAX` at most: `YamlDocument` refuses a longer one.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    content = b""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(BYTES_MAX + 1)
+        return content.decode("utf-8")
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}; check the path and its permissions"
+        raise ConfigError(str(file), [Problem(0, "", problem)]) from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(str(file), [Problem(line, "", "not UTF-8; save the file in that encoding")]) from error
 
 
 class YamlDocument:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from treadle.compiled.array_types import I64
 from treadle.config.errors import ConfigError, Problem, unknown
-from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
 
@@ -310,14 +310,7 @@ def read_scenario(file: Path) -> Scenario:
     Raises:
         ConfigError: it cannot be read, or something in it is wrong.
     """
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(BYTES_MAX + 1).decode("utf-8")
-    except OSError as error:
-        raise ConfigError(str(file), [Problem(0, "", f"cannot be read: {error.strerror}; check the path")]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(file), [Problem(0, "", "not UTF-8; save the file in that encoding")]) from error
-    return parse_scenario(str(file), text)
+    return parse_scenario(str(file), text_of(file))
 
 
 def parse_scenario(file: str, text: str) -> Scenario:

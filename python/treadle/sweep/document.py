@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from treadle.config.errors import ConfigError, Problem, unknown
-from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.sweep.axes import Axis, Range, axis_of
 
 SEED_MAX: Final = 2**31
@@ -133,14 +133,7 @@ def read_sweep(file: Path) -> Sweep:
     Raises:
         ConfigError: it cannot be read, or something in it is wrong: line, field and remedy are told.
     """
-    try:
-        with file.open("rb") as stream:
-            text = stream.read(BYTES_MAX + 1).decode("utf-8")
-    except OSError as error:
-        raise ConfigError(str(file), [Problem(0, "", f"cannot be read: {error.strerror}; check the path")]) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(file), [Problem(0, "", "not UTF-8; save the file in that encoding")]) from error
-    document = YamlDocument(str(file), text)
+    document = YamlDocument(str(file), text_of(file))
     if not isinstance(document.value, dict):
         raise ConfigError(str(file), [Problem(1, "", "is no mapping; write scenarios: and policies: (docs/sweeps.md)")])
     try:

@@ -217,9 +217,8 @@ def learned(records: Sequence[JobRecord]) -> History:
     return history
 
 
-def _keys(features: JobFeatures) -> Iterator[tuple[str, _Key]]:
-    """Yield each of 3Sigma's six features with its value, for jobs of the same kind, wide or thin."""
-    thin = features.width < THIN_LIMIT
+def features_of(features: JobFeatures) -> Iterator[tuple[str, Hashable]]:
+    """Yield each of 3Sigma's six features that the job has (SLearn, section 4.2) with its value."""
     values: tuple[tuple[str, Hashable], ...] = (
         ("name", features.name),
         ("application", features.application),
@@ -228,9 +227,14 @@ def _keys(features: JobFeatures) -> Iterator[tuple[str, _Key]]:
         ("hour", features.submit_ms // HOUR_MS % 24),
         ("day", features.submit_ms // DAY_MS % 7),
     )
-    for feature, value in values:
-        if value != "":
-            yield feature, (feature, thin, value)
+    return (each for each in values if each[1] != "")
+
+
+def _keys(features: JobFeatures) -> Iterator[tuple[str, _Key]]:
+    """Yield each feature with its value, for jobs of the same kind, wide or thin."""
+    thin = features.width < THIN_LIMIT
+    for feature, value in features_of(features):
+        yield feature, (feature, thin, value)
 
 
 def _windows(jobs: int) -> Iterator[int]:

@@ -10,12 +10,12 @@ nothing was predicted yet speaks only if all are such; of equals the first of th
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf, sqrt
 from typing import Literal
 
-from treadle.history.estimators.three_sigma import DAY_MS, HOUR_MS
+from treadle.history.estimators.three_sigma import features_of
 from treadle.workload.job import JobFeatures, JobRecord
 
 Point = Literal["utility", "median"]
@@ -67,7 +67,7 @@ class PaperHistory:
             ValueError: there is no earlier job.
         """
         best: _Runtimes | None = None
-        for key in _keys(features):
+        for key in features_of(features):
             found = self._runtimes.get(key)
             if found is not None and (best is None or found.error < best.error):
                 best = found
@@ -78,22 +78,9 @@ class PaperHistory:
 
     def _add(self, record: JobRecord) -> None:
         mean_ms = max(1.0, record.mean_ms)
-        for key in _keys(record.features):
+        for key in features_of(record.features):
             found = self._runtimes.setdefault(key, _Runtimes())
             if found.ordered_ms:
                 found.judge(self._point, mean_ms)
             found.add(mean_ms)
         self._of_all.add(mean_ms)
-
-
-def _keys(features: JobFeatures) -> Iterator[Hashable]:
-    """Yield each of 3Sigma's six features with its value."""
-    values: tuple[tuple[str, Hashable], ...] = (
-        ("name", features.name),
-        ("application", features.application),
-        ("user", features.user),
-        ("requested", (features.cpu, features.memory)),
-        ("hour", features.submit_ms // HOUR_MS % 24),
-        ("day", features.submit_ms // DAY_MS % 7),
-    )
-    return (each for each in values if each[1] != "")
