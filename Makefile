@@ -93,11 +93,10 @@ campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group campaign
 	@$(BIN)/python -m tests.campaign $(PARTS) --minutes $(MINUTES)
 
-# MkDocs' theme prints a notice about later releases of both, which is no warning about these pages.
+# Without --quiet, which would let warnings pass. MkDocs' theme prints a notice about later releases of both, which is no warning about these pages.
 .PHONY: docs
 docs: build/.venv ## the docs as a site, in build/site; warnings are errors
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
-	@echo "build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
 
 .PHONY: wheel
 wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
