@@ -137,6 +137,25 @@ def test_a_sidecar_explains_what_it_was_told_and_what_it_recorded_outlives_its_b
     assert "1 segments, 1 answers" in said
 
 
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_a_recording_ends_with_the_sidecar(
+    started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals | None
+) -> None:
+    config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
+    config.write_text(f"seed: 1\nrecord: {{folder: {recording}}}\n")
+    sidecar = started("--managed", "--config", str(config))
+    *_, ready = sidecar.greet()
+    decide(ready["port"], SECRET, GOLDEN.read_bytes())
+    if number is None:
+        sidecar.stdin.close()
+    else:
+        sidecar.process.send_signal(number)
+    assert sidecar.process.wait(300) == (0 if number is None else -number)
+    assert run(["record", "show", str(recording), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["frames"], found["notes"]) == (1, [])
+
+
 def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(started: Any) -> None:
     sidecar = started("--managed")
     sidecar.stdin.write(GREETING)

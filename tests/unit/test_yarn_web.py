@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from threading import Event, Thread
+
 import pytest
 import requests
 
-from treadle.yarn import web
+from treadle.errors import UserError
+from treadle.yarn import pages, web
 
 
 def answer(status: int, challenge: str | None) -> requests.Response:
@@ -36,3 +41,34 @@ def test_other_refusals_are_shown_as_they_are(status: int, challenge: str | None
 
 def test_no_answer_is_called_that() -> None:
     assert web.why_refused(None) == "no answer"
+
+
+@pytest.fixture
+def dripping() -> Iterator[str]:
+    """The address of a server that answers byte by byte and never ends."""
+    over = Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not over.wait(0.01):
+                try:
+                    connection.sendall(b" ")
+                except OSError:
+                    return
+
+    thread = Thread(target=serve, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    over.set()
+    thread.join()
+    listener.close()
+
+
+def test_a_page_that_drips_is_not_waited_for_without_end(dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_WHOLE_S", 0.2)
+    with pytest.raises(UserError, match=r"had not answered whole after 0\.2 s"):
+        pages.read_page(dripping, "/jmx", {})

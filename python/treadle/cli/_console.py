@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +55,16 @@ def compiling(console: Console) -> Iterator[None]:
         return
     with console.status(text):
         yield
+
+
+@contextmanager
+def steps(console: Console, first: str = "starting") -> Iterator[Callable[[str], None]]:
+    """Yield what shows which step is under way: on a screen a line that changes, in a log a line for each."""
+    if not console.is_terminal:
+        yield lambda text: say(console, text)
+        return
+    with console.status(first) as status:
+        yield lambda text: status.update(printable(text))
 
 
 def compiling_task(console: Console, bar: Progress, *, visible: bool = True) -> TaskID:

@@ -27,6 +27,12 @@ _FIRST: Final = {
     "histories": "the first policy. If that is the one under which the jobs ran, the model is",
 }
 
+_FAR_OFF: Final = {
+    "recording": "The model is far off of what was recorded: do not go by it.",
+    "histories": "The model of the first policy is far off of what there was: do not go by it. If the jobs ran under "
+    "another policy, name that one first; if not, the scenario's cluster or AMs are not those of the jobs.",
+}
+
 OFF: Final = 0.1
 """A model that is off by more than this part of what there was is of little use."""
 
@@ -71,7 +77,7 @@ def _found(reduced: Reduced, policies: Sequence[Policy], seeds: int, *, of: str)
         "recorded": asdict(recorded),
         "policies": [_policy(name, found) for name, found in outcomes.items()],
         "error": {"makespan": makespan, "completion_mean": completion},
-        "fits": of == "histories" or max(abs(makespan), abs(completion)) <= OFF,
+        "fits": abs(makespan) <= OFF and abs(completion) <= OFF,  # not if nothing ends in the model: NaN
         "notes": reduced.notes,
     }
 
@@ -111,17 +117,21 @@ def show(found: dict[str, Any], console: Console) -> None:
         table.add_row(f"{resource} used", "", "", *(f"{policy['utilisation'][resource]:.0%}" for policy in policies))
     table.add_row("share error", "", "", *(f"{policy['share_error']:.3f}" for policy in policies))
     console.print(table)
-    makespan, completion = (f"{found['error'][key]:+.1%}" for key in ("makespan", "completion_mean"))
-    say(
-        console,
-        f"In brackets: over the model of {_FIRST[found['of']]} off of what there was by {makespan} "
-        f"of the makespan and {completion} of the mean completion time. "
-        "A difference between policies that is not larger than that, and than ±, says nothing.",
-    )
+    errors = [found["error"][key] for key in ("makespan", "completion_mean")]
+    if any(map(math.isnan, errors)):
+        say(console, "In the model none of the jobs ends: it says nothing.", "red")
+    else:
+        makespan, completion = (f"{error:+.1%}" for error in errors)
+        say(
+            console,
+            f"In brackets: over the model of {_FIRST[found['of']]} off of what there was by {makespan} "
+            f"of the makespan and {completion} of the mean completion time. "
+            "A difference between policies that is not larger than that, and than ±, says nothing.",
+        )
     for note in found["notes"]:
         say(console, note, "yellow")
     if not found["fits"]:
-        say(console, "The model is far off of what was recorded: do not go by it.", "red")
+        say(console, _FAR_OFF[found["of"]], "red")
     for policy in policies:
         if policy["unfinished"]:
             text = f"{policy['unfinished']} jobs do not end, or not in time; its means are of the others"
@@ -131,6 +141,15 @@ def show(found: dict[str, Any], console: Console) -> None:
 def failed(found: dict[str, Any]) -> bool:
     """Is there something in it that must not be taken for a result?"""
     return not found["fits"] or bool(found.get("broken")) or any(policy["unfinished"] for policy in found["policies"])
+
+
+def without_nan(value: Any) -> Any:
+    """Return a document with null for each number that there is not: JSON has no NaN."""
+    if isinstance(value, dict):
+        return {key: without_nan(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _of(policy: dict[str, Any], key: tuple[str, str]) -> list[float]:

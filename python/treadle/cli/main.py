@@ -8,6 +8,8 @@ for a plotting library that another needs.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -40,7 +42,30 @@ def run(arguments: Sequence[str]) -> int:
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     except BrokenPipeError:  # as in `treadle observe | head`
         return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        _give_up_output()
+        typer.echo(f"treadle: the output cannot be written: {error.strerror}", err=True)
+        return 1
+    return _flushed()
+
+
+def _flushed() -> int:
+    """Write what waits on standard output; return the exit code: what is lost must not look as if it were there."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _give_up_output()
+        if not isinstance(error, BrokenPipeError):
+            typer.echo(f"treadle: the output cannot be written: {error.strerror}", err=True)
+        return 1
     return 0
+
+
+def _give_up_output() -> None:
+    """Let nothing write to standard output any more: Python would try again as it exits, and tell a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def commands(folder: Path = FOLDER) -> dict[str, str]:

@@ -42,7 +42,7 @@ def record() -> None:
 def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
     """Say what is in a recording: its time, nodes, jobs, queues, gaps, and who decided.
 
-    The exit code is 1 if a segment is damaged or frames are missing.
+    The exit code is 1 if a segment is damaged or frames are missing. The last one may still be written.
     """
     from treadle.record.folder import segments
     from treadle.record.summary import summarise
@@ -52,7 +52,7 @@ def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
         typer.echo(json.dumps(found.document(), indent=2))
     else:
         _show(found)
-    if found.gaps or found.dropped or found.notes:
+    if not found.whole:
         raise typer.Exit(EXIT_GAPS)
 
 

@@ -50,18 +50,24 @@ def replay(
     """Let the policy of a recording decide again, and compare it answer by answer, to the byte (--verify).
 
     Or let others decide about the same jobs on a model of the cluster (--policy), or about jobs of which there are
-    histories only (--history). The exit code is 1 if an answer is another, a segment is missing, the model of a
-    recording is far off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
+    histories only (--history). The exit code is 1 if an answer is another, a segment is missing, the model is far
+    off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
     """
     from treadle.record.folder import segments
     from treadle.replay.verify import verify as verified
 
+    if policy and not all(name.strip() for name in policy):
+        raise UserError("--policy: it is empty; name a treadle.yaml, or a ready-made policy (treadle policy list)")
     if history or cluster:
         _what_if_of_histories(place, history, cluster, policy, seeds, verify=verify, as_json=as_json)
         return
     if place is None:
         raise UserError("name a recording, or --history and --cluster")
-    if verify == bool(policy):
+    if verify and policy:
+        raise UserError(
+            "--verify and --policy do not go together: --verify lets the recorded policy decide again, --policy another"
+        )
+    if not verify and not policy:
         raise UserError("say what is to be done with the recording: --verify, or --policy for what would have happened")
     if policy:
         _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
@@ -113,10 +119,10 @@ def _what_if_of_histories(
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:
-    from treadle.cli._what_if import failed, show
+    from treadle.cli._what_if import failed, show, without_nan
 
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(without_nan(found), indent=2))
     else:
         show(found, console_for_tables(160))
     if failed(found):

@@ -53,6 +53,7 @@ class LivePolicies:
         self._stuck: int | None = None
         self._read_watch = Watchdog(READ_LIMIT_S)
         self._read_lock = Lock()
+        self._ticks: LiveRecorder | None = None
         self.refusal = ""
         """Why the settings of the file are not those followed since the start; empty if they are."""
 
@@ -117,6 +118,7 @@ class LivePolicies:
         ticks = LiveRecorder(self._engine, keys_for=source.keys_for())
         ticks.follow(settings)
         ticks.start()
+        self._ticks = ticks
         session = Session(
             self.make_engine,
             self.read,
@@ -131,6 +133,11 @@ class LivePolicies:
         )
         session.say(self.refusal)
         return session
+
+    def close(self, why: str) -> None:
+        """Let the recording of the session end, since the process does. For any thread."""
+        if self._ticks is not None and not self._ticks.close(why):
+            _log.warning("the recording's end could not be written in time")
 
     def changed(self, before: Settings, now: Settings) -> None:
         """Take notice that the engine follows other settings; ``before`` did well."""

@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -46,6 +46,9 @@ _NO_PLACE: Final = (
 
 Progress = Callable[[str], None]
 
+Close = Callable[[str], None]
+"""Ends something before the process does, told why; takes at most a moment."""
+
 
 def run_managed(config: Path | None, engine: str = "") -> int:
     """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only.
@@ -58,9 +61,11 @@ def run_managed(config: Path | None, engine: str = "") -> int:
     try:
         cache = kernel_cache(config)
         greeting = read_greeting(stdin)
+        closing: list[Close] = []
         # From here on: the end of standard input is the end of the process, however busy it is.
-        Thread(target=_end_with, args=(stdin.fileno(), cache), name="stdin", daemon=True).start()
-        server = _start(greeting, config, lambda text: say(out, progress=text), engine)
+        Thread(target=_end_with, args=(stdin.fileno(), cache, closing), name="stdin", daemon=True).start()
+        server = _start(greeting, config, lambda text: say(out, progress=text), engine, closing)
+        signal.signal(signal.SIGTERM, lambda *_: _end_by_signal(cache, closing))
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
     except (HandshakeError, ConfigError) as error:
         line = "; ".join(str(error).splitlines())
@@ -94,14 +99,16 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
         connection_file = connection_file.with_name(f"{connection_file.stem}-{engine}{connection_file.suffix}")
     file, cache = ConnectionFile(connection_file, group), kernel_cache(config)
     file.remove_stale()
+    closing: list[Close] = []
     try:
-        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text), engine)
+        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text), engine, closing)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: server.end(0))
         file.write(server.port(), secret)
         _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
         return server.wait()
     finally:
+        _close(closing, "the sidecar was ended")
         file.remove()
         cache.remove()
 
@@ -205,7 +212,9 @@ def loading() -> Iterator[None]:
 
 
 @loading()
-def _start(greeting: Greeting, config: Path | None, progress: Progress, engine: str = "") -> Serving:
+def _start(
+    greeting: Greeting, config: Path | None, progress: Progress, engine: str = "", closing: list[Close] | None = None
+) -> Serving:
     progress("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
     from treadle.live.busy_session import BusySession
@@ -219,6 +228,8 @@ def _start(greeting: Greeting, config: Path | None, progress: Progress, engine: 
     settings = policies.start()
     warm_up(without_file_parts(settings), progress)
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
+    if closing is not None:
+        closing.append(policies.close)
     answering = BusySession(session, one_of_several=bool(engine))
     open_door(None if config is None else state_folder(config, engine=engine), lambda: session.look(copied_situation))
     serving: list[Serving] = []
@@ -238,15 +249,33 @@ def _take_stdout() -> IO[str]:
     return out
 
 
-def _end_with(stdin: int, cache: KernelCache) -> None:
+def _end_with(stdin: int, cache: KernelCache, closing: Sequence[Close]) -> None:
     # Nothing is said on it after the greeting. Read from the descriptor: a thread that waits in a buffered reader
     # holds its lock, and with that Python cannot exit for another reason.
     while os.read(stdin, 4096):
         continue
     _log.info("the ResourceManager is gone")
+    _close(closing, "the ResourceManager is gone")
     cache.remove()
     logging.shutdown()
     os._exit(0)
+
+
+def _end_by_signal(cache: KernelCache, closing: Sequence[Close]) -> None:
+    """End as SIGTERM ends a process, which the shim tells apart from other ends."""
+    _close(closing, "the sidecar was ended by SIGTERM")
+    cache.remove()
+    logging.shutdown()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _close(closing: Sequence[Close], why: str) -> None:
+    for close in closing:
+        try:
+            close(why)
+        except Exception:  # the process ends, whatever it was
+            _log.exception("something was not ended well")
 
 
 def _log_to_stderr() -> None:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Condition, Thread
+from threading import Event as Flag
 from typing import Final
 
 from treadle.config.errors import ConfigError
@@ -46,6 +47,9 @@ FLUSH_S: Final = 1.0
 ASK_S: Final = 60.0
 """After something was lost a snapshot is asked for no more often."""
 
+CLOSE_S: Final = 0.5
+"""So long the end of the process waits for what is still to be written; the shim waits 1 s before it kills."""
+
 _TICK_BYTES: Final = 512
 """What a tick counts for beside its frame and its answer."""
 
@@ -66,6 +70,8 @@ class _End:
 
     def __init__(self, why: str) -> None:
         self.why = why
+        self.written = Flag()
+        """Set when it was, or cannot be."""
 
 
 class LiveRecorder:
@@ -290,6 +296,14 @@ class LiveRecorder:
         self._stop(why)
         self.work_off()
 
+    def close(self, why: str, within_s: float = CLOSE_S) -> bool:
+        """Let the segment end as the process does, for any thread; return whether all that waited was written."""
+        end = _End(why)
+        with self._changed:
+            self._queue.append((end, 0))
+            self._changed.notify()
+        return end.written.wait(within_s)
+
     def _work(self) -> None:
         while True:
             self._next_item()
@@ -314,6 +328,8 @@ class LiveRecorder:
         finally:
             with self._changed:
                 self._waiting_bytes -= size
+            if isinstance(item, _End):
+                item.written.set()
 
     def _write(self, item: Tick | _Begin | _End) -> None:
         if isinstance(item, _Begin):

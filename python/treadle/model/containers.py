@@ -33,6 +33,8 @@ RELEASED: Final = -100
 """Given back by its application, or lost with its node."""
 PREEMPTED: Final = -102
 KILLED_BY_AM: Final = -105
+KILLED_AFTER_APP: Final = -107
+"""Its application had ended: its work was done."""
 
 
 @inner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -54,7 +55,7 @@ def solve(
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = milliseconds / 1000
     solver.parameters.num_workers = workers
-    status = solver.solve(model)
+    status = _solved(solver, model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise UserError(f"DAG {dag.name}: CP-SAT found no schedule in {milliseconds} ms; give it more")
     low = np.array([solver.value(start) for start in starts], np.int64)
@@ -62,6 +63,21 @@ def solve(
         low[problem.group_at[s] : problem.group_at[s + 1]].sort()
     proved = int(np.ceil(solver.best_objective_bound - 1e-6))
     return _finished(dag, problem, low, int(solver.value(end)), proved, placements=placements)
+
+
+def _solved(solver: Any, model: Any) -> Any:
+    """Return the status of solving a model, on another thread: Ctrl-C reaches this one as ever.
+
+    OR-Tools would put a handler of its own in place of Python's, and the system's default afterwards.
+    """
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(solver.solve, model)
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            solver.stop_search()
+            raise
 
 
 def _model(model: Any, problem: Problem) -> tuple[list[Any], Any]:

@@ -25,6 +25,8 @@ from treadle.record.ticks import (
 READERS: Final[Mapping[int, Callable[[Record], Tick]]] = {1: read_tick}
 """How a tick is read, by the version of the file. A release that changes what a record says adds a line."""
 
+OPEN_END: Final = "it is still being written, or its writer was killed: the last second may be missing"
+
 
 @dataclass(slots=True)
 class RecordedSegment:
@@ -38,6 +40,8 @@ class RecordedSegment:
     ticks: Iterator[Tick]
     notes: list[str] = field(default_factory=list)
     """What is not as it should be; of the ticks when all were read."""
+    open_end: bool = False
+    """Does the file end without saying that it does, all of it being readable: is it still being written?"""
     whole: bool = False
     """Were all ticks read, and does the file say that there are no more?"""
     follows: bool = False
@@ -123,4 +127,5 @@ def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record
     if chunks.damage:
         found.notes.append(f"it is readable up to here: {chunks.damage}")
     elif not ended:
-        found.notes.append("its writer ended without saying so; up to a second before that may be missing")
+        found.open_end = True
+        found.notes.append(OPEN_END)

@@ -70,6 +70,13 @@ class Summary:
     own_engine_hash: str = field(default_factory=engine_hash)
     own_schema_hash: str = field(default_factory=schema_hash)
     notes: list[str] = field(default_factory=list)
+    is_open: bool = False
+    """Is the last segment still being written, or was its writer killed? Only the last second is missing then."""
+
+    @property
+    def whole(self) -> bool:
+        """Is all there, but perhaps for the last second?"""
+        return not (self.gaps or self.dropped or len(self.notes) > self.is_open)
 
     @property
     def bytes_per_container(self) -> float | None:
@@ -78,7 +85,7 @@ class Summary:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON takes it."""
-        return asdict(self) | {"bytes_per_container": self.bytes_per_container}
+        return asdict(self) | {"bytes_per_container": self.bytes_per_container, "whole": self.whole}
 
 
 def summarise(files: Sequence[Path]) -> Summary:
@@ -128,6 +135,7 @@ class _Looker:
         for tick in recorded.ticks:
             self._tick(tick, mine, decoder)
         mine.notes = recorded.notes
+        found.is_open = recorded.open_end
         found.segments.append(mine)
         found.frames += mine.frames
         found.dropped += mine.dropped

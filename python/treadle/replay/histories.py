@@ -5,13 +5,13 @@ How long tasks ran is known by their distribution, to one percent; which task wa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from treadle.config.errors import ConfigError
 from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
@@ -22,6 +22,7 @@ from treadle.history.run import JobRun, Measured, StageRun
 from treadle.history.sketch import DurationSketch
 from treadle.replay.model import Compared, Reduced
 from treadle.simulate import Framework, Job, Scenario
+from treadle.simulate.scenario import NOBODY
 from treadle.simulator.scenario import parse_scenario
 from treadle.workload.generate import CONTAINER
 
@@ -32,8 +33,6 @@ BROKEN_MAX: Final = 20
 """Histories of which it is told why they cannot be used; of the others how many they are."""
 
 _FRAMEWORKS: Final = {"MAPREDUCE": Framework.MAPREDUCE, "SPARK": Framework.SPARK}
-
-_NO_JOBS: Final = "\nworkload: {jobs: [{stages: []}]}\n"
 
 
 def cluster_of(file: Path) -> Scenario:
@@ -48,12 +47,9 @@ def cluster_of(file: Path) -> Scenario:
             text = stream.read(BYTES_MAX).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: cannot be read: {error}") from error
-    try:
-        value = YamlDocument(str(file), text).value
-    except ConfigError as error:
-        raise UserError(str(error)) from error
+    value = YamlDocument(str(file), text).value
     if isinstance(value, dict) and "workload" not in value:
-        text += _NO_JOBS
+        text += f"\nworkload: {json.dumps(NOBODY)}\n"
     return Scenario(parse_scenario(str(file), text), file.parent, str(file), text)
 
 
@@ -70,10 +66,12 @@ class Histories:
         """Read them, in another process.
 
         Raises:
-            UserError: a path is not there, or a library is missing.
+            UserError: a path is not there, there is no history in any, or a library is missing.
         """
+        sources = 0
         with HistoryReader() as reader:
             for source in find_sources(paths):
+                sources += 1
                 try:
                     found = reader.read(source)
                 except UnfinishedError:
@@ -86,6 +84,10 @@ class Histories:
                 self.left_out += len(found.left_out)
                 for run in found.runs:
                     self._take(run)
+        if not sources:
+            names = ", ".join(map(str, paths))
+            remedy = "MapReduce's end in .jhist, Spark's are event logs"
+            raise UserError(f"--history {names}: no history is there; {remedy}")
 
     def _take(self, run: JobRun) -> None:
         if run.key.type not in _FRAMEWORKS:
@@ -125,7 +127,9 @@ def reduce_histories(found: Histories, cluster: Scenario) -> Reduced:
         notes.append(f"{silent} jobs do not say what their tasks ask for: {amounts} is taken")
     if any(run.key.type == "SPARK" for run in runs):
         slots = cluster.model.frameworks.spark_tasks_per_executor
-        notes.append(f"executors of Spark run {slots} tasks at a time, as the scenario says")
+        chosen = "spark_tasks_per_executor" in cluster.model.frameworks.model_fields_set
+        source = "as the scenario says" if chosen else "unless the scenario says otherwise"
+        notes.append(f"executors of Spark run {slots} tasks at a time, {source} (frameworks.spark_tasks_per_executor)")
     compared = [
         Compared(job.id, job.queue, job.user, run.key.type, job.dag.tasks, run.started_ms, run.ended_ms)
         for job, run in zip(jobs, runs, strict=True)

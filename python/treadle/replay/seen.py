@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, NodeState
 from treadle.history.stages.frameworks import Framework, StageId, stage_of
-from treadle.model.containers import KILLED_BY_AM, SUCCESS
+from treadle.model.containers import KILLED_AFTER_APP, KILLED_BY_AM, SUCCESS
 from treadle.record.chunks import RecordingError
 from treadle.record.reader import open_all
 from treadle.record.ticks import SettingsText
@@ -18,9 +18,6 @@ from treadle.wire.frames import Frame, FrameDecoder
 
 JobId = tuple[int, int]
 """Of an application: the ResourceManager's start, and its number."""
-
-KILLED_AFTER_APP: Final = -107
-"""ContainerExitStatus.KILLED_AFTER_APP_COMPLETION: its work was done."""
 
 
 class SeenContainer(NamedTuple):
@@ -131,8 +128,8 @@ def look(files: Sequence[Path]) -> Seen:
         RecordingError: one is no recording, or there is no job in them.
         WireError: a frame is malformed.
     """
-    seen, looker = Seen(), _Looker()
-    looker.seen = seen
+    looker = _Looker()
+    seen = looker.seen
     for recorded in open_all(files, seen.notes):
         if seen.settings is None:
             seen.settings, seen.engine = recorded.settings, recorded.segment.engine

@@ -77,12 +77,15 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, fresh: bool = Fal
         RecordingError: one is no recording, or cannot be replayed.
     """
     verdict, missing = Verdict(), list[str]()
+    makers: dict[str, list[str]] = {}
     before: SessionAgain | None = None
     for recorded in open_all(files, missing):
+        for note in note_hashes(recorded):
+            makers.setdefault(note, []).append(recorded.path.name)
         before = _Segment(recorded, verdict, trust_code, fresh=fresh).verify(before)
         verdict.segments += 1
     verdict.missing = len(missing)
-    verdict.notes[:0] = missing
+    verdict.notes[:0] = [*missing, *(_of_all(note, names, verdict.segments) for note, names in makers.items())]
     return verdict
 
 
@@ -98,6 +101,13 @@ def note_hashes(recorded: RecordedSegment) -> list[str]:
     return found
 
 
+def _of_all(note: str, names: Sequence[str], segments: int) -> str:
+    """Return a note with the segments that it is about; what holds of several has one line."""
+    if len(names) == segments > 1:
+        return f"all {segments} segments: {note}"
+    return f"{', '.join(names)}: {note}"
+
+
 class _Segment:
     """One segment that is replayed."""
 
@@ -105,7 +115,6 @@ class _Segment:
         self._recorded = recorded
         self._verdict = verdict
         self._trust_code = trust_code
-        self._known = note_hashes(recorded)
         self._other = recorded.segment.engine_hash != engine_hash()
         self._fresh = fresh
 
@@ -132,7 +141,7 @@ class _Segment:
                 self._ticks(again, once_more)
             recorded.notes, recorded.whole = once_more.notes, once_more.whole
         name = recorded.path.name
-        verdict.notes += [f"{name}: {note}" for note in (*self._known, *recorded.notes, *again.notes)]
+        verdict.notes += [f"{name}: {note}" for note in (*recorded.notes, *again.notes)]
         again.notes = []
         return again if verdict.different == counts[1] else None
 

@@ -20,9 +20,10 @@ from treadle.errors import UserError
 from treadle.live.own_settings import own_settings
 from treadle.record.ticks import SettingsText
 from treadle.replay.again import UNTRUSTED
-from treadle.replay.model import Compared, Reduced
+from treadle.replay.model import Reduced
 from treadle.simulate import Run, simulate_all
 from treadle.simulate.batch import Policy
+from treadle.simulate.figures import size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +126,14 @@ def _groups(reduced: Reduced, took: dict[str, float]) -> list[Group]:
         seconds = took.get(job.id)
         if seconds is None:
             continue
-        for key in (("all", "all"), ("queue", job.queue), ("user", job.user), ("type", job.type), ("size", _size(job))):
+        size = size_of(job.tasks)
+        for key in (("all", "all"), ("queue", job.queue), ("user", job.user), ("type", job.type), ("size", size)):
             found.setdefault(key, []).append(seconds)
     order = {"all": 0, "queue": 1, "user": 2, "type": 3, "size": 4}
     return [
         Group(by, group, len(own), mean(own), median(own), float(np.percentile(own, 95)))
         for (by, group), own in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1]))
     ]
-
-
-def _size(job: Compared) -> str:
-    return "1 to 10 tasks" if job.tasks <= 10 else "11 to 100 tasks" if job.tasks <= 100 else "over 100 tasks"
 
 
 def error(modelled: Sequence[Outcome], real: Outcome) -> tuple[float, float]:

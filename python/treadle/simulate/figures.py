@@ -31,6 +31,11 @@ def slowdown(jobs: Table) -> F64:
     return completion_s(jobs) / np.where(ideal_s > 0, ideal_s, np.nan)
 
 
+def size_of(tasks: int) -> str:
+    """Return the name of the class of a job with so many tasks."""
+    return next((name for least, name in reversed(SIZES) if tasks >= least), SIZES[0][1])
+
+
 def size_classes(jobs: Table) -> Any:
     """Return the name of each job's class by its number of tasks, shape (jobs,)."""
     at = np.searchsorted([least for least, _ in SIZES], np.asarray(jobs["tasks"]), side="right") - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -10,12 +11,17 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import requests
+from urllib3.exceptions import HTTPError
 
 from treadle.errors import UserError
 from treadle.yarn.web import open_session, why_failed
 
 _BYTES_MAX: Final = 16 << 20
 _TIMEOUT_S: Final = 10.0
+"""Without a byte."""
+_WHOLE_S: Final = 60.0
+"""For all of a page's content, in however many pieces it comes."""
+_PIECE_BYTES: Final = 1 << 16
 DOMAIN: Final = "Hadoop:service=ResourceManager,name="
 
 
@@ -64,10 +70,8 @@ def read_page(
             session.get(page, params=dict(query), headers=headers, timeout=_TIMEOUT_S, stream=True) as answer,
         ):
             answer.raise_for_status()
-            content = answer.raw.read(bytes_max + 1, decode_content=True)
+            content = _content(answer, page, bytes_max)
             date = answer.headers.get("Date")
-        if len(content) > bytes_max:
-            raise UserError(f"{page} answered more than {bytes_max} bytes")
         return Page(json.loads(content), _seconds(date))
     except requests.RequestException as error:
         status = None if error.response is None else error.response.status_code
@@ -78,8 +82,29 @@ def read_page(
         )
         question = "" if there else "; is it the address of a ResourceManager's web pages? (--rm)"
         raise UserError(f"{page}: {why_failed(error)}{question}") from error
+    except HTTPError as error:
+        raise UserError(f"{page}: the answer broke off: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{page} is no ResourceManager's page; check --rm") from error
+
+
+def _content(answer: requests.Response, page: str, bytes_max: int) -> bytes:
+    """Return the content of an answer, piece by piece as it comes: a server that drips is not waited for without end.
+
+    Raises:
+        UserError: it is too long, or takes too long.
+    """
+    deadline_s = time.monotonic() + _WHOLE_S
+    pieces, length = [], 0
+    read = getattr(answer.raw, "read1", answer.raw.read)  # as much as there is, in releases of urllib3 that can
+    while piece := read(_PIECE_BYTES, decode_content=True):
+        pieces.append(piece)
+        length += len(piece)
+        if length > bytes_max:
+            raise UserError(f"{page} answered more than {bytes_max} bytes")
+        if time.monotonic() > deadline_s:
+            raise UserError(f"{page} had not answered whole after {_WHOLE_S:g} s; look at the ResourceManager's load")
+    return b"".join(pieces)
 
 
 def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.record.test_live_recorder import SNAPSHOT, Caller
 
 from treadle.cli.main import run
 from treadle.record.folder import segments
 from treadle.record.reader import open_segment
+from treadle.replay import verify
 
 DATA = Path(__file__).parents[2] / "data" / "recordings"
 RECORDINGS = sorted(DATA.iterdir())
@@ -100,9 +104,51 @@ def test_what_is_no_recording_is_refused(
 
 
 def test_what_is_to_be_done_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
-    for options in ([], ["--verify", "--policy", "srpt"]):
+    said = {
+        (): "--verify, or --policy",
+        ("--verify", "--policy", "srpt"): "--verify and --policy do not go together",
+        ("--policy", ""): "--policy: it is empty",
+    }
+    for options, text in said.items():
         assert run(["replay", str(RECORDINGS[0]), *options]) == 2
-        assert "--verify, or --policy" in capsys.readouterr().err
+        assert text in capsys.readouterr().err
+
+
+def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caller = Caller(tmp_path / "rec")
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    caller.recorder._writer.flush()
+    assert run(["record", "show", str(tmp_path / "rec"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["frames"], found["whole"], found["is_open"]) == (1, True, True)
+    assert "it is still being written, or its writer was killed" in found["notes"][0]
+    caller.recorder.finish("the test is over")
+    assert run(["record", "show", str(tmp_path / "rec"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "treadle", "record", "show", str(RECORDINGS[0])],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "treadle: the output cannot be written: No space left on device\n"
+
+
+def test_what_holds_of_all_segments_has_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "engine_hash", lambda: "another")
+    notes = [note for note in verify.verify(segments(RECORDINGS[0])).notes if "another engine recorded it" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("all 3 segments: ")
 
 
 def test_bench_says_what_recording_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

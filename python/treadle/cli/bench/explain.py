@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_tables, say, steps
 from treadle.cli._results import check_results, write_json
 
 app = typer.Typer()
@@ -36,13 +35,9 @@ def explain_command(
     register_parts()
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     console = Console(stderr=True)
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
-        task = shown.add_task("starting", total=None)
+    with steps(console) as shown:
         results = [
-            explain_run.measure(
-                name, settings, nodes, asks, questions, lambda text: shown.update(task, description=text)
-            )
-            for name, settings in policies.items()
+            explain_run.measure(name, settings, nodes, asks, questions, shown) for name, settings in policies.items()
         ]
     table = Table("policy", "nodes", "asks", "copy p50, ms", "max", "explain p50, ms", "p99", "max", "what decided")
     for each in results:

@@ -8,9 +8,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, steps
 from treadle.cli._results import check_results, write_json
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def replay_command(
     table = Table(box=None)
     for at, title in enumerate(TITLES):
         table.add_column(title, justify="left" if 1 <= at <= 3 else "right")
-    found = []
-    for each in measure(workloads, jobs):
-        found.append(each)
+    with steps(Console(stderr=True)) as shown:
+        found = list(measure(workloads, jobs, shown))
+    for each in found:
         texts = (each.framework, each.recorded, each.replayed, str(each.jobs), f"{each.containers:,}")
         table.add_row(
             str(each.workload),

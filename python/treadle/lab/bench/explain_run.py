@@ -19,6 +19,8 @@ from treadle.lab.bench.sls_load import BenchError
 
 WARM_TICKS: Final = 5
 LEAVES: Final = 100
+SAID_EVERY: Final = 50
+"""So many questions are one step of the progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def measure(
     chosen = waiting[np.linspace(0, len(waiting) - 1, questions).astype(np.int64)]
     copies, answers, why = [], [], Counter[str]()
     for number, application in enumerate(chosen):
-        say(f"{name}: question {number + 1} of {questions}")
+        if number % SAID_EVERY == 0:
+            say(f"{name}: question {number + 1} of {questions}")
         began = time.perf_counter()
         copied = look.copied()
         middle = time.perf_counter()

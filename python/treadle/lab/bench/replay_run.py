@@ -7,7 +7,7 @@ own. Which attempts are slow is another matter each time a real cluster runs; wh
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -86,11 +86,18 @@ def scenario_of(number: int, jobs: int) -> Scenario:
     )
 
 
-def measure(workloads: int, jobs: int) -> Iterator[ReplayFigures]:
+def pair_of(number: int) -> tuple[str, str]:
+    """Return the policies A and B of a workload, from 0."""
+    a, b = POLICIES[number % 4], POLICIES[(number + 1 + number // 4) % 4]
+    return a, b if a != b else POLICIES[(number + 2) % 4]
+
+
+def measure(workloads: int, jobs: int, say: Callable[[str], None] = lambda _: None) -> Iterator[ReplayFigures]:
     """Yield the figures of workloads, each with two policies in turn."""
     for number in range(workloads):
-        a, b = POLICIES[number % 4], POLICIES[(number + 1 + number // 4) % 4]
-        yield _measured(number, a, b if a != b else POLICIES[(number + 2) % 4], jobs)
+        a, b = pair_of(number)
+        say(f"workload {number + 1} of {workloads}: {jobs} jobs under {a}, replayed under {b}")
+        yield _measured(number, a, b, jobs)
 
 
 def _measured(number: int, a: str, b: str, jobs: int) -> ReplayFigures:
@@ -104,7 +111,7 @@ def _measured(number: int, a: str, b: str, jobs: int) -> ReplayFigures:
     reduced = reduce(seen)
     recorded = as_recorded(reduced)
     own = recorded_settings(seen.settings, seen.engine, trust_code=False)
-    modelled_a, modelled_b = outcomes_of(reduced, [replace(own), b], 3).values()
+    modelled_a, modelled_b = outcomes_of(reduced, [own, b], 3).values()
     fixed = scenario.with_jobs(workload)
     again, real, other = (
         _figures(simulate(fixed, policy, seed, check=False)) for policy, seed in ((a, 2), (b, 1), (b, 2))

@@ -186,11 +186,7 @@ class MiniCluster:
 
     def sidecar_pids(self) -> list[int]:
         """Return the live sidecars of this cluster: the RM's own child, and any that outlived its RM."""
-        return sorted(
-            process.pid
-            for process in processes.members(self.layout)
-            if "sidecar" in (arguments := _arguments(process)) and "--managed" in arguments
-        )
+        return sorted(process.pid for process in processes.members(self.layout) if processes.is_sidecar(process))
 
     def sidecar_pid(self) -> int:
         """Return the one sidecar's process id.
@@ -335,10 +331,3 @@ class MiniCluster:
         logs = self.layout.logs
         audit = self.layout.audit_log if name == RM else os.devnull
         return (f"-Dtreadle.log.file={logs}/{name}.log", f"-Dtreadle.audit.file={audit}")
-
-
-def _arguments(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return []

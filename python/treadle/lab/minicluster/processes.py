@@ -19,6 +19,8 @@ from treadle.lab.minicluster.settings import ClusterError
 
 MARK = "TREADLE_MINICLUSTER"
 GRACE_S = 8.0
+SIDECAR_GRACE_S = 3.0
+"""So long a sidecar may take to end once its ResourceManager has: it ends its recording."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,9 @@ def end(layout: Layout, grace_s: float = GRACE_S) -> int:
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and any(find(entry) for entry in layout.processes):
         time.sleep(0.05)
+    deadline = time.monotonic() + SIDECAR_GRACE_S
+    while time.monotonic() < deadline and any(is_sidecar(process) for process in members(layout)):
+        time.sleep(0.05)
     killed = 0
     # A container's shell may start one more process while we look: look until there is none.
     for _ in range(50):
@@ -155,6 +160,15 @@ def end(layout: Layout, grace_s: float = GRACE_S) -> int:
             killed += _signal(process, signal.SIGKILL)
         psutil.wait_procs(left, timeout=1)
     return killed
+
+
+def is_sidecar(process: psutil.Process) -> bool:
+    """Say whether a process is a sidecar that its ResourceManager started."""
+    try:
+        arguments = process.cmdline()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    return "sidecar" in arguments and "--managed" in arguments
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> bool:
