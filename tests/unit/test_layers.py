@@ -94,7 +94,7 @@ ALLOWED = {
         "yarn",
     },
     "simulate": BASE | {"admin", "compiled", "config", "policy", "simulator", "workload"},
-    "sweep": BASE | {"admin", "config", "policy", "simulate", "simulator", "workload"},
+    "sweep": BASE | {"admin", "config", "policy", "record", "replay", "simulate", "simulator", "wire", "workload"},
     "lab": BASE
     | {
         "admin",

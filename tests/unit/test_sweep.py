@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -424,3 +426,38 @@ def test_a_line_travels_as_text() -> None:
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_sweep(tmp_path / "none.yaml")
+
+
+RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "default"
+
+
+def test_a_recording_is_a_scenario_and_what_is_in_it_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(RECORDING, folder / "rec")
+    text = "scenarios: [{recording: rec, set: {decision.tick_ms: [200]}}]\npolicies: [fifo, srpt]\nseeds: 2\n"
+    plan = planned(folder, text)
+    assert [scenario.name for scenario in plan.scenarios] == ["rec tick_ms=200"]
+    assert len({each.line.key for each in plan.runs}) == 4
+    assert sweep(folder, "--json", str(folder / "found.json")) == 0
+    found = json.loads((folder / "found.json").read_text())
+    figures = [each["figures"] for each in found["runs"]]
+    assert [each["jobs"] for each in figures] == [8] * 4
+    assert len({each["completion_mean_s"] for each in figures}) == 4, "seeds and policies differ"
+    assert planned(folder, text).runs == plan.runs
+    for file in sorted((folder / "rec").iterdir())[1:]:
+        file.unlink()
+    shorter = planned(folder, text)
+    assert not {each.line.key for each in shorter.runs} & {each.line.key for each in plan.runs}
+    assert any("had not ended" in note for note in shorter.notes)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{recording: none}", "none is not there"),
+        ("{recording: rec, scenario: tiny.yaml}", "exactly one of {scenario: FILE} and {recording: DIR}"),
+        ("{name: x}", "exactly one of {scenario: FILE} and {recording: DIR}"),
+    ],
+)
+def test_a_recording_that_is_none_is_told(folder: Path, entry: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        planned(folder, f"scenarios: [{entry}]\npolicies: [fifo]\n")

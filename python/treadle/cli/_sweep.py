@@ -64,6 +64,8 @@ def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None) -> No
     inputs = Inputs(kept.files)
     plan = plan_of(document, file, inputs)
     console = console_for_tables()
+    for note in plan.notes:
+        say(console, note, "yellow")
     results = _run(plan, kept, inputs, console, jobs, on_spark)
     report = report_of(document, plan, results)
     _show(report, console)

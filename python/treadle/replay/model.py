@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import mean, median, quantiles
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from treadle.history.stages.frameworks import Framework as Recorded
 from treadle.history.stages.frameworks import StageId
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenQueue, SeenStage
 from treadle.simulate import Framework, Job, Scenario, Workload, arranged
+from treadle.workload.job import dealt
 
 AM_HEARTBEAT_MS: Final = 1000
 """Of application masters: what MapReduce and Tez do unless told otherwise; no frame says it."""
@@ -75,12 +76,7 @@ class Reduced:
         """
         if seed == 1:
             return arranged(self.jobs)
-        return arranged(_dealt(job, np.random.default_rng([seed, at])) for at, job in enumerate(self.jobs))
-
-
-def _dealt(job: Job, generator: np.random.Generator) -> Job:
-    stages = tuple(replace(each, durations_ms=generator.permutation(each.durations())) for each in job.dag.stages)
-    return replace(job, dag=Dag(job.dag.name, stages))
+        return arranged(dealt(self.jobs, seed))
 
 
 def reduce(seen: Seen) -> Reduced:

@@ -13,7 +13,7 @@ from treadle.workload import generate as distributions
 from treadle.workload import generate as shapes
 from treadle.workload.formats import read_workload
 from treadle.workload.generate import poisson
-from treadle.workload.job import Framework, Job, Workload, arranged, scaled_to_load
+from treadle.workload.job import Framework, Job, Workload, arranged, dealt, scaled_to_load
 from treadle.workload.own_code import GENERATORS, function_of_file, made, offered_function, place_of
 
 
@@ -47,7 +47,8 @@ def jobs_of(scenario: Scenario, folder: Path, seed: int) -> Workload:
         workload = replace(workload, jobs=workload.jobs[: chosen.jobs_max])
     if chosen.load is not None:
         workload = scaled_to_load(workload, capacity_of(scenario), chosen.load)
-    return replace(workload, jobs=tuple(_in_queue(job, chosen.queues) for job in workload.jobs))
+    jobs = dealt(workload.jobs, seed) if chosen.deal and seed != scenario.seed else workload.jobs
+    return replace(workload, jobs=tuple(_in_queue(job, chosen.queues) for job in jobs))
 
 
 def _own(chosen: OwnGenerator, folder: Path, seed: int) -> Workload:

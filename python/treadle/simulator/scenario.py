@@ -241,6 +241,11 @@ class WorkloadChoice(Model):
         default=None, gt=0, le=100, description="Arrivals of a file, or of an own generator, are stretched to it."
     )
     jobs_max: int | None = Field(default=None, ge=1, description="The first so many jobs of them.")
+    deal: bool = Field(
+        default=False,
+        description="Seeds other than the scenario's own deal the times of a stage's tasks out anew: which task of a "
+        "stage is long is not known before.",
+    )
     queues: dict[str, str] = Field(default={}, description="Queue of theirs to queue of the scenario; '*': others.")
 
     @model_validator(mode="after")

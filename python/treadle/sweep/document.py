@@ -14,7 +14,7 @@ from treadle.sweep.axes import Axis, Range, axis_of
 SEED_MAX: Final = 2**31
 
 _FORMS: Final = {
-    "scenarios": "write a file, or {scenario: FILE, set: {...}}",
+    "scenarios": "write a file, or {scenario: FILE, set: {...}}, or {recording: DIR, set: {...}}",
     "policies": "write a file or a name, or {policy: FILE, set: {...}}",
     "search": "write {kind: grid} or {kind: random, policies: N}",
 }
@@ -58,9 +58,18 @@ class Varied(Model):
 
 
 class VariedScenario(Varied):
-    """A scenario."""
+    """A scenario, or the cluster and the jobs of a recording."""
 
-    scenario: str = Field(min_length=1)
+    scenario: str | None = Field(default=None, min_length=1)
+    recording: str | None = Field(
+        default=None, min_length=1, description="A segment, or a folder of segments (docs/record-replay.md)."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> VariedScenario:
+        if bool(self.scenario) == bool(self.recording):
+            raise ValueError("write a file, or exactly one of {scenario: FILE} and {recording: DIR}")
+        return self
 
 
 class VariedPolicy(Varied):

@@ -69,6 +69,10 @@ class Inputs:
         """Take a file in; return the path of its copy below the folder."""
         return f"{self._take(file.parent, [file])}/{file.name}"
 
+    def content(self, name: str, content: bytes) -> str:
+        """Take in what is to be in a file of a name; return its path below the folder."""
+        return f"{self._keep([(name, content)])}/{name}"
+
     def _workload(self, place: Path, format_: str | None) -> str:
         if place.is_dir():
             return self._take(place, sorted(each for each in place.rglob("*") if each.is_file()))
@@ -78,14 +82,19 @@ class Inputs:
         return self.file(place)
 
     def _take(self, folder: Path, files: Sequence[Path]) -> str:
-        digest, contents = hashlib.sha256(), []
+        contents = []
         for file in files:
             name = file.relative_to(folder).as_posix()
             try:
                 contents.append((name, file.read_bytes()))
             except OSError as error:
                 raise UserError(f"{file}: {error.strerror}; check the path") from error
-            digest.update(f"{name}\0{len(contents[-1][1])}\0".encode() + contents[-1][1])
+        return self._keep(contents)
+
+    def _keep(self, contents: Sequence[tuple[str, bytes]]) -> str:
+        digest = hashlib.sha256()
+        for name, content in contents:
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
         known = digest.hexdigest()[:32]
         for name, content in contents:
             place = self.folder / known / name

@@ -20,8 +20,9 @@ from treadle.simulate.scenario import Scenario
 from treadle.simulator.scenario import Scenario as Model
 from treadle.simulator.scenario import parse_scenario
 from treadle.simulator.scenario_engines import with_engines
+from treadle.sweep import recordings
 from treadle.sweep.axes import Axis, Point, drawn, grid, with_settings
-from treadle.sweep.document import Search, Sweep
+from treadle.sweep.document import Search, Sweep, VariedScenario
 from treadle.sweep.inputs import Inputs
 from treadle.sweep.line import Line
 
@@ -64,6 +65,8 @@ class Plan:
     runs: tuple[Planned, ...]
     settings: tuple[Settings, ...]
     """Of each policy, for compiling it."""
+    notes: tuple[str, ...] = ()
+    """What recordings have and the model of their clusters has not."""
 
 
 def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
@@ -73,7 +76,8 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
         UserError: a file is wrong, or becomes wrong with a setting; the text names both.
     """
     register_parts()
-    scenarios = _scenarios(sweep, file.parent, inputs)
+    notes: list[str] = []
+    scenarios = _scenarios(sweep, file.parent, inputs, notes)
     policies = _policies(sweep, file.parent, inputs)
     settings = [_settings_of(each, inputs) for each in policies]
     for scenario in scenarios:
@@ -90,24 +94,36 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
         for seed in scenario.seeds
         for number, policy in enumerate(policies)
     ]
-    return Plan(tuple(scenarios), tuple(policies), tuple(runs), tuple(settings))
+    return Plan(tuple(scenarios), tuple(policies), tuple(runs), tuple(settings), tuple(notes))
 
 
-def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:
+def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str]) -> list[Variant]:
     found = []
     for at, entry in enumerate(sweep.scenarios):
-        read = Scenario.read(folder / entry.scenario)
-        document = yaml.safe_load(read.text or "")
-        name = entry.name or read.folder.joinpath(read.file).stem
+        name, document, begin = _document(entry, folder, inputs, notes)
         for point in _points(entry.axes, sweep.search, sweep.search.scenarios, (1, at)):
             label = _label(name, point)
             changed = _changed(document, point, label)
             model = _relabelled(label, parse_scenario, label, _dumped(changed))
-            copied, code = inputs.scenario(changed, read.folder)
+            copied, code = inputs.scenario(changed, begin)
             seeds = sweep.seeds
             chosen = tuple(range(model.seed, model.seed + seeds)) if isinstance(seeds, int) else seeds
             found.append(Variant(label, name, point, _dumped(copied), code=code, seeds=chosen))
     return _distinct(found, "scenarios")
+
+
+def _document(
+    entry: VariedScenario, folder: Path, inputs: Inputs, notes: list[str]
+) -> tuple[str, dict[str, Any], Path]:
+    """Return the name and the document of an entry, and where paths in it begin; note what a recording loses."""
+    if entry.recording:
+        place = folder / entry.recording
+        document, lost = recordings.scenario_of(place, inputs)
+        name = entry.name or place.absolute().stem
+        notes += [f"{name}: {note}" for note in lost]
+        return name, document, inputs.folder
+    read = Scenario.read(folder / (entry.scenario or ""))
+    return entry.name or read.folder.joinpath(read.file).stem, yaml.safe_load(read.text or ""), read.folder
 
 
 def _policies(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:

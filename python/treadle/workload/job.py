@@ -82,6 +82,16 @@ class Job:
     """For a stage id what its nodes should be, the most important condition first."""
 
 
+def dealt(jobs: Iterable[Job], seed: int) -> list[Job]:
+    """Return jobs with the times of each stage's tasks dealt out anew, by the seed."""
+    found = []
+    for at, job in enumerate(jobs):
+        chance = np.random.default_rng([seed, at])
+        stages = tuple(replace(each, durations_ms=chance.permutation(each.durations())) for each in job.dag.stages)
+        found.append(replace(job, dag=Dag(job.dag.name, stages)))
+    return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """Jobs in order of arrival, and the names of the resources that their stages may ask for."""
