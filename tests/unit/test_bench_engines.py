@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -151,7 +152,33 @@ def test_copies_are_measured_by_jobs_served_a_second() -> None:
     found = measured(Row("x", "thinking", 2, "fine", "incremental"), run_with(rows, **seen), ())
     assert (found.span_s, found.served_per_s) == (8.0, 0.5)
     one = Row("y", "thinking", 1, "fine", "incremental", 4.0, 0.25)
-    assert cells(found, [one, found])[3:7] == ["8.0", "2.00", "0.5", "2.00"]
+    assert cells(found, [one, found])[3:8] == ["incremental", "8.0", "2.00", "0.5", "2.00"]
+
+
+def test_copies_run_with_every_kind_of_conflict_and_transaction() -> None:
+    rows = engines_copies.rows_to_run()
+    assert {(row.conflicts, row.transactions) for row in rows if row.load == "thinking" and row.copies == 4} == {
+        ("fine", "incremental"),
+        ("fine", "gang"),
+        ("coarse", "incremental"),
+        ("coarse", "gang"),
+    }
+    assert {(row.load, row.copies) for row in rows} == {(load, n) for load in ("fast", "thinking") for n in (1, 2, 4)}
+    assert len({row.name for row in rows}) == len(rows)
+
+
+def test_missed_goals_of_copies_are_said() -> None:
+    def row(load: str, copies: int, span_s: float, served: float, **changes: Any) -> Row:
+        return replace(Row("x", load, copies, "fine", "incremental", span_s, served), **changes)
+
+    good = [row("fast", 1, 10, 1), row("fast", 2, 10.4, 1), row("fast", 4, 10.9, 1)]
+    good += [row("thinking", 1, 10, 2), row("thinking", 4, 10, 6), row("thinking", 4, 10, 1, transactions="gang")]
+    assert engines_copies.shortfalls(good) == []
+    bad = [row("fast", 1, 10, 1), row("fast", 2, 11, 1), row("thinking", 1, 10, 2), row("thinking", 4, 10, 5)]
+    assert engines_copies.shortfalls(bad) == [
+        "2 copies: 1.10 of the span of one; the goal is at most 1.05",
+        "4 copies: 2.50 of the jobs served by one; the goal is 3",
+    ]
 
 
 def test_the_plan_of_copies_grows_with_the_nodes() -> None:

@@ -115,20 +115,16 @@ def _copies(
     found = engines_copies.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
     rows = [row for row in found if row.failure is None]
     table = Table(title="Copies of one engine")
-    for title in (
-        "load",
-        "copies",
-        "conflicts",
-        "span s",
-        "of one's",
-        "jobs served /s",
-        "of one's",
-        "conflict fraction",
-    ):
+    for title in ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's"):
+        table.add_column(title, justify="right")
+    for title in ("conflict fraction", "natively"):
         table.add_column(title, justify="right")
     for row in rows:
         table.add_row(*engines_copies.cells(row, rows))
-    console_for_tables().print(table)
+    out = console_for_tables(140)
+    out.print(table)
+    for text in engines_copies.shortfalls(rows):
+        out.print(text, style="red", highlight=False)
     return engines_copies.report(plan, found), [
         f"{row.name}: {row.failure}" for row in found if row.failure is not None
     ]

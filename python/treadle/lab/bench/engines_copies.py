@@ -15,6 +15,12 @@ from treadle.lab.bench.sls import Run, Setting, simulate
 from treadle.lab.bench.sls_load import QUEUES, Mode, Workload
 
 COPIES: Final = (1, 2, 4)
+VARIANTS: Final = (("coarse", "incremental"), ("fine", "gang"), ("coarse", "gang"))
+"""Conflicts and transactions that the most copies are measured with, beside fine and incremental."""
+SPAN_GOALS: Final = {2: 1.05, 4: 1.10}
+"""The span of so many copies over that of one, at most."""
+SERVED_GOAL: Final = 3.0
+"""Jobs served in a second by the most copies over those by one, at least, where each decision takes long."""
 SPAN: Final = "fast"
 THOUGHT: Final = "thinking"
 
@@ -43,6 +49,7 @@ class Row:
     conflicts: str
     """fine or coarse"""
     transactions: str
+    """incremental or gang"""
     span_s: float = 0.0
     served_per_s: float = 0.0
     """Jobs over the time from the first ask for tasks to the last commit of a job's first task."""
@@ -60,16 +67,21 @@ def plan(nodes: int, quick: bool, seed: int, conflicts: Sequence[str]) -> Plan:
     return Plan(span, thought, Tasks(), conflicts)
 
 
+def rows_to_run() -> list[Row]:
+    """Return what is run, in order: each load by copies, then the most copies with other conflicts and transactions."""
+    plain = [(load, copies, "fine", "incremental") for load in (SPAN, THOUGHT) for copies in COPIES]
+    further = [(THOUGHT, COPIES[-1], *variant) for variant in VARIANTS]
+    return [Row("-".join(map(str, each)), *each) for each in plain + further]
+
+
 def run_copies(plan: Plan, setting: Setting, folder: Path, progress: Progress) -> list[Row]:
     """Run 1, 2 and 4 copies: with decisions as fast as they are, then with thought about each job."""
     rosters, queues, found = Rosters(folder / "rosters"), [f"root.{queue}" for queue in QUEUES], []
-    for load, tasks, workload in ((SPAN, None, plan.span), (THOUGHT, plan.tasks, plan.thought)):
-        for conflicts in ("fine",) if load == SPAN else ("fine", "coarse"):
-            for copies in COPIES:
-                name = f"{load}-{copies}-{conflicts}"
-                mode = rosters.copies(name, copies, tasks, queues, {"conflicts": conflicts})
-                row = Row(name, load, copies, conflicts, "incremental")
-                found.append(_run(row, mode, replace(setting, workload=workload), folder / name, plan, progress))
+    for row in rows_to_run():
+        tasks, workload = (None, plan.span) if row.load == SPAN else (plan.tasks, plan.thought)
+        entry = {"conflicts": row.conflicts, "transactions": row.transactions}
+        mode = rosters.copies(row.name, row.copies, tasks, queues, entry)
+        found.append(_run(row, mode, replace(setting, workload=workload), folder / row.name, plan, progress))
     return found
 
 
@@ -98,17 +110,32 @@ def measured(row: Row, run: Run, conflicts: Sequence[str]) -> Row:
 
 def cells(row: Row, rows: Sequence[Row]) -> list[str]:
     """Return what a table shows of a row."""
-    one = next(
-        (each for each in rows if (each.load, each.conflicts, each.copies) == (row.load, row.conflicts, 1)), None
-    )
-    spans = f"{row.span_s / one.span_s:.2f}" if one else "-"
+    one = next((each for each in rows if (each.load, each.copies) == (row.load, 1)), None)
+    spans = f"{row.span_s / one.span_s:.2f}" if one and one.span_s else "-"
     served = f"{row.served_per_s / one.served_per_s:.2f}" if one and one.served_per_s else "-"
     fraction = "-" if row.conflict_fraction is None else f"{row.conflict_fraction:.3f}"
     shown = (f"{row.span_s:.1f}", spans, f"{row.served_per_s:.1f}", served)
-    return [row.load, str(row.copies), row.conflicts, *shown, fraction]
+    return [row.load, str(row.copies), row.conflicts, row.transactions, *shown, fraction, str(row.placed_natively)]
+
+
+def shortfalls(rows: Sequence[Row]) -> list[str]:
+    """Say which goals the copies miss."""
+    found = []
+    one = {row.load: row for row in rows if row.copies == 1}
+    for row in rows:
+        alone = one.get(row.load)
+        if alone is None or (row.conflicts, row.transactions) != ("fine", "incremental"):
+            continue
+        if row.load == SPAN and row.copies in SPAN_GOALS and row.span_s > SPAN_GOALS[row.copies] * alone.span_s:
+            ratio, goal = row.span_s / alone.span_s, SPAN_GOALS[row.copies]
+            found.append(f"{row.copies} copies: {ratio:.2f} of the span of one; the goal is at most {goal}")
+        if row.load == THOUGHT and row.copies == COPIES[-1] and row.served_per_s < SERVED_GOAL * alone.served_per_s:
+            ratio = row.served_per_s / alone.served_per_s
+            found.append(f"{row.copies} copies: {ratio:.2f} of the jobs served by one; the goal is {SERVED_GOAL:g}")
+    return found
 
 
 def report(plan: Plan, rows: Sequence[Row]) -> dict[str, Any]:
     """Return everything for the JSON file."""
     loads = {SPAN: asdict(plan.span), THOUGHT: asdict(plan.thought) | {"decision": asdict(plan.tasks)}}
-    return {"workloads": loads, **machine(), "runs": [asdict(row) for row in rows]}
+    return {"workloads": loads, **machine(), "runs": [asdict(row) for row in rows], "shortfalls": shortfalls(rows)}
