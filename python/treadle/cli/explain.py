@@ -145,6 +145,9 @@ def _show(found: dict[str, Any]) -> None:
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
+    if found["turned_down"]:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in found["turned_down"].items())
+        say(console, f"turned down by the ResourceManager so far: {reasons}; {found['conflicts']} of these conflicts")
     if not found["asks"]:
         say(console, "it asks for nothing now")
     for ask in found["asks"]:
@@ -157,6 +160,9 @@ def _show(found: dict[str, Any]) -> None:
         console.print(table, markup=False)
         nodes = ", ".join(f"{count} {_NODES.get(reason, reason)}" for reason, count in ask["nodes"].items())
         say(console, f"nodes: {nodes or 'none'}")
+        say(console, f"wait for the first container: {ask['wait']['text']}")
+        for way in ask["ways"]:
+            say(console, f"  {way['text']}")
         if ask["node"]:
             say(console, ask["node"])
     if found["left_out"]:

@@ -189,7 +189,7 @@ class Engine:
         self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:
             return Proposals.none()
-        cluster.decide = self._decides
+        cluster.decide, cluster.now_ms = self._decides, now_ms
         self._carry(cluster)
         cluster.classes.sync(cluster)
         view = cluster.view()

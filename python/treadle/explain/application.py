@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.events import ApplicationState
+from treadle.engine.attempts import CONFLICTS
+from treadle.events import ApplicationState, Fate
 from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
 from treadle.explain.limits import queue_causes, share_of, user_causes
 from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
 from treadle.explain.situation import Situation
+from treadle.explain.wait import Waits
 from treadle.policy.state import KEYED
 
 ASKS_MAX: Final = 32
@@ -46,6 +48,8 @@ def explain_application(situation: Situation, application: int, ask: int | None 
     row = view.apps[application]
     asked = [at for at in _rows(situation, application) if ask is None or int(view.rows["key"][at]) == ask]
     state = ApplicationState(int(row["state"]))
+    waits = Waits(situation, application, min(len(asked), ASKS_MAX))
+    turned_down = situation.cluster.turned_down.counts.get(application, {})
     return Explanation(
         application=situation.application_id(application),
         name=texts[int(row["name"])],
@@ -54,7 +58,9 @@ def explain_application(situation: Situation, application: int, ask: int | None 
         state=_STATES.get(state, "gone"),
         policy=situation.settings.policy.name(),
         facts=_facts(situation, application),
-        asks=tuple(_explain_ask(situation, at, node) for at in asked[:ASKS_MAX]),
+        turned_down={Fate(fate).name.lower(): count for fate, count in sorted(turned_down.items())},
+        conflicts=sum(count for fate, count in turned_down.items() if fate in CONFLICTS),
+        asks=tuple(_explain_ask(situation, at, node, waits) for at in asked[:ASKS_MAX]),
         left_out=max(len(asked) - ASKS_MAX, 0),
     )
 
@@ -68,7 +74,7 @@ def _rows(situation: Situation, application: int) -> Iterator[int]:
         row = int(situation.view.rows["next"][row])
 
 
-def _explain_ask(situation: Situation, row: int, node: str) -> AskExplained:
+def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> AskExplained:
     view, at = situation.view, situation.view.rows[row]
     nodes = NodesOfAsk(situation, row)
     found = [
@@ -78,6 +84,7 @@ def _explain_ask(situation: Situation, row: int, node: str) -> AskExplained:
         *_node_causes(situation, row, nodes),
     ]
     causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
+    wait, ways = waits.of(row, nodes, causes)
     return AskExplained(
         key=int(at["key"]),
         priority=int(at["priority"]),
@@ -88,6 +95,8 @@ def _explain_ask(situation: Situation, row: int, node: str) -> AskExplained:
         nodes=nodes.counts(),
         near=nodes.near(),
         node=nodes.why_not(node) if node else "",
+        wait=wait,
+        ways=ways,
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from treadle.words import in_time
+
 
 class Verdict(StrEnum):
     """What will become of an ask if nothing is done."""
@@ -103,6 +105,43 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """How long an ask is expected to wait for its first container, if nobody else comes. Milliseconds from now."""
+
+    not_known: str = ""
+    """Why there is no estimate; empty if there is one."""
+    early_ms: int | None = None
+    expected_ms: int | None = None
+    """None: later than ``beyond_ms``, up to which was looked."""
+    late_ms: int | None = None
+    """None: as ``expected_ms``."""
+    beyond_ms: int | None = None
+
+
+def in_words(wait: Mapping[str, Any]) -> str:
+    """Return a `Wait`, as JSON has it, in words."""
+    if wait["not_known"]:
+        return f"not known: {wait['not_known']}"
+    early, beyond = in_time(wait["early_ms"]), in_time(wait["beyond_ms"] or 0)
+    late = f"more than {beyond}" if wait["late_ms"] is None else in_time(wait["late_ms"])
+    expected = f"more than {beyond}" if wait["expected_ms"] is None else f"about {in_time(wait['expected_ms'])}"
+    return f"{expected} ({early} to {late}), if nobody else comes"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What would let an ask start."""
+
+    kind: str
+    """``node``, ``queue`` or ``label``: of what ``name`` is the name."""
+    name: str
+    in_ms: int | None
+    """When that is expected; None: it is so now, or nobody knows when."""
+    text: str
+    """In words."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskExplained:
     """What keeps one request key from a container."""
 
@@ -120,6 +159,9 @@ class AskExplained:
     """Of the nodes that are full, that which lacks least."""
     node: str
     """Why not on the node that was asked about; empty if none was."""
+    wait: Wait
+    ways: tuple[Way, ...]
+    """The soonest of each kind first."""
 
     @property
     def verdict(self) -> Verdict:
@@ -139,6 +181,10 @@ class Explanation:
     policy: str
     facts: Mapping[str, Any]
     """Where it stands: its place in its queue, shares, limits."""
+    turned_down: Mapping[str, int]
+    """How often the ResourceManager turned down a proposal for it, by reason; counted since the application came."""
+    conflicts: int
+    """How many of these were conflicts: the room was there when the engine looked, and taken when it was to be had."""
     asks: tuple[AskExplained, ...]
     left_out: int
     """Asks beyond those that are explained."""
@@ -148,6 +194,7 @@ class Explanation:
         found = asdict(self)
         for told, ask in zip(found["asks"], self.asks, strict=True):
             told["verdict"] = ask.verdict.value
+            told["wait"]["text"] = in_words(told["wait"])
             for cause, of in zip(told["causes"], ask.causes, strict=True):
                 cause["verdict"] = of.verdict.value
         return found

@@ -41,16 +41,17 @@ class Situation:
     def copied(self) -> Situation:
         """Return the same in arrays of its own, which no later event changes."""
         cluster = copy(self.cluster)
-        cluster.users, cluster.blacklist, cluster.rejections, cluster.apps = (
-            copy(self.cluster.users),
-            copy(self.cluster.blacklist),
-            copy(self.cluster.rejections),
-            copy(self.cluster.apps),
-        )
-        for holder, name in ((cluster.users, "index"), (cluster.rejections, "excluded")):
+        for name in ("users", "blacklist", "rejections", "apps", "tasks", "turned_down"):
+            setattr(cluster, name, copy(getattr(cluster, name)))
+        cluster.turned_down.counts = {app: dict(found) for app, found in cluster.turned_down.counts.items()}
+        for holder, name in (
+            (cluster.users, "index"),
+            (cluster.rejections, "excluded"),
+            (cluster.tasks, "task_index"),
+        ):
             setattr(holder, name, copy(getattr(holder, name)))
-        for pairs in (cluster.users.index, cluster.blacklist, cluster.rejections.excluded):
-            pairs.pairs = pairs.pairs.copy()
+        for pairs in (cluster.users.index, cluster.blacklist, cluster.rejections.excluded, cluster.tasks.task_index):
+            pairs.pairs = copied(pairs.pairs)
         cluster.apps.leaf_first = cluster.apps.leaf_first.copy()
         cluster.apps.leaf_applications = cluster.apps.leaf_applications.copy()
         view = self.view._replace(**{name: copied(column) for name, column in self.view._asdict().items()})

@@ -249,6 +249,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     hints.has_claims |= old.hints.has_claims
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)
     new.own_tags.follow(old.own_tags, apps)
+    new.turned_down.follow(old.turned_down, apps)
     # one that was moved runs on under another engine: nothing is learned of its end
     here = (old.apps.at["state"] != int(ApplicationState.GONE)) & (old.apps.at["state"] != int(ApplicationState.MOVED))
     gone = here & (apps < 0)

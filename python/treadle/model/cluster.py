@@ -21,6 +21,7 @@ from treadle.model.own_tags import AllocationTags
 from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Names, View, own
+from treadle.model.turned_down import TurnedDown
 
 
 class Cluster:
@@ -46,7 +47,10 @@ class Cluster:
         self.blacklist = PairMap()
         self.assumed = Assumed()
         self.rejections = Rejections()
+        self.turned_down = TurnedDown()
         self.settings: dict[str, str] = {}
+        self.now_ms = -1
+        """The ResourceManager's time of the latest decide; -1 before the first."""
         self.decide = 1
         """The number of the next decide; events are stamped with it."""
         self.ended: Records = np.zeros(0, APPLICATION)
@@ -230,6 +234,7 @@ class Cluster:
                 self.hints.drop(application, self.apps, self.requests.at)
                 self.tasks.drop(application, self.apps)
                 self.own_tags.drop(application)
+                self.turned_down.drop(application)
                 self.apps.at["input_bytes"][application] = 0.0
             if bits & Replaces.BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
@@ -258,7 +263,9 @@ class Cluster:
             batch = self.assumed.resolve(view, sequence, positions, fates)
             if batch is None:
                 continue
-            self.changed |= bool(fates.any())
+            if fates.any():
+                self.changed = True
+                self.turned_down.note(batch, positions, fates)
             if self.learn is not None:
                 fates = self.learn(batch, positions, fates)
             if fates.any():

@@ -217,12 +217,18 @@ async function showApplication(id) {
       `${facts.proposed} proposed`;
     parts.push(wide(section(`${why.application} (${why.name}) of ${why.user} in ${why.queue}: ${why.state}`,
       html("p", {}, line), html("p", { className: "soft" }, `as of ${when(found.asked_s)}`))));
+    const refused = Object.entries(why.turned_down);
+    if (refused.length) parts.push(section("turned down so far", table([["reason", "", (row) => row[0].replaceAll("_", " ")],
+      ["proposals", "number", (row) => row[1]]], refused),
+    html("p", { className: "soft" }, `${why.conflicts} of these were conflicts: the room was taken meanwhile`)));
     for (const ask of why.asks) {
       const wanted = Object.entries(ask.capability).map(([name, amount]) => `${amount} ${name}`).join(", ");
       const nodes = Object.entries(ask.nodes).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
       parts.push(wide(section(`ask ${ask.key}: ${ask.count} x ${wanted}, priority ${ask.priority}`,
         table([["verdict", "", (row) => row.verdict], ["why", "", (row) => row.text]], ask.causes),
-        html("p", { className: "soft" }, `nodes: ${nodes || "none"}`))));
+        html("p", { className: "soft" }, `nodes: ${nodes || "none"}`),
+        html("p", {}, `wait for the first container: ${ask.wait.text}`),
+        ask.ways.length ? table([["what would let it start", "", (row) => row.text]], ask.ways) : "")));
     }
     if (!why.asks.length) parts.push(wide(section("asks", html("p", {}, "it asks for nothing now"))));
     if (why.left_out) parts.push(leftOut(why.left_out, "asks"));

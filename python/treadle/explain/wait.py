@@ -1,0 +1,272 @@
+"""How long an ask is expected to wait, where it is known how long containers run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.compiled.array_types import F64
+from treadle.events import ApplicationState, NodeState
+from treadle.explain.causes import Cause, Verdict, Wait, Way, Why
+from treadle.explain.ends import DRAWS, Durations, Ends, drawn_durations, durations_of, ends_of
+from treadle.explain.forecast import Budget, End, Forecast, Item, Leaf, Limit, Rule
+from treadle.explain.limits import queues_up
+from treadle.explain.nodes import NodesOfAsk
+from treadle.explain.situation import Situation
+from treadle.explain.ways import labels_with_room, next_nodes, next_queues
+from treadle.model.tables import ASSUMED, GUARANTEED, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
+from treadle.policy.state import FAIR, KEYED
+from treadle.words import counted, in_time
+
+ESTIMATED_MAX: Final = 4
+"""Of so many asks of an application the wait is estimated unless one is named."""
+STEPS_MAX: Final = 4096
+"""So many steps are made for all of them."""
+ENDS_MAX: Final = 4096
+MARGIN: Final = 2.0
+"""The earliest of what was drawn is divided by this, and the latest multiplied: the forecast is not the policy."""
+DURATIONS: Final = 8
+"""So many durations are drawn for each kind of ask; its containers have them in turn."""
+ITEMS_MAX: Final = 64
+"""So many kinds of asks of a leaf are looked at."""
+_TIMED: Final = {
+    Why.QUEUE_MAXIMUM,
+    Why.USER_LIMIT,
+    Why.NODES_FULL,
+    Why.NODES_RESERVED,
+    Why.NODES_NOT_NAMED,
+    Why.NODES_BLACKLISTED,
+    Why.NODES_NOT_CHOSEN,
+    Why.NODES_REJECTED,
+    Why.TURN,
+    Why.PROPOSED,
+}
+"""What goes by as containers end; when anything else does, sizes do not tell."""
+_MAY_SERVE: Final = ("rejected", "reserved", "full", "would_do")
+
+
+class Waits:
+    """The waits of one application's asks."""
+
+    def __init__(self, situation: Situation, application: int, asks: int) -> None:
+        """Look at what runs and what is asked for.
+
+        Args:
+            situation: the model, which is only read
+            application: its index
+            asks: how many asks there are that are explained
+        """
+        self._situation, self._application = situation, application
+        self._counted: npt.NDArray[np.bool_] = situation.cluster.counted == 1
+        self._steps = STEPS_MAX // (DRAWS * max(min(asks, ESTIMATED_MAX), 1))
+        self._left = ESTIMATED_MAX
+
+    @cached_property
+    def _durations(self) -> Durations:
+        return durations_of(self._situation)
+
+    @cached_property
+    def _ends(self) -> Ends:
+        return ends_of(self._situation, self._durations)
+
+    def of(self, row: int, nodes: NodesOfAsk, causes: Collection[Cause]) -> tuple[Wait, tuple[Way, ...]]:
+        """Return how long the ask of a request row is expected to wait, and what would let it start."""
+        usable = np.logical_or.reduce([nodes.by_reason[reason] for reason in _MAY_SERVE])
+        if self._left <= 0:
+            return Wait(f"only the first {ESTIMATED_MAX} asks are estimated; name this one with --ask"), ()
+        self._left -= 1
+        labels = tuple(labels_with_room(self._situation, row, nodes))
+        why = self._why_not(usable, causes)
+        if why:
+            return Wait(why), labels
+        ways = (
+            *next_nodes(self._situation, self._ends, nodes),
+            *next_queues(self._situation, self._ends, row, usable, causes),
+        )
+        return self._wait(row, usable), (*ways, *labels)
+
+    def _why_not(self, usable: npt.NDArray[np.bool_], causes: Collection[Cause]) -> str:
+        """Return why nothing can be said about the wait; empty if something can."""
+        if any(cause.verdict != Verdict.WAITING for cause in causes):
+            return "it does not start unless somebody changes something"
+        other = next((cause for cause in causes if cause.why not in _TIMED), None)
+        if other is not None:
+            return f"sizes do not tell when this ends: {other.text}"
+        if not usable.any():
+            return "no node may serve it now"
+        if self._situation.cluster.now_ms < 0:
+            return "nothing has been decided yet"
+        here = usable[self._ends.node]
+        known = np.count_nonzero(self._ends.known() & here)
+        if any(cause.why == Why.TURN for cause in causes) or known:
+            return ""
+        count = int(np.count_nonzero(here))
+        what = f"{counted(count, 'container')} on the nodes that may serve it"
+        if count:
+            return f"nobody knows how long the {what} run: no hint tells, and none like them has ended"
+        return "nothing that is known to end runs on the nodes that may serve it"
+
+    def _wait(self, row: int, usable: npt.NDArray[np.bool_]) -> Wait:
+        times, reached = list[float](), list[float]()
+        for draw in range(DRAWS):
+            forecast = self._forecast(row, usable, draw)
+            served_ms = forecast.served_ms(Budget(self._steps))
+            times.append(float("inf") if served_ms is None else served_ms)
+            reached.append(forecast.reached_ms)
+        early, expected, late = min(times), sorted(times)[DRAWS // 2], max(times)
+        if early == float("inf"):
+            return Wait(f"more containers end before than are looked at, those of {in_time(max(reached))} at least")
+        unknown = ~self._ends.known() & usable[self._ends.node]
+        if unknown.any():  # any of them may end now, or never
+            early, late = 0.0, float("inf")
+        beyond = max(reached) if late == float("inf") else None
+        early, late = early / MARGIN, late * MARGIN
+        return Wait("", round(early), _whole(expected), _whole(late), None if beyond is None else round(beyond))
+
+    def _forecast(self, row: int, usable: npt.NDArray[np.bool_], draw: int) -> Forecast:
+        situation, view = self._situation, self._situation.view
+        partition = int(view.rows["partition"][row])
+        here = usable | ((view.nodes["partition"] == partition) & (view.nodes["state"] == NodeState.USABLE))
+        free = situation.available()[:, self._counted]
+        held = np.flatnonzero((view.nodes["hold_row"] >= 0) & here).tolist()
+        hold, share = situation.settings.hold, situation.settings.policy.share.kind.traits.compares_shares
+        nodes_max = min(hold.nodes_max, max(round((1.0 if share else hold.nodes_share) * np.count_nonzero(here)), 1))
+        rule = Rule(nodes_max if hold.duration_ms else 0, float(hold.duration_ms))
+        leaf = int(view.apps["queue"][self._application])
+        leaves = self._leaves(row, leaf, partition, draw)
+        indices = np.flatnonzero(here)
+        return Forecast(
+            dict(zip(indices.tolist(), free[indices].tolist(), strict=True)),
+            frozenset(np.flatnonzero(usable).tolist()),
+            leaves,
+            self._limits(row, leaf, partition),
+            self._soonest(draw),
+            rule,
+            dict(zip(held, view.nodes["hold_row"][held].tolist(), strict=True)),
+        )
+
+    def _soonest(self, draw: int) -> Iterator[tuple[float, End]]:
+        ends, view = self._ends, self._situation.view
+        in_ms = ends.drawn_ms(draw, self._situation.settings.seed)
+        known = np.flatnonzero(np.isfinite(in_ms))
+        first = known[np.argsort(in_ms[known], kind="stable")[:ENDS_MAX]]
+        users = view.apps["user"][ends.application[first]]
+        columns = (
+            in_ms[first].tolist(),
+            ends.node[first].tolist(),
+            ends.queue[first].tolist(),
+            users.tolist(),
+            ends.amounts[first][:, self._counted].tolist(),
+        )
+        for at_ms, node, queue, user, amounts in zip(*columns, strict=True):
+            yield at_ms, End(node, queue, user, tuple(amounts))
+
+    def _leaves(self, row: int, own: int, partition: int, draw: int) -> dict[int, Leaf]:
+        """Return the leaves that ask for something in the partition, with what they ask for in order."""
+        view, situation = self._situation.view, self._situation
+        shared = situation.settings.policy.share.label != "none"
+        waiting = self._waiting(row, partition)
+        leaves: dict[int, Leaf] = {}
+        for at in waiting.tolist():
+            app = int(view.rows["application"][at])
+            queue = int(view.apps["queue"][app])
+            place = queue if shared else own
+            if place not in leaves:
+                leaves[place] = self._leaf(place, partition)
+            items = leaves[place].waiting
+            asked = at == row
+            if len(items) >= ITEMS_MAX and not asked:
+                continue
+            count = 1 if asked else int(view.rows["count"][at] - view.rows["assumed"][at])
+            durations = drawn_durations(self._durations.rows_ms[at], DURATIONS, situation.settings.seed + at, draw)
+            items.append(
+                Item(
+                    at,
+                    place,
+                    int(view.apps["user"][app]),
+                    tuple(view.capability[at][self._counted].tolist()),
+                    count,
+                    durations,
+                    asked,
+                )
+            )
+        return leaves
+
+    def _leaf(self, queue: int, partition: int) -> Leaf:
+        view = self._situation.view
+        amounts = view.limit_amounts[queue, partition][:, self._counted]
+        known = bool(view.limit_known[queue, partition])
+        return Leaf(
+            (amounts[USED] + amounts[ASSUMED]).tolist(),
+            tuple(amounts[GUARANTEED].tolist()),
+            tuple(amounts[MAXIMUM].tolist()) if known else None,
+            [],
+        )
+
+    def _waiting(self, row: int, partition: int) -> npt.NDArray[np.int64]:
+        """Return the request rows that compete for room, in the order of their leaves, the one asked about included."""
+        view, scratch = self._situation.view, self._situation.scratch
+        rows, apps, decide = view.rows, view.apps, self._situation.cluster.decide
+        app = np.maximum(rows["application"], 0)
+        wanted = (rows["application"] >= 0) & (rows["count"] > rows["assumed"]) & (rows["partition"] == partition)
+        wanted &= (apps["state"][app] == ApplicationState.ACTIVE) & (apps["queue"][app] >= 0)
+        wanted &= (rows["backoff_until"] <= decide) & (apps["backoff_until"][app] <= decide)
+        if scratch is not None:
+            seen = min(len(rows), len(scratch.rows))
+            wanted[:seen] &= (scratch.rows["may"][:seen] == 1) & (scratch.rows["quota"][:seen] > 0)
+        wanted[row] = True
+        found = np.flatnonzero(wanted)
+        first, rank = self._order()
+        of = app[found]
+        keys = (rows["allocation_request_id"][found], rows["priority"][found], rank[of], first[of])
+        return found[np.lexsort(keys)]
+
+    def _order(self) -> tuple[F64, F64]:
+        """Return for each application two numbers by which its leaf serves it, as the latest decide had them."""
+        view, scratch, ranks = self._situation.view, self._situation.scratch, self._situation.cluster.apps.rank
+        first, rank = np.zeros(len(view.apps)), np.full(len(view.apps), np.inf)
+        rank[: len(ranks)] = ranks[: len(rank)]
+        if scratch is None:
+            return first, rank
+        leaf = view.apps["queue"]
+        known = (leaf >= 0) & (leaf < len(scratch.queues)) & (np.arange(len(view.apps)) < len(scratch.apps))
+        kinds = scratch.queues["order"][np.where(known, leaf, 0)]
+        keyed = np.flatnonzero(known & (kinds == KEYED))
+        fair = np.flatnonzero(known & (kinds == FAIR))
+        first[keyed] = scratch.apps["key"][keyed]
+        first[fair] = view.app_amounts[fair, USED, 0]
+        return first, rank
+
+    def _limits(self, row: int, leaf: int, partition: int) -> list[Limit]:
+        """Return what the queues above the leaf, and the user in it, may have."""
+        situation, view = self._situation, self._situation.view
+        found = []
+        for queue in queues_up(situation, leaf):
+            if queue == leaf or not view.limit_known[queue, partition]:
+                continue
+            amounts = view.limit_amounts[queue, partition][:, self._counted]
+            used = (amounts[USED] + amounts[ASSUMED]).tolist()
+            found.append(Limit(used, tuple(amounts[MAXIMUM].tolist()), self._below(queue)))
+        name = int(view.apps["user"][self._application])
+        user = situation.cluster.users.index.find(leaf * MAX_PARTITIONS + partition, name)
+        if user >= 0:
+            amounts = view.user_amounts[user][:, self._counted]
+            used = (amounts[USED] + amounts[ASSUMED]).tolist()
+            found.append(Limit(used, tuple(amounts[LIMIT].tolist()), frozenset({leaf}), name, True))
+        return found
+
+    def _below(self, queue: int) -> frozenset[int]:
+        """Return the leaves below a queue; none stands for all, at the root."""
+        situation = self._situation
+        if situation.view.queues["parent"][queue] < 0:
+            return frozenset()
+        leaves = np.unique(situation.view.apps["queue"])
+        return frozenset(leaf for leaf in leaves.tolist() if leaf >= 0 and queue in queues_up(situation, leaf))
+
+
+def _whole(time_ms: float) -> int | None:
+    return None if time_ms == float("inf") else round(time_ms)
