@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from treadle.cli.main import run
-from treadle.lab.minicluster import MiniCluster
+from treadle.lab.minicluster import MiniCluster, readiness, scripts
 from treadle.lab.minicluster.layout import Layout
+from treadle.lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, ClusterError
+from treadle.lab.minicluster.site import write_site
 
 
 @dataclass
@@ -96,3 +101,44 @@ def test_the_yarn_of_exec_is_the_clusters_own(cluster: Running) -> None:
     done = subprocess.run([script], capture_output=True, text=True)
     assert done.returncode == 2
     assert "rmadmin" in done.stderr
+
+
+def test_the_folder_may_be_named_by_the_environment(
+    cluster: Running, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_MINICLUSTER_FOLDER", str(cluster.folder))
+    assert run(["minicluster", "exec", "--", "echo", "there"]) == 0
+    assert capfd.readouterr().out == "there\n"
+
+
+def test_what_is_started_while_signals_are_ignored_heeds_them() -> None:
+    """A JVM that inherits an ignored SIGTERM never ends by one."""
+    words = "import signal; print([signal.getsignal(n) == signal.SIG_IGN for n in (signal.SIGTERM, signal.SIGHUP)])"
+    with readiness.uninterrupted():
+        os.kill(os.getpid(), signal.SIGTERM)
+        child = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert child.stdout == "[False, False]\n"
+
+
+def test_the_class_path_is_what_yarn_env_makes_of_it(tmp_path: Path) -> None:
+    assert scripts.class_path(tmp_path) == []
+    script = tmp_path / "yarn-env.sh"
+    script.write_text(
+        '[ "${HADOOP_USER_PARAMS[0]}" != resourcemanager ] || export HADOOP_CLASSPATH="/a b.jar:/c.jar"\n'
+    )
+    assert scripts.class_path(tmp_path) == ["/a b.jar", "/c.jar"]
+    script.write_text("echo it is broken >&2; exit 3\n")
+    with pytest.raises(ClusterError, match="it is broken"):
+        scripts.class_path(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "waits"),
+    [(STOCK_CLASS, "", False), (SHIM_CLASS, "", True), (SHIM_CLASS, "enforce", True), (SHIM_CLASS, "off", False)],
+)
+def test_a_cluster_that_was_installed_into_waits_for_the_engine(
+    tmp_path: Path, name: str, mode: str, waits: bool
+) -> None:
+    entries = {"yarn.resourcemanager.scheduler.class": name} | ({"yarn.scheduler.treadle.mode": mode} if mode else {})
+    write_site(tmp_path / "yarn-site.xml", entries)
+    assert scripts.schedules(tmp_path) is waits

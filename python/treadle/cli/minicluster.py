@@ -37,7 +37,9 @@ app = typer.Typer(
 
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", envvar="TREADLE_MINICLUSTER", help="The cluster's folder; default: build/minicluster."),
+    typer.Option(
+        "--folder", envvar="TREADLE_MINICLUSTER_FOLDER", help="The cluster's folder; default: build/minicluster."
+    ),
 ]
 Nodes = Annotated[int, typer.Option(help="NodeManagers.")]
 Memory = Annotated[int, typer.Option("--memory-mb", help="Memory that each NodeManager offers, MB.")]

@@ -133,12 +133,15 @@ def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSe
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM while a cluster is being stopped (in the main thread; elsewhere none arrive)."""
+    """Ignore Ctrl-C and SIGTERM while a cluster is being stopped (in the main thread; elsewhere none arrive).
+
+    By a handler: processes that are started meanwhile would inherit SIG_IGN, and a JVM then heeds no SIGTERM ever.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:
         yield
     finally:
