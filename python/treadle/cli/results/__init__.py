@@ -1,0 +1,1 @@
+"""`treadle results`: keep what experiments come to, and write the pages' tables from it."""
