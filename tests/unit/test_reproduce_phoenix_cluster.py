@@ -13,6 +13,7 @@ import pytest
 from treadle.config.reader import read_settings
 from treadle.events import Names, Tags
 from treadle.lab.minicluster import Scheduler
+from treadle.lab.reproduce.phoenix_cluster import testbed
 from treadle.lab.reproduce.phoenix_cluster.blind import hidden, write_command
 from treadle.lab.reproduce.phoenix_cluster.experiment import (
     ALLOCATOR,
@@ -27,6 +28,7 @@ from treadle.lab.reproduce.phoenix_cluster.experiment import (
 )
 from treadle.lab.reproduce.phoenix_cluster.jobs import KINDS, NODES, QUICK, SLOTS, SPECIAL, Settings, arrivals
 from treadle.lab.reproduce.phoenix_cluster.report import document, plot_completions, ratio, shortfalls, table
+from treadle.lab.testbed.play import Played, PlayedJob
 
 STOCK = Scheme("stock", Scheduler.CAPACITY)
 BLIND = Scheme("blind", Scheduler.TREADLE, POLICY)
@@ -127,3 +129,32 @@ def test_the_report_says_what_is_reached_and_what_is_not(tmp_path: Path) -> None
     pytest.importorskip("matplotlib")
     plot_completions(good, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_the_testbed_plays_the_same_jobs_for_every_scheduler(tmp_path: Path) -> None:
+    size = testbed.Size(50)
+    settings = replace(testbed.settings_of(size), short_jobs=5, long_jobs=2)
+    script = testbed.script_of(3, settings, size)
+    assert script == testbed.script_of(3, settings, size)
+    assert len(script.attributes) == 5
+    short, long = ([job for job in script.jobs if bool(job.requires) == short] for short in (True, False))
+    assert [job.all_tags for job in short] == [("treadle:require=zone=special",)] * 5
+    assert [job.all_tags for job in long] == [()] * 2
+    durations = long[0].stages[0].durations_ms
+    assert sum(durations) / len(durations) == pytest.approx(settings.long_ms, rel=0.1)
+    assert settings.slots == 200
+    stock, blind = (testbed.scheduling(one, tmp_path / "run") for one in (STOCK, BLIND))
+    assert stock.policy is None
+    assert ALLOCATOR.items() <= stock.settings.items()
+    assert blind.policy == POLICY
+    assert blind.sidecar is not None
+    assert os.access(blind.sidecar, os.X_OK)
+
+
+def test_a_run_of_the_testbed_is_a_round_of_the_report() -> None:
+    size = testbed.Size(10)
+    script = testbed.script_of(1, replace(testbed.settings_of(size), short_jobs=1, long_jobs=1), size)
+    jobs = tuple(PlayedJob(job.name, "SUCCEEDED", 900, 10, 3, int(bool(job.requires))) for job in script.jobs)
+    found = testbed.round_of("srpt", 1, script, Played(jobs, 1_000, {"Proposals": 50, "RejectedConstraint": 2}))
+    assert (found.proposals, found.constraint_rejections, found.kind) == (50, 2, "attribute")
+    assert {(job.short, job.misplaced) for job in found.jobs} == {(True, 1), (False, 0)}

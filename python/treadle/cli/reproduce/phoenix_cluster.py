@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
+from treadle.cli._testbed import ClusterKind, testbed_setting
 from treadle.lab.minicluster.runtime import build_folder
 
 app = typer.Typer()
@@ -18,16 +20,21 @@ app = typer.Typer()
 def phoenix_cluster(
     seed: Annotated[int, typer.Option(min=0, help="Of the first round's jobs; further rounds take the next ones.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of jobs, each under every scheduler.")] = 10,
+    on: Annotated[
+        ClusterKind, typer.Option("--on", help="Real daemons, or Hadoop's load simulator: many nodes, no JVM starts.")
+    ] = ClusterKind.MINICLUSTER,
+    nodes: Annotated[int, typer.Option(min=10, max=5_000, help="Of the cluster, with --on sls.")] = 200,
     quick: Annotated[bool, typer.Option("--quick", help="One round of few jobs: shows that it works.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-phoenix.")] = None,
 ) -> None:
-    """Short jobs that two of six nodes can serve, beside long ones, under four schedulers in turns."""
+    """Short jobs that two of six nodes, or a tenth of 200, can serve, beside long ones, under four schedulers."""
     from treadle.lab.harness.statistics import check_intervals
-    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.progress import Say, saying
     from treadle.lab.minicluster.readiness import terminable
-    from treadle.lab.reproduce.phoenix_cluster.experiment import Round, run_scheme, schemes
+    from treadle.lab.reproduce.phoenix_cluster import testbed
+    from treadle.lab.reproduce.phoenix_cluster.experiment import Round, Scheme, run_scheme, schemes
     from treadle.lab.reproduce.phoenix_cluster.jobs import KINDS, QUICK, Settings, arrivals
     from treadle.lab.reproduce.phoenix_cluster.report import document, plot_completions, reached, shortfalls, table
 
@@ -35,16 +42,28 @@ def phoenix_cluster(
     rounds = 1 if quick else rounds
     check_intervals("--rounds", rounds)
     console = console_for_tables(140)
-    settings = QUICK if quick else Settings()
-    place = (folder or build_folder() / "reproduce-phoenix").resolve()
     taking_turns, found = schemes(), list[Round]()
+    if on is ClusterKind.SLS:
+        place = (folder or build_folder() / "reproduce-phoenix-sls").resolve()
+        size = testbed.Size(nodes)
+        settings = testbed.settings_of(size)
+        settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
+        setting = testbed_setting()
+    else:
+        place = (folder or build_folder() / "reproduce-phoenix").resolve()
+        settings = QUICK if quick else Settings()
+
+    def run(scheme: Scheme, one: int, turn: int, say: Say) -> Round:
+        if on is ClusterKind.SLS:
+            return testbed.run_scheme(scheme, one, settings, size, setting, place / f"{one}-{scheme.name}", say)
+        return run_scheme(scheme, arrivals(one, settings), one, KINDS[turn % len(KINDS)], place, say)
+
     with terminable(), saying(console) as say:
         for turn, one in enumerate(range(seed, seed + rounds)):
-            drawn, kind = arrivals(one, settings), KINDS[turn % len(KINDS)]
             # whoever comes first finds the machine's caches cold: each does in turn
             first = turn % len(taking_turns)
             for scheme in (*taking_turns[first:], *taking_turns[:first]):
-                found.append(run_scheme(scheme, drawn, one, kind, place, say))
+                found.append(run(scheme, one, turn, say))
                 if json_file is not None:
                     write_json(json_file, document(found, settings))
     console.print(table(found))

@@ -35,6 +35,8 @@ class Settings:
     """How long a task of a long job sleeps."""
     load: float = 0.7
     """Of long jobs: slots that they keep busy on average."""
+    slots: int = NODES * SLOTS
+    """Tasks at a time in the cluster."""
 
 
 QUICK: Final = Settings(short_jobs=4, gap_ms=4_000, long_jobs=2)
@@ -61,7 +63,7 @@ def arrivals(seed: int, settings: Settings) -> list[Arrival]:
     gaps = chance.exponential(settings.gap_ms, settings.short_jobs)
     times = np.cumsum(gaps)
     span = float(times[-1])
-    tasks = max(1, round(settings.load * NODES * SLOTS * span / settings.long_ms / settings.long_jobs))
+    tasks = max(1, round(settings.load * settings.slots * span / settings.long_ms / settings.long_jobs))
     drawn = [
         Arrival(
             f"long-{number}", round(number * span / settings.long_jobs), tasks, settings.long_ms, False, FRAMEWORKS[1]

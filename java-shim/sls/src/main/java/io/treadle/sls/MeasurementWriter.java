@@ -157,6 +157,8 @@ final class MeasurementWriter {
     report.put("engines", ShimBean.engines());
     report.put("wait_columns", FirstWaits.COLUMNS);
     report.put("waits", finished ? measurements.waits().rows() : Collections.emptyList());
+    report.put("job_columns", JobLog.COLUMNS);
+    report.put("jobs", finished ? measurements.jobs().rows() : Collections.emptyList());
     report.put("shim_at_first_container", shimAtStart);
     report.put("sample_columns",
         new String[] {"elapsed_ms", "running", "pending", "apps_running", "apps_pending", "reserved", "stale_nodes"});

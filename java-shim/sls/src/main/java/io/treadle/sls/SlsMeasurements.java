@@ -1,7 +1,9 @@
 package io.treadle.sls;
 
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.List;
+import java.util.Map;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
@@ -54,6 +56,7 @@ final class SlsMeasurements {
   private final LatencyHistogram allocateCpu = new LatencyHistogram();
 
   private final FirstWaits waits = new FirstWaits(originNanos);
+  private final JobLog jobs = new JobLog();
 
   private volatile Thread committer;
   private volatile SLSRunner runner;
@@ -155,6 +158,15 @@ final class SlsMeasurements {
   /** SLS is about to start the load: waits until the scheduler is ready for it, or until the benchmark ends this JVM. */
   void setRunner(SLSRunner slsRunner) {
     runner = slsRunner;
+    try {
+      Map<String, Map<String, String>> attributes = Script.of(scheduler.getConfig()).attributes();
+      TestbedNodes.attribute(scheduler, slsRunner.getNmMap().size(), attributes);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return;
+    }
     while (!ready.getAsBoolean()) {
       try {
         Thread.sleep(20);
@@ -207,6 +219,10 @@ final class SlsMeasurements {
 
   FirstWaits waits() {
     return waits;
+  }
+
+  JobLog jobs() {
+    return jobs;
   }
 
   LatencyHistogram commitWall() {

@@ -5,5 +5,8 @@
  * <p>Schedulers are called by SLS's and the ResourceManager's threads and only count: under no lock, or under one
  * held for one addition. A daemon thread samples and writes the file of measurements. The engine is the link
  * thread's. No lock of the scheduler is taken that it does not take by itself.
+ *
+ * <p>A {@link io.treadle.sls.Script} is a load of its own: jobs of MapReduce and Tez, played by {@link
+ * io.treadle.sls.ScriptedMaster} on SLS's threads.
  */
 package io.treadle.sls;

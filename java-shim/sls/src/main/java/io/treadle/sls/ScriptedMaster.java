@@ -1,0 +1,214 @@
+package io.treadle.sls;
+
+import java.io.IOException;
+import java.security.PrivilegedExceptionAction;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.GetNewApplicationRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.SubmitApplicationRequest;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
+import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.ExecutionType;
+import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.ReservationId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
+import org.apache.hadoop.yarn.sls.AMDefinition;
+import org.apache.hadoop.yarn.sls.SLSRunner;
+import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
+import org.apache.hadoop.yarn.util.Records;
+
+/**
+ * The application master of a job of a {@link Script}. It is submitted with its type, name and tags, which SLS's own cannot be, and
+ * asks by priority as MapReduce and Tez do: a stage when those before it have ended, anywhere in the cluster. Containers are not
+ * used again. Each job of the trace takes the next one of the script.
+ */
+public class ScriptedMaster extends AMSimulator {
+  /** Of asks that do not tell themselves apart by an id, as MapReduce's and Tez's. */
+  private static final long NO_ALLOCATION_ID = -1;
+
+  private final List<ContainerId> toRelease = new ArrayList<>();
+  private Map<ApplicationId, AMSimulator> simulators;
+  private Script script;
+  private Script.Job job;
+  private StagedTasks tasks;
+  private long submittedMs;
+  private long firstContainerMs = -1;
+  private int containers;
+  private int misplaced;
+  private boolean finished;
+  private volatile Container master;
+
+  @Override
+  @SuppressWarnings("checkstyle:parameternumber")
+  public void init(AMDefinition definition, ResourceManager manager, SLSRunner runner, boolean tracked, long baselineMs,
+      long heartbeatMs, Map<ApplicationId, AMSimulator> others) {
+    super.init(definition, manager, runner, tracked, baselineMs, heartbeatMs, others);
+    simulators = others;
+    try {
+      script = Script.of(manager.getConfig());
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+    job = script.next();
+    queue = job.queue;
+    amtype = job.type;
+    tasks = new StagedTasks(job.stages);
+    init(job.atMs, job.atMs + 1_000_000L * heartbeatMs, heartbeatMs);
+  }
+
+  @Override
+  public synchronized void notifyAMContainerLaunched(Container container) throws Exception {
+    master = container;
+    super.notifyAMContainerLaunched(container);
+  }
+
+  @Override
+  public void firstStep() throws Exception {
+    appId = rm.getClientRMService().getNewApplication(Records.newRecord(GetNewApplicationRequest.class))
+        .getApplicationId();
+    simulators.put(appId, this);
+    submittedMs = System.currentTimeMillis();
+    SubmitApplicationRequest request = Records.newRecord(SubmitApplicationRequest.class);
+    request.setApplicationSubmissionContext(context());
+    as(job.user, UserGroupInformation.createRemoteUser(job.user), () -> {
+      rm.getClientRMService().submitApplication(request);
+      return null;
+    });
+  }
+
+  private ApplicationSubmissionContext context() {
+    ApplicationSubmissionContext context = Records.newRecord(ApplicationSubmissionContext.class);
+    context.setApplicationId(appId);
+    context.setApplicationName(job.name);
+    context.setApplicationType(job.type);
+    context.setApplicationTags(job.tags);
+    context.setMaxAppAttempts(1);
+    context.setQueue(job.queue);
+    context.setPriority(Priority.newInstance(0));
+    ContainerLaunchContext launch = Records.newRecord(ContainerLaunchContext.class);
+    launch.setApplicationACLs(new HashMap<>());
+    launch.setCommands(new ArrayList<>());
+    launch.setEnvironment(new HashMap<>());
+    launch.setLocalResources(new HashMap<>());
+    launch.setServiceData(new HashMap<>());
+    context.setAMContainerSpec(launch);
+    context.setResource(Resource.newInstance(job.masterMb, 1));
+    return context;
+  }
+
+  private static <T> T as(String name, UserGroupInformation user, PrivilegedExceptionAction<T> action)
+      throws IOException {
+    try {
+      return user.doAs(action);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted as " + name, e);
+    }
+  }
+
+  @Override
+  protected void sendContainerRequest() throws Exception {
+    if (finished) {
+      return;
+    }
+    List<ResourceRequest> asks = new ArrayList<>();
+    for (StagedTasks.Ask ask : tasks.asks()) {
+      asks.add(createResourceRequest(ask.resource, ExecutionType.GUARANTEED, ResourceRequest.ANY, ask.priority,
+          NO_ALLOCATION_ID, ask.count));
+    }
+    AllocateRequest request = createAllocateRequest(asks, new ArrayList<>(toRelease));
+    toRelease.clear();
+    AllocateResponse response = as(job.name, attempt(), () -> rm.getApplicationMasterService().allocate(request));
+    if (response != null) {
+      take(response);
+    }
+  }
+
+  private UserGroupInformation attempt() throws IOException {
+    UserGroupInformation user = UserGroupInformation.createRemoteUser(appAttemptId.toString());
+    user.addTokenIdentifier(
+        rm.getRMContext().getRMApps().get(appId).getRMAppAttempt(appAttemptId).getAMRMToken().decodeIdentifier());
+    return user;
+  }
+
+  private void take(AllocateResponse response) throws Exception {
+    for (ContainerStatus status : response.getCompletedContainersStatuses()) {
+      tasks.ended(status.getContainerId(), status.getExitStatus() == ContainerExitStatus.SUCCESS);
+    }
+    for (Container container : response.getAllocatedContainers()) {
+      start(container);
+    }
+    if (tasks.isDone()) {
+      finish();
+    }
+  }
+
+  private void start(Container container) {
+    long durationMs = tasks.start(container.getId(), container.getPriority().getPriority());
+    if (durationMs < 0) {
+      toRelease.add(container.getId());
+      return;
+    }
+    if (firstContainerMs < 0) {
+      firstContainerMs = System.currentTimeMillis();
+    }
+    containers++;
+    if (!script.has(container.getNodeId().getHost(), job.requires)) {
+      misplaced++;
+    }
+    se.getNmMap().get(container.getNodeId()).addNewContainer(container, durationMs, appId);
+    getRanNodes().add(container.getNodeId());
+  }
+
+  private void finish() throws Exception {
+    finished = true;
+    MeasuredScheduler scheduler = (MeasuredScheduler) rm.getResourceScheduler();
+    scheduler.measurements().jobs()
+        .ended(job.name, submittedMs, firstContainerMs, System.currentTimeMillis(), containers, misplaced);
+    FinishApplicationMasterRequest request = Records.newRecord(FinishApplicationMasterRequest.class);
+    request.setFinalApplicationStatus(FinalApplicationStatus.SUCCEEDED);
+    as(job.name, attempt(), () -> rm.getApplicationMasterService().finishApplicationMaster(request));
+    // SLS's own ends its container first: a heartbeat of the node between the two would make the attempt one that failed
+    se.getNmMap().get(master.getNodeId()).cleanupContainer(master.getId());
+    for (NodeId node : getRanNodes()) {
+      se.getNmMap().get(node).finishApplication(appId);
+    }
+  }
+
+  @Override
+  public void lastStep() {
+    // a job ends when its last task has; the runner's clock does not end it
+  }
+
+  @Override
+  protected void processResponseQueue() {
+    // responses are taken where they come
+  }
+
+  @Override
+  public void initReservation(ReservationId reservationId, long deadline, long now) {
+    // there are no reservations
+  }
+
+  @Override
+  protected void checkStop() {
+    if (finished) {
+      setEndTime(System.currentTimeMillis());
+    }
+  }
+}

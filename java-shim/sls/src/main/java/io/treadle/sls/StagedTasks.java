@@ -1,0 +1,134 @@
+package io.treadle.sls;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.Resource;
+
+/**
+ * Which tasks of a job wait for containers, which run, and which asks an application master has to send. A stage asks when all
+ * stages before it have ended. A container goes to a task of its priority, the first that asked.
+ */
+final class StagedTasks {
+  private final List<Script.Stage> stages;
+  private final int[] unfinished;
+  private final boolean[] open;
+  private final Map<Integer, Deque<Task>> waiting = new TreeMap<>();
+  private final Map<ContainerId, Task> running = new HashMap<>();
+  private final Set<Integer> changed = new TreeSet<>();
+  private int left;
+
+  /** A task. */
+  private static final class Task {
+    private final int stage;
+    private final long durationMs;
+
+    Task(int stage, long durationMs) {
+      this.stage = stage;
+      this.durationMs = durationMs;
+    }
+  }
+
+  /** What is asked for at a priority, absolutely. */
+  static final class Ask {
+    final int priority;
+    final Resource resource;
+    final int count;
+
+    Ask(int priority, Resource resource, int count) {
+      this.priority = priority;
+      this.resource = resource;
+      this.count = count;
+    }
+  }
+
+  StagedTasks(List<Script.Stage> stages) {
+    this.stages = stages;
+    unfinished = new int[stages.size()];
+    open = new boolean[stages.size()];
+    for (int i = 0; i < unfinished.length; i++) {
+      unfinished[i] = stages.get(i).durationsMs.length;
+      left += unfinished[i];
+    }
+    openStages();
+  }
+
+  private void openStages() {
+    for (int i = 0; i < open.length; i++) {
+      if (!open[i] && isReady(stages.get(i))) {
+        open[i] = true;
+        Script.Stage stage = stages.get(i);
+        for (long durationMs : stage.durationsMs) {
+          await(new Task(i, durationMs));
+        }
+      }
+    }
+  }
+
+  private boolean isReady(Script.Stage stage) {
+    for (int before : stage.after) {
+      if (unfinished[before] > 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private void await(Task task) {
+    int priority = stages.get(task.stage).priority;
+    waiting.computeIfAbsent(priority, key -> new ArrayDeque<>()).add(task);
+    changed.add(priority);
+  }
+
+  /** The asks that have changed since the last call. */
+  List<Ask> asks() {
+    List<Ask> found = new ArrayList<>();
+    for (int priority : changed) {
+      Deque<Task> tasks = waiting.get(priority);
+      if (!tasks.isEmpty()) {
+        found.add(new Ask(priority, stages.get(tasks.peek().stage).resource, tasks.size()));
+      }
+    }
+    changed.clear();
+    return found;
+  }
+
+  /** Gives a container to a task; returns how long that runs, -1 if none waits at this priority. */
+  long start(ContainerId container, int priority) {
+    Task task = waiting.getOrDefault(priority, new ArrayDeque<>()).poll();
+    if (task == null) {
+      return -1;
+    }
+    running.put(container, task);
+    return task.durationMs;
+  }
+
+  /** A container has ended; a task that did not succeed waits again. Others' containers are ignored. */
+  void ended(ContainerId container, boolean succeeded) {
+    Task task = running.remove(container);
+    if (task == null) {
+      return;
+    }
+    if (!succeeded) {
+      await(task);
+      return;
+    }
+    left--;
+    unfinished[task.stage]--;
+    if (unfinished[task.stage] == 0) {
+      openStages();
+    }
+  }
+
+  /** Whether all tasks have succeeded. */
+  boolean isDone() {
+    return left == 0;
+  }
+}

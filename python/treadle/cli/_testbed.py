@@ -1,0 +1,43 @@
+"""What the commands that run on Hadoop's load simulator have in common: `--on sls`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from treadle.lab.bench.sls import Setting
+
+STALL_S: Final = 180.0
+"""A run in which nothing happens for so long is given up."""
+HEAP_MB: Final = 2_048
+
+
+class ClusterKind(StrEnum):
+    """Where an experiment with clusters runs."""
+
+    MINICLUSTER = "minicluster"
+    SLS = "sls"
+
+
+class SimulatorKind(StrEnum):
+    """Where an experiment with simulations runs."""
+
+    SIMULATOR = "simulator"
+    SLS = "sls"
+
+
+def testbed_setting(sidecar: Path | None = None) -> Setting:
+    """Return Java, class path and sidecar of the testbed; may gather Hadoop's jars and build for a minute.
+
+    Raises:
+        BenchError: something is missing; the text says how to get it.
+    """
+    from treadle.cli.bench.cluster import sidecar_command
+    from treadle.lab.bench import jars
+    from treadle.lab.bench.sls import Setting
+    from treadle.lab.bench.sls_load import Workload
+
+    java, command = jars.java_command(), str(sidecar_command(sidecar))
+    return Setting(Workload(1, 1, 1, 1), jars.class_path(None), java, HEAP_MB, command, STALL_S)

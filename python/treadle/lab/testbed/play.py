@@ -1,0 +1,111 @@
+"""Plays a script under a scheduler, and says what became of its jobs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.lab.bench.sls import Setting, simulate
+from treadle.lab.bench.sls_load import BenchError
+from treadle.lab.testbed.cluster import Cluster, Scheduling, load_of
+from treadle.lab.testbed.script import Script
+
+__all__ = ["Played", "PlayedJob", "play"]
+
+Progress = Callable[[str], None]
+
+SUCCEEDED: Final = "SUCCEEDED"
+UNKNOWN: Final = "UNKNOWN"
+"""Of a job of which the simulated application master did not say that it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedJob:
+    """What became of a job."""
+
+    name: str
+    status: str
+    completion_ms: int = 0
+    """From its submission until its application master unregisters."""
+    first_wait_ms: int = 0
+    """From its submission to its first container beside its master's."""
+    containers: int = 0
+    misplaced: int = 0
+    """Containers on nodes that its requirements do not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a run has shown."""
+
+    jobs: tuple[PlayedJob, ...]
+    """In the script's order."""
+    span_ms: int
+    """From the first submission to the last end."""
+    shim: dict[str, Any]
+    """Treadle's bean at the end; empty under the stock scheduler."""
+
+    @property
+    def placed_natively(self) -> int:
+        """Containers that the stock scheduler placed in Treadle's stead."""
+        return int(self.shim.get("PlacedNatively", 0))
+
+
+def play(
+    scheduling: Scheduling, script: Script, cluster: Cluster, setting: Setting, seed: int, folder: Path, say: Progress
+) -> Played:
+    """Run a script to its end with all files in ``folder``.
+
+    Args:
+        scheduling: who schedules.
+        script: what is played.
+        cluster: on what.
+        setting: Java, class path, heap, the sidecar's command; its workload is not used.
+        seed: of the simulator.
+        folder: its files; emptied first, as what an earlier run left would be taken for this one's. Logs stay there.
+        say: is told now and then how far it is.
+
+    Raises:
+        BenchError: the run came to nothing; the text says what is known of it and where the logs are.
+    """
+    mode = scheduling.mode(cluster, folder.with_name(f"{folder.name}-treadle.yaml"))
+    load = load_of(cluster, script, seed)
+    command = setting.sidecar_command if scheduling.sidecar is None else str(scheduling.sidecar)
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+    def show(seen: dict[str, Any]) -> None:
+        tenths = 10 * seen.get("attempts_ended", 0) // len(script.jobs)
+        say(f"{scheduling.name}: {10 * tenths} % of {len(script.jobs)} jobs ended")
+
+    run = simulate(mode, replace(setting, workload=load, sidecar_command=command), folder, show)
+    if run.failure is not None:
+        raise BenchError(f"{scheduling.name}: {run.failure}")
+    if broken := int(run.measurements.get("attempts_not_finished", 0)):
+        raise BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
+    return played(script, run.measurements)
+
+
+def played(script: Script, seen: dict[str, Any]) -> Played:
+    """Return what measurements say of a script's jobs."""
+    rows = {row[0]: dict(zip(seen["job_columns"], row, strict=True)) for row in seen["jobs"]}
+    jobs = tuple(_job(job.name, rows.get(job.name)) for job in script.jobs)
+    began = min((row["submitted_ms"] for row in rows.values()), default=0)
+    span_ms = max((row["ended_ms"] for row in rows.values()), default=0) - began
+    return Played(jobs, span_ms, seen.get("shim") or {})
+
+
+def _job(name: str, row: dict[str, Any] | None) -> PlayedJob:
+    if row is None:
+        return PlayedJob(name, UNKNOWN)
+    return PlayedJob(
+        name,
+        SUCCEEDED,
+        row["ended_ms"] - row["submitted_ms"],
+        row["first_container_ms"] - row["submitted_ms"],
+        row["containers"],
+        row["misplaced"],
+    )
