@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import mean
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -16,16 +16,12 @@ from treadle.cli._console import say
 from treadle.errors import UserError
 from treadle.record.folder import segments
 from treadle.replay.histories import Histories, cluster_of, reduce_histories
-from treadle.replay.model import Reduced, reduce
-from treadle.replay.seen import look
-from treadle.replay.what_if import Outcome, as_recorded, error, outcomes_of, recorded_settings
-from treadle.simulate.batch import Policy
+from treadle.replay.switch import OBSERVED
+from treadle.replay.what_if import Outcome, as_recorded, error, open_recording, outcomes_of, replayed
 from treadle.wire.schema import WireError
 
-_FIRST: Final = {
-    "recording": "the recorded policy, which is",
-    "histories": "the first policy. If that is the one under which the jobs ran, the model is",
-}
+OFF: Final = 0.1
+"""A model that is off by more than this part of what there was is of little use."""
 
 _FAR_OFF: Final = {
     "recording": "The model is far off of what was recorded: do not go by it.",
@@ -33,25 +29,46 @@ _FAR_OFF: Final = {
     "another policy, name that one first; if not, the scenario's cluster or AMs are not those of the jobs.",
 }
 
-OFF: Final = 0.1
-"""A model that is off by more than this part of what there was is of little use."""
+
+class _Column(NamedTuple):
+    """A column of the table."""
+
+    title: str
+    policy: dict[str, Any]
+    base: dict[str, Any] | None
+    """What its figures are compared with; None: nothing."""
 
 
 def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: bool) -> dict[str, Any]:
-    """Return what there was, and what the model makes of the recorded policy and of others.
+    """Return what there was, and what would have been under other policies.
 
     Raises:
         UserError: the recording has no jobs, or a policy fails.
     """
     try:
-        seen = look(segments(place))
-    except WireError as found:
-        raise UserError(f"{place}: a frame cannot be read: {found}") from found
-    reduced = reduce(seen)
-    if not reduced.compared:
-        raise UserError(f"{place}: no job came and ended within the recording: there is nothing to compare with")
-    own: Policy = recorded_settings(seen.settings, seen.engine, trust_code=trust_code)
-    return _found(reduced, [own, *policies], seeds, of="recording")
+        recording = open_recording(segments(place), trust_code=trust_code)
+        found = replayed(recording, policies, seeds)
+    except WireError as error_:
+        raise UserError(f"{place}: a frame cannot be read: {error_}") from error_
+    recorded = as_recorded(recording.whole)
+    errors = [_error(each.of_recorded, recorded) for each in found]
+    return {
+        "of": "recording",
+        "compared": len(recording.whole.compared),
+        "recorded": asdict(recorded),
+        "policies": [
+            _policy(each.policy, each.outcomes)
+            | {
+                "switch": None if each.switch is None else asdict(each.switch),
+                "of_recorded": _policy("recorded", each.of_recorded),
+                "error": own,
+            }
+            for each, own in zip(found, errors, strict=True)
+        ],
+        "error": max(errors, key=lambda each: max(map(_size, each.values()))),
+        "fits": all(map(_fits, errors)),
+        "notes": recording.whole.notes,
+    }
 
 
 def what_if_of_histories(paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int) -> dict[str, Any]:
@@ -62,24 +79,33 @@ def what_if_of_histories(paths: Sequence[Path], cluster: Path, policies: Sequenc
     """
     scenario, histories = cluster_of(cluster), Histories()
     histories.read(paths)
-    found = _found(reduce_histories(histories, scenario), policies, seeds, of="histories")
-    return found | {"broken": len(histories.broken)}
-
-
-def _found(reduced: Reduced, policies: Sequence[Policy], seeds: int, *, of: str) -> dict[str, Any]:
-    """Return what there was beside the model; of a recording the first policy is the recorded one."""
-    outcomes = outcomes_of(reduced, policies, seeds)
-    recorded = as_recorded(reduced)
-    makespan, completion = error(next(iter(outcomes.values())), recorded)
+    reduced = reduce_histories(histories, scenario)
+    outcomes, recorded = outcomes_of(reduced, policies, seeds), as_recorded(reduced)
+    own = _error(next(iter(outcomes.values())), recorded)
     return {
-        "of": of,
+        "of": "histories",
         "compared": len(reduced.compared),
         "recorded": asdict(recorded),
         "policies": [_policy(name, found) for name, found in outcomes.items()],
-        "error": {"makespan": makespan, "completion_mean": completion},
-        "fits": abs(makespan) <= OFF and abs(completion) <= OFF,  # not if nothing ends in the model: NaN
+        "error": own,
+        "fits": _fits(own),
         "notes": reduced.notes,
+        "broken": len(histories.broken),
     }
+
+
+def _error(modelled: Sequence[Outcome], real: Outcome) -> dict[str, float]:
+    makespan, completion = error(modelled, real)
+    return {"makespan": makespan, "completion_mean": completion}
+
+
+def _fits(off: dict[str, float]) -> bool:
+    return all(_size(each) <= OFF for each in off.values())
+
+
+def _size(off: float) -> float:
+    """Return how large an error is; of a model in which nothing ends it is infinite."""
+    return math.inf if math.isnan(off) else abs(off)
 
 
 def _policy(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -101,41 +127,88 @@ def _policy(name: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def show(found: dict[str, Any], console: Console) -> None:
     """Print it."""
-    recorded, policies = found["recorded"], found["policies"]
+    recorded, columns = found["recorded"], list(_columns(found))
     table = Table(box=None)
-    first = "model of it" if found["of"] == "recording" else policies[0]["policy"]
-    for at, title in enumerate(("", "jobs", "there was", first, *(each["policy"] for each in policies[1:]))):
+    for at, title in enumerate(("", "jobs", "there was", *(each.title for each in columns))):
         table.add_column(title, justify="right" if at else "left")
     for group in recorded["groups"]:
         key = (group["by"], group["group"])
-        own = [_of(policy, key) for policy in policies]
         name = "mean completion, s" if group["by"] == "all" else f"  {group['by']} {group['group']}"
-        table.add_row(name, str(group["jobs"]), f"{group['mean_s']:.1f}", *_compared(own))
-    spans = _compared([policy["makespan_s"] for policy in policies])
+        cells = [_cell(_of(each.policy, key), None if each.base is None else _of(each.base, key)) for each in columns]
+        table.add_row(name, str(group["jobs"]), f"{group['mean_s']:.1f}", *cells)
+    spans = [
+        _cell(each.policy["makespan_s"], None if each.base is None else each.base["makespan_s"]) for each in columns
+    ]
     table.add_row("makespan, s", "", f"{recorded['makespan_s']:.1f}", *spans)
-    for resource in policies[0]["utilisation"]:
-        table.add_row(f"{resource} used", "", "", *(f"{policy['utilisation'][resource]:.0%}" for policy in policies))
-    table.add_row("share error", "", "", *(f"{policy['share_error']:.3f}" for policy in policies))
+    resources = dict.fromkeys(resource for each in columns for resource in each.policy["utilisation"])
+    for resource in resources:
+        used = [each.policy["utilisation"].get(resource) for each in columns]
+        table.add_row(f"{resource} used", "", "", *("-" if each is None else f"{each:.0%}" for each in used))
+    shares = [each.policy["share_error"] for each in columns]
+    table.add_row("share error", "", "", *("-" if math.isnan(each) else f"{each:.3f}" for each in shares))
     console.print(table)
-    errors = [found["error"][key] for key in ("makespan", "completion_mean")]
-    if any(map(math.isnan, errors)):
-        say(console, "In the model none of the jobs ends: it says nothing.", "red")
-    else:
-        makespan, completion = (f"{error:+.1%}" for error in errors)
-        say(
-            console,
-            f"In brackets: over the model of {_FIRST[found['of']]} off of what there was by {makespan} "
-            f"of the makespan and {completion} of the mean completion time. "
-            "A difference between policies that is not larger than that, and than ±, says nothing.",
-        )
+    for line in _said(found):
+        say(console, line)
     for note in found["notes"]:
         say(console, note, "yellow")
     if not found["fits"]:
         say(console, _FAR_OFF[found["of"]], "red")
-    for policy in policies:
+    for policy in found["policies"]:
         if policy["unfinished"]:
             text = f"{policy['unfinished']} jobs do not end, or not in time; its means are of the others"
             say(console, f"{policy['policy']}: {text}", "red")
+
+
+def _columns(found: dict[str, Any]) -> Iterator[_Column]:
+    """Yield the columns: of a recording, before the policies, the recorded one from each instant of a switch on."""
+    policies = found["policies"]
+    if found["of"] == "histories":
+        for at, policy in enumerate(policies):
+            yield _Column(policy["policy"], policy, policies[0] if at else None)
+        return
+    models = {each["switch"]["ticks"]: each for each in policies if each["switch"] is not None}
+    for _, each in sorted(models.items()):
+        yield _Column(f"model of it from {each['switch']['after_s']:.1f} s", each["of_recorded"], None)
+    for policy in policies:
+        yield _Column(policy["policy"], policy, policy["of_recorded"])
+
+
+def _said(found: dict[str, Any]) -> Iterator[str]:
+    """Yield where the model takes over and how far it is off, and what follows."""
+    if found["of"] == "histories":
+        off = _off(found["error"])
+        yield (
+            "In brackets: over the model of the first policy. If that is the one under which the jobs ran, the model "
+            f"is {off}. {_NOTHING}"
+        )
+        return
+    for policy in found["policies"]:
+        name, switch = policy["policy"], policy["switch"]
+        if switch is None:
+            yield f"{name} decides as was recorded, to the end: what there was is what would have been."
+        elif switch["why"] == OBSERVED:
+            yield (
+                f"{name}: the recorded answers were observed and not followed, so that the model begins at once. The "
+                f"model of the recorded policy is {_off(policy['error'])}."
+            )
+        else:
+            yield (
+                f"{name} decides as was recorded for {switch['after_s']:.1f} s ({switch['ticks'] - 1} frames), then "
+                f"otherwise: from there on it is the model. The model of the recorded policy, from there on, is "
+                f"{_off(policy['error'])}."
+            )
+    if any(policy["switch"] is not None for policy in found["policies"]):
+        yield f"In brackets: over the model of the recorded policy from the same instant on. {_NOTHING}"
+
+
+_NOTHING: Final = "A difference that is not larger than the model's error, and than ±, says nothing."
+
+
+def _off(error_: dict[str, float]) -> str:
+    if any(map(math.isnan, error_.values())):
+        return "of no use: none of the jobs ends in it"
+    makespan, completion = (f"{error_[key]:+.1%}" for key in ("makespan", "completion_mean"))
+    return f"off of what there was by {makespan} of the makespan and {completion} of the mean completion time"
 
 
 def failed(found: dict[str, Any]) -> bool:
@@ -156,11 +229,11 @@ def _of(policy: dict[str, Any], key: tuple[str, str]) -> list[float]:
     return next((each["mean_s"] for each in policy["groups"] if (each["by"], each["group"]) == key), [])
 
 
-def _compared(values: Sequence[Sequence[float]]) -> list[str]:
-    """Return the cells of a row: the model of the recorded policy, then others with what they are over it."""
-    first, *others = values
-    cells = [f"{_range(each)} ({mean(each) / mean(first):.2f})" if each and first else "-" for each in others]
-    return [_range(first), *cells]
+def _cell(values: Sequence[float], base: Sequence[float] | None) -> str:
+    """Return a cell: a figure, and what it is over another one."""
+    if base is None:
+        return _range(values)
+    return f"{_range(values)} ({mean(values) / mean(base):.2f})" if values and base else "-"
 
 
 def _range(values: Sequence[float]) -> str:

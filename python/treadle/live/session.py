@@ -219,6 +219,11 @@ class Session:
         """How often the engine has failed with no decision since."""
         return self._failures
 
+    @property
+    def failure(self) -> PartFailure | None:
+        """What failed of the policy last; None if nothing did."""
+        return self._failure
+
     def receive(self, reading: Future[Settings]) -> None:
         """Take settings that were read again, or will have been; they are taken over with the next frame."""
         self._reading = reading

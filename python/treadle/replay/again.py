@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final
 
 from treadle.config.errors import ConfigError
@@ -136,13 +137,16 @@ class _Asker:
 class SessionAgain:
     """A session that takes a segment's ticks."""
 
-    def __init__(self, recorded: RecordedSegment, *, trust_code: bool, fresh: bool = False) -> None:
+    def __init__(
+        self, recorded: RecordedSegment, *, trust_code: bool, fresh: bool = False, other: Settings | None = None
+    ) -> None:
         """Begin with the state of a segment.
 
         Args:
             recorded: the segment
             trust_code: whether parts of the policy from files may be run
             fresh: leave the state alone, begin with an engine that has learned nothing
+            other: follow these settings, and not those of the recording
 
         Raises:
             RecordingError: the policy may not be run, or its settings cannot be read.
@@ -152,7 +156,8 @@ class SessionAgain:
         self._recorded = _Recorded(recorded.segment.keys_for)
         self._reading: Future[Settings] = Future()
         self.notes: list[str] = []
-        settings = self._settings(recorded.settings.source)
+        self._other = other
+        settings = self._settings(recorded.settings.source) if other is None else other
         self._session = Session(
             lambda settings: Engine(settings, tries_again=True),
             lambda: settings,
@@ -187,6 +192,11 @@ class SessionAgain:
         return self._session.state()
 
     @property
+    def part_failure(self) -> str:
+        """Why a part of the policy failed, so that another one goes on; empty if none did."""
+        return "" if self._session.failure is None else str(self._session.failure)
+
+    @property
     def failed(self) -> bool:
         """Has the engine failed since its last decision?"""
         return bool(self._session.failures)
@@ -197,6 +207,8 @@ class SessionAgain:
         Raises:
             RecordingError: settings in the recording cannot be followed.
         """
+        if self._other is not None:
+            tick = replace(tick, reading=None, switches=[])
         self._recorded.begin_tick(tick)
         if tick.reading is not None:
             self._reading = Future()

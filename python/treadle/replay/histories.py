@@ -134,7 +134,7 @@ def reduce_histories(found: Histories, cluster: Scenario) -> Reduced:
         Compared(job.id, job.queue, job.user, run.key.type, job.dag.tasks, run.started_ms, run.ended_ms)
         for job, run in zip(jobs, runs, strict=True)
     ]
-    return Reduced(cluster, jobs, {job.id: 0 for job in jobs}, compared, notes)
+    return Reduced(cluster, jobs, extra_ms={job.id: 0 for job in jobs}, compared=compared, notes=notes)
 
 
 def _stages(run: JobRun) -> list[StageRun]:

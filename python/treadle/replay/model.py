@@ -8,7 +8,7 @@ before it counts from their end.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median, quantiles
 from typing import Any, Final
@@ -20,11 +20,10 @@ from treadle.errors import UserError
 from treadle.history.stages.frameworks import Framework as Recorded
 from treadle.history.stages.frameworks import StageId
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenQueue, SeenStage
+from treadle.replay.situation import AM_HEARTBEAT_MS, HEARD_MS, TimedStage, situation_of, timed_stage
 from treadle.simulate import Framework, Job, Scenario, Workload, arranged
+from treadle.simulator.situation import JobSituation, Situation
 from treadle.workload.job import dealt
-
-AM_HEARTBEAT_MS: Final = 1000
-"""Of application masters: what MapReduce and Tez do unless told otherwise; no frame says it."""
 
 SLACK_MS: Final = 2_000
 """A stage that was asked for so soon after another is not taken to have waited for it."""
@@ -63,11 +62,17 @@ class Reduced:
 
     scenario: Scenario
     jobs: list[Job]
+    begun: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By job and stage: so many of its first tasks had begun when the model takes over."""
+    situation: Situation | None = None
+    """What there was then; None: it begins with the recording."""
     extra_ms: dict[str, int] = field(default_factory=dict)
     """By id of those that are compared: how much longer each was there after its last container than in the model."""
     compared: list[Compared] = field(default_factory=list)
     """The jobs that came and ended within the recording."""
     notes: list[str] = field(default_factory=list)
+    begin_ms: int = 0
+    """What clocks showed at the simulation's time 0."""
 
     def workload(self, seed: int) -> Workload:
         """Return the jobs: with seed 1 as they were, with others with their tasks' times dealt out anew.
@@ -76,11 +81,15 @@ class Reduced:
         """
         if seed == 1:
             return arranged(self.jobs)
-        return arranged(dealt(self.jobs, seed))
+        return arranged(dealt(self.jobs, seed, self.begun))
 
 
-def reduce(seen: Seen) -> Reduced:
+def reduce(seen: Seen, then: Seen | None = None) -> Reduced:
     """Return the cluster and the jobs of a recording.
+
+    Args:
+        seen: all of it
+        then: what it says up to the instant at which the model takes over; None: the model begins with it
 
     Raises:
         UserError: nothing in it ran.
@@ -88,17 +97,27 @@ def reduce(seen: Seen) -> Reduced:
     jobs: list[Job] = []
     extra_ms: dict[str, int] = {}
     compared = []
+    begun: dict[tuple[str, int], int] = {}
+    situations: dict[str, JobSituation] = {}
+    place = {name: at for at, name in enumerate(name for names in node_groups(seen).values() for name in names)}
     for one in seen.jobs.values():
         stages = {at: stage for at, stage in one.stages.items() if stage.containers}
         if not stages:
             continue
-        jobs.append(_job(one, stages, seen))
+        earlier = None if then is None else then.jobs.get(one.id)
+        made, timed = _job(one, stages, seen, earlier)
+        jobs.append(made)
+        if earlier is not None:
+            situations[made.id] = situation_of(one, earlier, timed, seen, place)
+            begun |= {(made.id, each.id): len(each.begun) for each in timed}
         if one.end_ms >= 0 and not one.before:
             compared.append(_compared(one))
             extra_ms[jobs[-1].id] = _extra_ms(one, seen)
     if not jobs or not seen.nodes:
         raise UserError("no container ended well within the recording: there is nothing to replay")
-    return Reduced(Scenario.of(_scenario(seen)), jobs, extra_ms, compared, _notes(seen, len(jobs)))
+    scenario, notes = Scenario.of(_scenario(seen)), _notes(seen, len(jobs))
+    situation = None if then is None else Situation(then.end_ms - seen.begin_ms, situations)
+    return Reduced(scenario, jobs, begun, situation, extra_ms, compared, notes, seen.begin_ms)
 
 
 def _notes(seen: Seen, jobs: int) -> list[str]:
@@ -131,14 +150,19 @@ def name_of(job: SeenJob) -> str:
     return f"application_{job.id[0]}_{job.id[1]:04d}"
 
 
-def _job(one: SeenJob, stages: Mapping[StageId, SeenStage], seen: Seen) -> Job:
+def _job(
+    one: SeenJob, stages: Mapping[StageId, SeenStage], seen: Seen, earlier: SeenJob | None
+) -> tuple[Job, list[TimedStage]]:
+    """Return a job, and when the tasks of its stages began that had begun ``earlier``."""
     parents = parents_of(stages, one.framework)
-    number = {at: position for position, at in enumerate(sorted(stages))}
-    made = []
-    for at in sorted(stages):
+    number = {at: position for position, at in enumerate(parents)}
+    made, timed = [], []
+    for at in parents:
         stage = stages[at]
         barrier_ms = max((stages[parent].last_end_ms for parent in parents[at]), default=-1)
-        durations = _durations(stage, barrier_ms, seen)
+        before = SeenStage() if earlier is None else earlier.stages.get(at, SeenStage())
+        timed.append(timed_stage(number[at], stage, before, barrier_ms - seen.node_heartbeat_ms // 2))
+        durations = _durations(stage, timed[-1].ordered, barrier_ms, seen)
         demand = {name: float(amount) for name, amount in zip(seen.resources, stage.demand, strict=False) if amount}
         above = tuple(number[parent] for parent in parents[at])
         usual = round(float(durations.mean()))
@@ -146,12 +170,14 @@ def _job(one: SeenJob, stages: Mapping[StageId, SeenStage], seen: Seen) -> Job:
     framework = Framework.MAPREDUCE if one.framework is Recorded.MAPREDUCE else Framework.TEZ
     arrival_ms = one.submit_ms - seen.begin_ms
     dag = Dag(one.name, tuple(made))
-    return Job(name_of(one), arrival_ms, dag, framework, one.name, one.user, one.queue, priority=one.priority)
+    job = Job(name_of(one), arrival_ms, dag, framework, one.name, one.user, one.queue, priority=one.priority)
+    return job, timed
 
 
-def _durations(stage: SeenStage, barrier_ms: int, seen: Seen) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _durations(
+    stage: SeenStage, ordered: Sequence[SeenContainer], barrier_ms: int, seen: Seen
+) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return how long the tasks of a stage last, in the order in which they got their containers."""
-    ordered = sorted(stage.containers)
     barrier_ms -= seen.node_heartbeat_ms // 2
     known = [_duration(each, barrier_ms, seen) for each in ordered]
     ended = [lasts for lasts, each in zip(known, ordered, strict=True) if not each.runs]
@@ -161,7 +187,7 @@ def _durations(stage: SeenStage, barrier_ms: int, seen: Seen) -> np.ndarray[Any,
 
 
 def _duration(container: SeenContainer, barrier_ms: int, seen: Seen) -> int:
-    begin_ms = max(container.created_ms + AM_HEARTBEAT_MS // 2, barrier_ms)
+    begin_ms = max(container.created_ms + HEARD_MS, barrier_ms)
     told_ms = AM_HEARTBEAT_MS if container.with_job else seen.node_heartbeat_ms
     return max(container.end_ms - told_ms // 2 - begin_ms, 1)
 
@@ -175,9 +201,13 @@ def _extra_ms(job: SeenJob, seen: Seen) -> int:
 
 
 def parents_of(stages: Mapping[StageId, SeenStage], framework: Recorded) -> dict[StageId, list[StageId]]:
-    """Return which stages each stage waits for: MapReduce's by their kind, others' by when they were asked for."""
+    """Return which stages each stage waits for: MapReduce's by their kind, others' by when they were asked for.
+
+    Those that are waited for come first.
+    """
     found: dict[StageId, list[StageId]] = {}
-    for at, stage in sorted(stages.items(), key=lambda item: item[0]):
+    by_time = framework not in (Recorded.MAPREDUCE, Recorded.TEZ)  # their priorities say what comes first
+    for at, stage in sorted(stages.items(), key=lambda item: (item[1].first_ask_ms if by_time else 0, item[0])):
         above = [(other, stages[other]) for other in found]
         if framework is Recorded.MAPREDUCE:
             found[at] = [other for other, _ in above if other.position < at.position]
@@ -200,17 +230,14 @@ def _scenario(seen: Seen) -> dict[str, Any]:
     """Return the cluster of a recording as a scenario without jobs."""
     masters = [job.master for job in seen.jobs.values() if job.master]
     master = [median(column) for column in zip(*masters, strict=True)]
-    groups: dict[tuple[int, ...], list[str]] = {}
-    for rack, total in seen.nodes.values():
-        groups.setdefault(total, []).append(rack)
     nodes = [
         {
-            "count": len(racks),
+            "count": len(names),
             "resources": dict(zip(seen.resources, total, strict=True)),
-            "racks": len(set(racks)),
+            "racks": len({seen.nodes[name][0] for name in names}),
             "name": f"group-{at}-node",
         }
-        for at, (total, racks) in enumerate(sorted(groups.items()))
+        for at, (total, names) in enumerate(node_groups(seen).items())
     ]
     resources = [{"name": name, "counted": counted} for name, counted in zip(seen.resources, seen.counted, strict=True)]
     tick_ms = round(quantiles(seen.gaps_ms, n=4)[0]) if len(seen.gaps_ms) > 1 else 100
@@ -235,6 +262,14 @@ def _scenario(seen: Seen) -> dict[str, Any]:
         "start_s": seen.begin_ms / 1000,
         "duration_limit_s": 3600 + SPANS_MAX * (seen.end_ms - seen.begin_ms) / 1000,
     }
+
+
+def node_groups(seen: Seen) -> dict[tuple[int, ...], list[str]]:
+    """Return the names of nodes by what they have, in the order of the model's nodes."""
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for name, (_, total) in seen.nodes.items():
+        groups.setdefault(total, []).append(name)
+    return dict(sorted(groups.items()))
 
 
 def _slow_start(seen: Seen) -> float:

@@ -30,6 +30,7 @@ class SeenContainer(NamedTuple):
     with_job: bool
     """Did it end, for the ResourceManager, when its application did?"""
     runs: bool = False
+    node: str = ""
 
 
 @dataclass(slots=True)
@@ -64,10 +65,13 @@ class SeenJob:
     end_ms: int = -1
     """-1: it had not ended."""
     stages: dict[StageId, SeenStage] = field(default_factory=dict)
+    waits: bool = False
+    """Is it submitted, and not activated?"""
     awaits_master: bool = False
     master: tuple[int, ...] = ()
     master_ms: int = -1
     """When its AM's container was allocated."""
+    master_node: str = ""
 
     @property
     def framework(self) -> Framework:
@@ -121,8 +125,8 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
 
-def look(files: Sequence[Path]) -> Seen:
-    """Return what segments say of the cluster and its jobs.
+def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
+    """Return what segments say of the cluster and its jobs; with ``ticks`` only up to so many of all that they have.
 
     Raises:
         RecordingError: one is no recording, or there is no job in them.
@@ -130,7 +134,10 @@ def look(files: Sequence[Path]) -> Seen:
     """
     looker = _Looker()
     seen = looker.seen
+    looked = 0
     for recorded in open_all(files, seen.notes):
+        if ticks is not None and looked == ticks:
+            break
         if seen.settings is None:
             seen.settings, seen.engine = recorded.settings, recorded.segment.engine
         if seen.jobs and not recorded.follows:
@@ -138,10 +145,13 @@ def look(files: Sequence[Path]) -> Seen:
             looker.forget_running()
         decoder = FrameDecoder()
         for tick in recorded.ticks:
+            if ticks is not None and looked == ticks:
+                break
+            looked += 1
             seen.settings_changed |= tick.reading is not None and not tick.reading.refusal
             looker.look(decoder.decode(tick.frame), decoder.texts)
         seen.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
-    if not seen.jobs:
+    if not seen.jobs and ticks is None:
         raise RecordingError("there is no job in the recording")
     looker.end()
     return seen
@@ -162,7 +172,9 @@ class _Looker:
         self._job: dict[int, SeenJob] = {}
         self._asked: dict[tuple[int, int], tuple[StageId, int]] = {}
         """By application and request key: the stage, and how many containers it asks for."""
+        self._nodes: dict[int, str] = {}
         self._running: dict[_Running, StageId] = {}
+        self._node_of: dict[_Running, str] = {}
         self._before: dict[_Running, StageId] | None = None
         """What ran before a snapshot of which not all has come: what that does not tell of has ended."""
         self._now_ms = 0
@@ -194,18 +206,18 @@ class _Looker:
         if self._before is not None and not header.more:
             for each, stage in self._before.items():
                 if each not in self._running:
-                    self._ended(seen.jobs[each.job], stage, each, self._now_ms)
+                    self._ended(seen.jobs[each.job], stage, each, self._now_ms, self._node_of.pop(each, ""))
             self._before = None
 
     def forget_running(self) -> None:
         """Take that what ran ended at a time that is not known."""
         self.seen.lost += len(self._running)
-        self._running = {}
+        self._running, self._node_of = {}, {}
 
     def end(self) -> None:
         """Note what ran and was asked for when the recording ended."""
         for each, stage in self._running.items():
-            found = SeenContainer(each.created_ms, each.number, self.seen.end_ms, with_job=False, runs=True)
+            found = SeenContainer(each.created_ms, each.number, self.seen.end_ms, False, True, self._node_of[each])
             self._stage(self.seen.jobs[each.job], stage).containers.append(found)
         for (app, _), (stage, count) in self._asked.items():
             if app in self._job:
@@ -221,6 +233,7 @@ class _Looker:
                 seen.node_heartbeat_ms = int(text) if text.isdigit() else seen.node_heartbeat_ms
             case events.Nodes():
                 for at, name in enumerate(event.name_name.tolist()):
+                    self._nodes[int(event.node[at])] = texts[name]
                     if event.state[at] == NodeState.USABLE:
                         seen.nodes[texts[name]] = texts[event.rack_name[at]], tuple(event.total[at].tolist())
                         seen.labels |= bool(texts[event.partition_name[at]])
@@ -280,6 +293,7 @@ class _Looker:
                 )
             job = self._job[app] = seen.jobs[id_]
             job.end_ms = -1  # another attempt of one that was gone
+            job.waits = event.state[at] == ApplicationState.WAITING
             job.awaits_master = bool(event.awaiting_am[at])
 
     def _gone(self, app: int) -> None:
@@ -291,7 +305,8 @@ class _Looker:
             return
         gone.end_ms = self._now_ms
         for each in [each for each in self._running if each.job == gone.id]:
-            self._ended(gone, self._running.pop(each), each, self._now_ms, with_job=True)
+            node = self._node_of.pop(each, "")
+            self._ended(gone, self._running.pop(each), each, self._now_ms, node, with_job=True)
 
     def _stage(self, job: SeenJob, at: StageId) -> SeenStage:
         return job.stages.setdefault(at, SeenStage())
@@ -312,9 +327,9 @@ class _Looker:
             self._asked[key] = stage_id, count
 
     def _containers(self, event: events.Containers) -> None:
-        columns = (event.application, event.container, event.event, event.time_ms, event.created_ms)
+        columns = (event.application, event.container, event.event, event.time_ms, event.created_ms, event.node)
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        for at, (app, number, step, time_ms, created_ms) in enumerate(rows):
+        for at, (app, number, step, time_ms, created_ms, on) in enumerate(rows):
             job, priority, demand = self._job.get(app), int(event.priority[at]), tuple(event.capability[at].tolist())
             if job is None:
                 continue
@@ -322,24 +337,29 @@ class _Looker:
             first = job.master_ms < 0 and job.first_ask_ms < 0 and not job.before
             if event.am[at] or first or _is_master(job, priority) or created_ms == job.master_ms:
                 if job.master_ms < 0:
-                    job.master, job.master_ms = demand, created_ms
+                    job.master, job.master_ms, job.master_node = demand, created_ms, self._nodes.get(on, "")
                 continue
             stage_id, key = stage_of(job.framework, priority), _Running(job.id, number, created_ms)
             stage = self._stage(job, stage_id)
             stage.demand = stage.demand or demand
             if step != ContainerEvent.COMPLETED:
                 self._running[key] = stage_id
+                self._node_of[key] = self._nodes.get(on, "")
                 continue
             self._running.pop(key, None)
+            node = self._node_of.pop(key, self._nodes.get(on, ""))
             status = int(event.exit_status[at])
             well = status in {SUCCESS, KILLED_AFTER_APP}
             if well or (status == KILLED_BY_AM and job.framework is not Framework.MAPREDUCE):
-                self._ended(job, stage_id, key, time_ms, with_job=status == KILLED_AFTER_APP)
+                self._ended(job, stage_id, key, time_ms, node, with_job=status == KILLED_AFTER_APP)
             else:
                 self.seen.lost += 1
 
-    def _ended(self, job: SeenJob, at: StageId, key: _Running, end_ms: int, *, with_job: bool = False) -> None:
-        self._stage(job, at).containers.append(SeenContainer(key.created_ms, key.number, end_ms, with_job))
+    def _ended(
+        self, job: SeenJob, at: StageId, key: _Running, end_ms: int, node: str, *, with_job: bool = False
+    ) -> None:
+        found = SeenContainer(key.created_ms, key.number, end_ms, with_job, node=node)
+        self._stage(job, at).containers.append(found)
 
 
 def _is_master(job: SeenJob, priority: int) -> bool:

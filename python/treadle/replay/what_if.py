@@ -1,15 +1,17 @@
 """What would have happened under other policies: the jobs of a recording on the simulator's model of its cluster.
 
-The jobs that came are the jobs that come, with the containers that they had. When these are asked for is the
-application masters' doing, as in the simulator. How wrong that is, the recorded policy shows: what the model makes of
-it stands beside what there was.
+The recording itself goes on until the first different decision; there the model takes over. The jobs that came are the
+jobs that come, with the containers that they had. When these are asked for is the application masters' doing, as in the
+simulator. How wrong that is, the recorded policy shows: what the model makes of it, from the same instant on, stands
+beside what there was.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import mean, median
 
 import numpy as np
@@ -18,12 +20,19 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.live.own_settings import own_settings
+from treadle.policy.failed import PolicyFailedError
 from treadle.record.ticks import SettingsText
 from treadle.replay.again import UNTRUSTED
-from treadle.replay.model import Reduced
+from treadle.replay.model import Reduced, reduce
+from treadle.replay.seen import Seen, look
+from treadle.replay.switch import Switch, first_difference, is_own
 from treadle.simulate import Run, simulate_all
-from treadle.simulate.batch import Policy
+from treadle.simulate.batch import Policy, settings_of
 from treadle.simulate.figures import size_of
+from treadle.simulate.policy_queues import check_trees
+from treadle.simulate.run import run_of
+from treadle.simulator.cluster.state import AppState
+from treadle.simulator.simulation import Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,92 @@ class Outcome:
     def mean_s(self) -> float:
         """The mean completion time of all; NaN without any."""
         return next((each.mean_s for each in self.groups if each.by == "all"), math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What is replayed, once looked through."""
+
+    files: Sequence[Path]
+    seen: Seen
+    own: Settings
+    """The recorded policy."""
+    trust_code: bool
+    whole: Reduced
+    """As the model takes it from the recording's start."""
+
+
+@dataclass(slots=True)
+class WhatIf:
+    """What would have been under a policy."""
+
+    policy: str
+    switch: Switch | None
+    """Where the model takes over; None: the policy decides as was recorded, and so it is what there was."""
+    outcomes: list[Outcome]
+    """A seed after the other."""
+    of_recorded: list[Outcome]
+    """The recorded policy, with the model from the same instant on."""
+
+
+def open_recording(files: Sequence[Path], *, trust_code: bool) -> Recording:
+    """Look through a recording.
+
+    Raises:
+        UserError: no job came and ended in it, or its policy cannot be followed.
+        WireError: a frame is malformed.
+    """
+    seen = look(files)
+    whole = reduce(seen)
+    if not whole.compared:
+        raise UserError("no job came and ended within the recording: there is nothing to compare with")
+    own = recorded_settings(seen.settings, seen.engine, trust_code=trust_code)
+    return Recording(files, seen, own, trust_code, whole)
+
+
+def replayed(recording: Recording, policies: Sequence[Policy], seeds: int) -> list[WhatIf]:
+    """Return what would have been under each policy.
+
+    Raises:
+        UserError: a policy does not go with the cluster, or fails.
+    """
+    found: list[WhatIf] = []
+    baselines: dict[int, list[Outcome]] = {}
+    there = as_recorded(recording.whole)
+    for policy in policies:
+        name, settings = settings_of(policy, recording.whole.scenario)
+        if any(each.policy == name for each in found):
+            raise UserError(f"policies: two are called {name!r}")
+        if settings.engines:
+            raise UserError(f"{name}: has several engines, and a recording is of one; name the policy of one")
+        check_trees(settings, recording.whole.scenario.model, name)
+        mine = None if is_own(settings, recording.own, recording.seen) else settings
+        switch = first_difference(recording.files, recording.seen, mine, name, trust_code=recording.trust_code)
+        if switch is None:
+            found.append(WhatIf(name, None, [replace(there, policy=name)], [there]))
+            continue
+        reduced = reduce(recording.seen, look(recording.files, switch.ticks))
+        if switch.ticks not in baselines:
+            baselines[switch.ticks] = modelled(reduced, "recorded", recording.own, seeds)
+        outcomes = baselines[switch.ticks] if mine is None else modelled(reduced, name, settings, seeds)
+        found.append(WhatIf(name, switch, [replace(each, policy=name) for each in outcomes], baselines[switch.ticks]))
+    return found
+
+
+def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int) -> list[Outcome]:
+    """Return what the model makes of a policy from where it takes over, a seed after the other.
+
+    Raises:
+        UserError: the policy fails.
+    """
+    model, found = reduced.scenario.model, []
+    for seed in range(1, seeds + 1):
+        simulation = Simulation(model, reduced.workload(seed), settings, seed, check=False, situation=reduced.situation)
+        try:
+            found.append(_modelled(run_of(simulation.run(), name, seed, tasks=False), reduced))
+        except PolicyFailedError as error:
+            raise UserError(f"{name}: {error}") from error
+    return found
 
 
 def recorded_settings(text: SettingsText | None, engine: str, *, trust_code: bool) -> Settings:
@@ -98,9 +193,15 @@ def as_recorded(reduced: Reduced) -> Outcome:
 
 def _modelled(run: Run, reduced: Reduced) -> Outcome:
     took, spans = {}, []
+    there = {} if reduced.situation is None else reduced.situation.jobs
+    ended = {id_ for id_, job in there.items() if job.stands == AppState.FINISHED}
+    for job in reduced.compared:
+        if job.id in ended:  # as it was
+            took[job.id] = (job.end_ms - job.submit_ms) / 1000
+            spans.append((job.submit_ms - reduced.begin_ms, job.end_ms - reduced.begin_ms))
     for row, seconds in zip(run.jobs, run.completion_s.tolist(), strict=True):
         id_ = str(row["id"])
-        if id_ in reduced.extra_ms and not math.isnan(seconds):
+        if id_ not in ended and id_ in reduced.extra_ms and not math.isnan(seconds):
             took[id_] = seconds + reduced.extra_ms[id_] / 1000
             spans.append((int(row["arrival_ms"]), int(row["end_ms"]) + reduced.extra_ms[id_]))
     return Outcome(

@@ -15,11 +15,13 @@ from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.advance import advance, begin
 from treadle.simulator.cluster.commit import commit
 from treadle.simulator.cluster.event_queue import next_time, schedule_all
+from treadle.simulator.cluster.resume import resume
 from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
 from treadle.simulator.cursor import drop_lives
 from treadle.simulator.feed import Feed, Told
 from treadle.simulator.partial_feed import PartialFeed, Scope
 from treadle.simulator.plans import FollowedPlans
+from treadle.simulator.situation import Situation, steps_of
 
 NOTHING = filled(events.Fates, 0)
 
@@ -44,8 +46,9 @@ class SimulatedRM:
         told: Told | None = None,
         plans: FollowedPlans | None = None,
         alone: bool = True,
+        situation: Situation | None = None,
     ) -> None:
-        """Begin at time 0.
+        """Begin at time 0, or in the middle.
 
         Args:
             built: the tables
@@ -55,6 +58,7 @@ class SimulatedRM:
             told: what the engine is told of each job's tasks when it comes
             plans: tell how early jobs' plans want tasks
             alone: let one engine read from the beginning; without, `join` lets all in
+            situation: what there is when it begins in the middle
         """
         self.state: State = built.state
         self.parameters: SimulationParameters = built.parameters
@@ -65,9 +69,23 @@ class SimulatedRM:
         if alone:
             self.join(oracle=oracle, told=told, plans=plans)
         self._make_room(0)
-        apps = np.arange(len(self.state.apps), dtype=np.int32)
-        schedule_all(self.state, int(EventKind.JOB_ARRIVES), self.state.apps["arrival_ms"].copy(), apps)
+        there = set() if situation is None else situation.jobs.keys()
+        ahead = [at for at, job in enumerate(built.workload.jobs) if job.id not in there]
+        apps = np.array(ahead, dtype=np.int32)
+        schedule_all(self.state, int(EventKind.JOB_ARRIVES), self.state.apps["arrival_ms"][apps], apps)
         begin(self.state, self.parameters)
+        if situation is not None:
+            self._resume(situation)
+
+    def _resume(self, situation: Situation) -> None:
+        """Let it be the time of a situation, and be there what was there."""
+        steps = steps_of(situation, self._built)
+        self.advance(situation.at_ms)
+        self.state = with_room(
+            self.state, containers=len(steps) + 64, events=2 * len(steps) + 64, lives=len(self.state.lives) + len(steps)
+        )
+        resume(self.state, self.parameters, steps)
+        self._check()
 
     def join(self, *, oracle: bool = False, told: Told | None = None, plans: FollowedPlans | None = None) -> int:
         """Let one more engine read, from a snapshot on; return its number. The arguments are those of `__init__`.

@@ -29,6 +29,7 @@ from treadle.simulator.measure import Measurements
 from treadle.simulator.plans import plans_of
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Decision, Scenario
+from treadle.simulator.situation import Situation
 from treadle.workload.job import Workload
 
 STALLED_MS: Final = 3_600_000
@@ -112,6 +113,7 @@ class Simulation:
         told: Told | None = None,
         believed: Sequence[Dag | None] | None = None,
         source: PlanSource | None = None,
+        situation: Situation | None = None,
     ) -> None:
         """Make everything ready.
 
@@ -125,6 +127,7 @@ class Simulation:
             believed: the DAG that each job is planned by, in the workload's order, and whose durations the estimate
                 `hints` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
             source: makes the plans, for the same machines and settings; what it remembers is not planned again
+            situation: what there is at the instant at which it begins; None: nothing, at time 0
 
         Raises:
             UserError: the scenario and the jobs do not go together.
@@ -138,8 +141,15 @@ class Simulation:
         self.engine = Engine(settings, watch=self._stopwatch)
         oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
         slots = scenario.frameworks.spark_tasks_per_executor
+        self._begin_ms = 0 if situation is None else situation.at_ms
         self.rm = SimulatedRM(
-            self.built, rm_settings(scenario), oracle=oracle and told is None, slots=slots, told=told, plans=self.plans
+            self.built,
+            rm_settings(scenario),
+            oracle=oracle and told is None,
+            slots=slots,
+            told=told,
+            plans=self.plans,
+            situation=situation,
         )
         self._invariants = Invariants(self.built, settings) if check else None
         self.measurements = Measurements(self.built, scenario)
@@ -164,7 +174,7 @@ class Simulation:
         began, began_cpu = time.perf_counter(), time.thread_time()
         decision = self._scenario.decision
         limit_ms = round(1000 * self._scenario.duration_limit_s)
-        at, last_progress = 0, 0
+        at, last_progress = self._begin_ms, self._begin_ms
         while True:
             busy = self.step(at)
             if busy:

@@ -82,13 +82,23 @@ class Job:
     """For a stage id what its nodes should be, the most important condition first."""
 
 
-def dealt(jobs: Iterable[Job], seed: int) -> list[Job]:
-    """Return jobs with the times of each stage's tasks dealt out anew, by the seed."""
+def dealt(jobs: Iterable[Job], seed: int, begun: Mapping[tuple[str, int], int] | None = None) -> list[Job]:
+    """Return jobs with the times of each stage's tasks dealt out anew, by the seed.
+
+    Args:
+        jobs: the jobs
+        seed: of the chance
+        begun: by job and stage: so many of its first tasks keep their times
+    """
     found = []
     for at, job in enumerate(jobs):
-        chance = np.random.default_rng([seed, at])
-        stages = tuple(replace(each, durations_ms=chance.permutation(each.durations())) for each in job.dag.stages)
-        found.append(replace(job, dag=Dag(job.dag.name, stages)))
+        chance, stages = np.random.default_rng([seed, at]), []
+        for stage in job.dag.stages:
+            times, first = stage.durations(), (begun or {}).get((job.id, stage.id), 0)
+            stages.append(
+                replace(stage, durations_ms=np.concatenate([times[:first], chance.permutation(times[first:])]))
+            )
+        found.append(replace(job, dag=Dag(job.dag.name, tuple(stages))))
     return found
 
 

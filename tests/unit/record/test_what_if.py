@@ -18,9 +18,13 @@ from treadle.record.summary import summarise
 from treadle.record.ticks import SettingsText
 from treadle.replay.model import parents_of, reduce
 from treadle.replay.seen import SeenContainer, SeenStage, look
-from treadle.replay.what_if import as_recorded, outcomes_of, recorded_settings
+from treadle.replay.switch import OBSERVED, first_difference
+from treadle.replay.what_if import as_recorded, modelled, open_recording, outcomes_of, recorded_settings, replayed
+from treadle.simulator.cluster import state as tables
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import parse_scenario
+from treadle.simulator.simulation import Simulation
+from treadle.wire.frames import FrameHeader
 
 RECORDING = Path(__file__).parents[2] / "data" / "recordings" / "default"
 
@@ -108,7 +112,9 @@ def test_what_would_have_happened_is_told_beside_what_there_was(
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["compared"], found["fits"]) == (8, True)
-    assert [len(policy["makespan_s"]) for policy in found["policies"]] == [2, 2]
+    (srpt,) = found["policies"]
+    assert (len(srpt["makespan_s"]), len(srpt["of_recorded"]["makespan_s"])) == (2, 2)
+    assert (srpt["switch"]["ticks"], srpt["switch"]["after_s"]) == (43, 53.5)
     groups = {(each["by"], each["group"]): each["jobs"] for each in found["recorded"]["groups"]}
     assert groups["all", "all"] == 8
     for kind in ("queue", "user", "type", "size"):
@@ -117,8 +123,69 @@ def test_what_would_have_happened_is_told_beside_what_there_was(
     monkeypatch.setattr(_what_if, "OFF", 0.0)
     assert run(words) == 1, "a model that does not fit is no result"
     said = capsys.readouterr().out
-    assert "model of it" in said
+    assert "model of it from 53.5 s" in said
+    assert "srpt decides as was recorded for 53.5 s (42 frames)" in said
     assert "do not go by it" in said
+
+
+def test_the_recorded_policy_gives_the_recording_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "the-same.yaml"
+    file.write_text(POLICIES["default"])
+    assert run(["replay", str(RECORDING), "--policy", str(file), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (same,) = found["policies"]
+    assert (same["switch"], same["error"]) == (None, {"makespan": 0.0, "completion_mean": 0.0})
+    assert same["makespan_s"] == [found["recorded"]["makespan_s"]]
+    assert same["seeds"][0]["groups"] == found["recorded"]["groups"]
+    assert run(["replay", str(RECORDING), "--policy", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "the-same decides as was recorded, to the end" in said
+    assert "In brackets" not in said
+
+
+def test_another_policy_is_given_the_recording_up_to_its_first_different_decision() -> None:
+    recording = open_recording(segments(RECORDING), trust_code=False)
+    (found,) = replayed(recording, ["srpt"], 1)
+    assert found.switch is not None
+    then = look(recording.files, found.switch.ticks)
+    assert then.end_ms == found.switch.at_ms
+    ended = {id_ for id_, job in then.jobs.items() if job.end_ms >= 0}
+    assert 0 < len(ended) < len(recording.seen.jobs)
+    reduced = reduce(recording.seen, then)
+    fewer = replace(reduced, compared=[job for job in reduced.compared if job.end_ms <= found.switch.at_ms])
+    assert len(fewer.compared) == len(ended)
+    (outcome,) = modelled(fewer, "srpt", recording.own, 1)
+    assert outcome.groups == as_recorded(fewer).groups, "what had ended is as it was"
+
+
+@pytest.mark.parametrize("ticks", [1, 20, 43, 70, 100])
+def test_the_model_goes_on_from_what_there_was(ticks: int) -> None:
+    recording = open_recording(segments(RECORDING), trust_code=False)
+    then = look(recording.files, ticks)
+    reduced = reduce(recording.seen, then)
+    assert reduced.situation is not None
+    workload = reduced.workload(2)
+    simulation = Simulation(reduced.scenario.model, workload, recording.own, 2, check=True, situation=reduced.situation)
+    running = sum(each.runs for job in then.jobs.values() for stage in job.stages.values() for each in stage.containers)
+    masters = sum(job.master_ms >= 0 and job.end_ms < 0 for job in then.jobs.values())
+    assert int(simulation.rm.state.clock[tables.CONTAINERS]) == running + masters
+    asked = sum(stage.asked for job in then.jobs.values() for stage in job.stages.values())
+    waiting = sum(job.awaits_master and not job.waits and job.end_ms < 0 for job in then.jobs.values())
+    assert int(simulation.rm.state.clock[tables.PENDING]) == asked + waiting
+    run_ = simulation.run()
+    assert run_.unfinished == 0
+    whole = as_recorded(reduced)
+    (again,) = modelled(reduced, "recorded", recording.own, 1)
+    assert again.mean_s == pytest.approx(whole.mean_s, rel=0.03)
+    assert again.makespan_s == pytest.approx(whole.makespan_s, rel=0.03)
+
+
+def test_a_recording_that_was_only_observed_begins_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FrameHeader, "observe", property(lambda _: True))
+    recording = open_recording(segments(RECORDING), trust_code=False)
+    switch = first_difference(recording.files, recording.seen, None, "own", trust_code=False)
+    assert switch is not None
+    assert (switch.ticks, switch.why) == (1, OBSERVED)
 
 
 def test_a_policy_with_code_is_not_run_unless_it_is_trusted() -> None:

@@ -26,12 +26,20 @@ TITLES = (
     "B",
     "jobs",
     "containers",
+    "B differs at, s",
     "B over A",
     "model of A",
     "model of B",
     "with other chance",
     "A again",
 )
+
+MEDIANS = {
+    "own": "model of A",
+    "error": "model of B",
+    "error_by_chance": "with other chance",
+    "again": "A again",
+}
 
 
 @app.command()
@@ -57,7 +65,8 @@ def replay_command(
     with steps(Console(stderr=True)) as shown:
         found = list(measure(workloads, jobs, shown))
     for each in found:
-        texts = (each.framework, each.recorded, each.replayed, str(each.jobs), f"{each.containers:,}")
+        after = "never" if each.after_s is None else f"{each.after_s:.0f}"
+        texts = (each.framework, each.recorded, each.replayed, str(each.jobs), f"{each.containers:,}", after)
         table.add_row(
             str(each.workload),
             *texts,
@@ -65,21 +74,16 @@ def replay_command(
         )
     console = console_for_tables(160)
     console.print(table)
-    columns = {
-        "model of A": [each.own for each in found],
-        "model of B": [each.error for each in found],
-        "with other chance": [each.error_by_chance for each in found],
-        "A again": [each.again for each in found],
-    }
-    for name, own in columns.items():
-        makespan = median(abs(each.makespan) for each in own)
-        completion = median(abs(each.completion_mean) for each in own)
-        console.print(
-            f"{name}: off by {makespan:.1%} of the makespan, {completion:.1%} of the mean completion time, median"
-        )
+    for name in MEDIANS:
+        own = [getattr(each, name) for each in found if getattr(each, name) is not None]
+        if own:
+            makespan = median(abs(each.makespan) for each in own)
+            completion = median(abs(each.completion_mean) for each in own)
+            text = f"off by {makespan:.1%} of the makespan, {completion:.1%} of the mean completion time, median"
+            console.print(f"{MEDIANS[name]}: {text}")
     if json_file is not None:
         write_json(json_file, {"replay": [asdict(each) for each in found]})
 
 
-def _pair(error: Error) -> str:
-    return f"{error.makespan:+.1%} {error.completion_mean:+.1%}"
+def _pair(error: Error | None) -> str:
+    return "-" if error is None else f"{error.makespan:+.1%} {error.completion_mean:+.1%}"

@@ -7,7 +7,7 @@ own. Which attempts are slow is another matter each time a real cluster runs; wh
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -17,13 +17,13 @@ from treadle.config.settings import Record, Settings
 from treadle.lab.harness.wired import wired
 from treadle.live.recorder import LiveRecorder
 from treadle.record.folder import segments
-from treadle.replay.model import reduce
-from treadle.replay.seen import look
-from treadle.replay.what_if import Outcome, as_recorded, outcomes_of, recorded_settings
+from treadle.replay.seen import Seen
+from treadle.replay.what_if import Outcome, as_recorded, open_recording, replayed
 from treadle.simulate import Run, Scenario, Workload, simulate
 from treadle.simulate.batch import settings_of
 
 POLICIES: Final = ("capacity", "srpt", "hdrf", "tetris")
+SEEDS: Final = 3
 FRAMEWORKS: Final = ("mapreduce", "mapreduce", "mapreduce", "tez", "spark")
 
 
@@ -47,14 +47,16 @@ class ReplayFigures:
     """B, under which it was replayed."""
     jobs: int
     containers: int
+    after_s: float | None
+    """When B first decided otherwise, since the recording's begin; None: never."""
     effect: Error
     """What B made of it, over A."""
     own: Error
     """The model of A, over what there was."""
     error: Error
     """The model of B, over what B made of it, where the same attempts were slow."""
-    error_by_chance: Error
-    """The same where others were slow, as on a real cluster."""
+    error_by_chance: Error | None
+    """The same where others were slow, as on a real cluster; None there, where they always are."""
     again: Error
     """A with other chance, over A."""
 
@@ -107,11 +109,9 @@ def _measured(number: int, a: str, b: str, jobs: int) -> ReplayFigures:
     with tempfile.TemporaryDirectory(prefix="treadle-bench-") as place:
         folder = Path(place) / "recording"
         _record(folder, scenario, workload, settings)
-        seen = look(segments(folder))
-    reduced = reduce(seen)
-    recorded = as_recorded(reduced)
-    own = recorded_settings(seen.settings, seen.engine, trust_code=False)
-    modelled_a, modelled_b = outcomes_of(reduced, [own, b], 3).values()
+        recording = open_recording(segments(folder), trust_code=False)
+        (found,) = replayed(recording, [b], SEEDS)
+    recorded = as_recorded(recording.whole)
     fixed = scenario.with_jobs(workload)
     again, real, other = (
         _figures(simulate(fixed, policy, seed, check=False)) for policy, seed in ((a, 2), (b, 1), (b, 2))
@@ -122,14 +122,20 @@ def _measured(number: int, a: str, b: str, jobs: int) -> ReplayFigures:
         framework=FRAMEWORKS[number % len(FRAMEWORKS)],
         recorded=a,
         replayed=b,
-        jobs=len(reduced.compared),
-        containers=sum(len(stage.containers) for job in seen.jobs.values() for stage in job.stages.values()),
-        effect=_over(real, there),
-        own=_over(_mean(modelled_a), there),
-        error=_over(_mean(modelled_b), real),
-        error_by_chance=_over(_mean(modelled_b), other),
-        again=_over(again, there),
+        jobs=len(recording.whole.compared),
+        containers=containers_of(recording.seen),
+        after_s=None if found.switch is None else found.switch.after_s,
+        effect=over(real, there),
+        own=over(mean_of(found.of_recorded), there),
+        error=over(mean_of(found.outcomes), real),
+        error_by_chance=over(mean_of(found.outcomes), other),
+        again=over(again, there),
     )
+
+
+def containers_of(seen: Seen) -> int:
+    """Return how many containers ran in a recording, without those of application masters."""
+    return sum(len(stage.containers) for job in seen.jobs.values() for stage in job.stages.values())
 
 
 def _record(folder: Path, scenario: Scenario, workload: Workload, settings: Settings) -> None:
@@ -144,9 +150,11 @@ def _figures(run: Run) -> Error:
     return Error(float(run.jobs["end_ms"].max() - run.jobs["arrival_ms"].min()) / 1000, float(run.completion_s.mean()))
 
 
-def _mean(outcomes: list[Outcome]) -> Error:
+def mean_of(outcomes: Sequence[Outcome]) -> Error:
+    """Return the mean over outcomes."""
     return Error(mean(each.makespan_s for each in outcomes), mean(each.mean_s for each in outcomes))
 
 
-def _over(one: Error, other: Error) -> Error:
+def over(one: Error, other: Error) -> Error:
+    """Return how far one is off of the other."""
     return Error(one.makespan / other.makespan - 1.0, one.completion_mean / other.completion_mean - 1.0)

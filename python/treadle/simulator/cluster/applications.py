@@ -67,7 +67,14 @@ def arrive(state: State, parameters: SimulationParameters, app: int) -> None:
     queue = state.apps[app].queue
     if state.queues[queue].first_pending < 0 and may_activate(state, app):
         activate(state, parameters, app)
-        return
+    else:
+        put_off(state, app)
+
+
+@inner
+def put_off(state: State, app: int) -> None:
+    """Let an application wait until the limit of application masters lets it in."""
+    queue = state.apps[app].queue
     state.apps[app].state = AppState.PENDING
     if state.queues[queue].first_pending < 0:
         state.queues[queue].first_pending = app
@@ -107,8 +114,14 @@ def finish(state: State, parameters: SimulationParameters, app: int, failed: boo
 @inner
 def started(state: State, parameters: SimulationParameters, app: int) -> None:
     """An application master registers."""
-    if state.apps[app].state != AppState.STARTING:
-        return
+    if state.apps[app].state == AppState.STARTING:
+        registered(state, parameters, app)
+        wake(state, parameters, app, state.clock[NOW])
+
+
+@inner
+def registered(state: State, parameters: SimulationParameters, app: int) -> None:
+    """Let an application run: the tasks of stages that wait for none may be asked for."""
     state.apps[app].state = AppState.RUNNING
     now = state.clock[NOW]
     state.apps[app].phase_ms = now
@@ -121,7 +134,6 @@ def started(state: State, parameters: SimulationParameters, app: int) -> None:
         state.apps[app].target = min(parameters.spark_initial, parameters.spark_max)
         state.apps[app].step = 1
         state.apps[app].grow_ms = now
-    wake(state, parameters, app, now)
 
 
 @inner
