@@ -118,7 +118,7 @@ def test_a_sidecar_explains_what_it_was_told_and_what_it_recorded_outlives_its_b
     *_, ready = sidecar.greet()
     words = ["explain", "9999", "--config", str(config)]
     assert run(words) == 2
-    assert "has not been told of the cluster yet" in capsys.readouterr().err
+    assert "has not heard of the cluster yet" in capsys.readouterr().err
     decide(ready["port"], SECRET, GOLDEN.read_bytes())
     assert run(words) == 2
     assert "knows no application 9999" in capsys.readouterr().err

@@ -169,4 +169,4 @@ def wait_until_runs(
         if runs == policy and (not same or look * _POLL_S >= SAME_S):
             return
         pause(_POLL_S)
-    raise UserError(f"the engine does not run it: {runs or 'nothing'} runs; {error or 'no error is told'}")
+    raise UserError(f"the engine does not run it: {runs or 'nothing'} runs; {error or 'no error is reported'}")

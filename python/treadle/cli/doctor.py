@@ -37,11 +37,11 @@ def doctor(
     only: Annotated[list[str] | None, typer.Option("--only", help="One check, again for each.")] = None,
     as_json: JsonOption = False,
     prefix: Annotated[Path, typer.Option(help="Where `treadle install` put things.")] = Path("/opt/treadle"),
-    user: Annotated[str, typer.Option(help="Whom the sidecar runs as, if that cannot be told.")] = "",
+    user: Annotated[str, typer.Option(help="Whom the sidecar runs as, if that is not found out.")] = "",
     yarn: Annotated[
         str | None, typer.Option(help="Hadoop's `yarn`; else the one in the path or of HADOOP_HOME.")
     ] = None,
-    java: Annotated[Path | None, typer.Option(help="The ResourceManager's Java, if that cannot be told.")] = None,
+    java: Annotated[Path | None, typer.Option(help="The ResourceManager's Java, if that is not found out.")] = None,
     bundle: Annotated[
         Path | None,
         typer.Option(

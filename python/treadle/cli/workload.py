@@ -40,7 +40,7 @@ LABELS: Final = {
     "gap_ms": "gap (s)",
 }
 FORMATS_HELP: Final = (
-    f"One of {', '.join(FORMATS)}, a package's own, or a reader as FILE.py:FUNCTION; else told by the content."
+    f"One of {', '.join(FORMATS)}, a package's own, or a reader as FILE.py:FUNCTION; else recognised by the content."
 )
 Format = Annotated[str | None, typer.Option(help=FORMATS_HELP)]
 

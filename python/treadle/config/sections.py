@@ -61,7 +61,7 @@ def with_sections(file: str, text: str, other: str, names: Iterable[str]) -> str
         text = _with_section(text, other, name)
     wanted, given = section_values(other), section_values(text)
     if any(given.get(name) != wanted.get(name) for name in names if name in wanted):
-        raise UserError(f"{file}: its sections cannot be told apart; write it as `key: value` lines from the margin on")
+        raise UserError(f"{file}: its sections cannot be separated; write it as `key: value` lines from the margin on")
     return text
 
 

@@ -189,7 +189,7 @@ class Kernels(Parameters):
 
 
 class Record(Parameters):
-    """What engines are told and answer is recorded, for `treadle replay` (docs/record-replay.md)."""
+    """What engines receive and answer is recorded, for `treadle replay` (docs/record-replay.md)."""
 
     folder: AbsolutePath = Field(
         default="",

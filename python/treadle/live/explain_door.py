@@ -104,7 +104,7 @@ class ExplainDoor:
             return {"error": "not a question: use the `treadle` of the sidecar's release"}
         situation = self._look()
         if situation is None:
-            return {"error": "the engine has not been told of the cluster yet; is a ResourceManager connected?"}
+            return {"error": "the engine has not heard of the cluster yet; is a ResourceManager connected?"}
         found = situation.find(application)
         if found < 0:
             return {"error": f"the engine knows no application {application} that runs"}

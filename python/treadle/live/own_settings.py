@@ -53,7 +53,7 @@ def roster_of(settings: Settings) -> tuple[Mapping[str, Any], ...]:
 def _check_length(settings: Settings, file: str) -> None:
     length = len(json.dumps(roster_of(settings)))
     if length > ROSTER_BYTES_MAX:
-        text = f"{length} bytes long as JSON, at most {ROSTER_BYTES_MAX} are told; name fewer queues, tags and users"
+        text = f"{length} bytes long as JSON, at most {ROSTER_BYTES_MAX} are sent; name fewer queues, tags and users"
         raise ConfigError(file, [Problem(0, "engines", text)])
 
 

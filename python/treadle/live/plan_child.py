@@ -148,7 +148,7 @@ class Child:
                 try:
                     news = self._service.news()
                 except Exception:  # one attempt's DAG is no concern of the others
-                    _log.exception("the engine is told nothing of a DAG")
+                    _log.exception("the engine does not hear of a DAG")
                     continue
                 if news is None:
                     break

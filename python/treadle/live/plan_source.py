@@ -117,7 +117,7 @@ class PlanEventSource:
         try:
             return self._collect(frame)
         except Exception:  # plans are worth less than decisions
-            _log.exception("the engine is told nothing of plans until the next snapshot")
+            _log.exception("the engine hears of no plans until the next snapshot")
             self._broken = True
             return ()
 

@@ -181,7 +181,7 @@ class PolicyMemory:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        _log.warning("what becomes of policies will not be remembered: %s: %s", self._folder, error.strerror)
+        _log.warning("how policies fare will not be remembered: %s: %s", self._folder, error.strerror)
         self._folder = None
 
 

@@ -236,7 +236,9 @@ class WorkloadChoice(Model):
     generator: Generator | None = None
     own: OwnGenerator | None = None
     file: str = ""
-    format: str | None = Field(default=None, description="Of the file (docs/workloads.md); else told by its content.")
+    format: str | None = Field(
+        default=None, description="Of the file (docs/workloads.md); else recognised by its content."
+    )
     load: float | None = Field(
         default=None, gt=0, le=100, description="Arrivals of a file, or of an own generator, are stretched to it."
     )

@@ -103,7 +103,7 @@ def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Itera
     yield (
         "README.txt",
         (
-            f"Of treadle {__version__}, by `treadle doctor --bundle`. {HIDDEN} stands for what is not on the list of\n"
+            f"Of treadle {__version__}, by `treadle doctor --bundle`. {HIDDEN} replaces what is not on the list of\n"
             "what may leave a site: words of Treadle's own messages, numbers, ids of applications, and the settings\n"
             "that docs/administrator.md names. Read it before you send it.\n"
         ),

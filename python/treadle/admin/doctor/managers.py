@@ -106,7 +106,7 @@ def _mode(manager: Manager) -> Iterator[Finding]:
             "fail", f"{manager.name}: mode enforce, and the stock scheduler schedules", "treadle status tells why"
         )
     else:
-        yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('tag.Policy') or 'not told yet'}")
+        yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('tag.Policy') or 'not reported yet'}")
     for tag, what in (("LastError", "last error"), ("Warnings", "warning"), ("IgnoredSettings", "without effect")):
         if bean.get(f"tag.{tag}"):
             yield Finding("warn", f"{manager.name}: {what}: {bean[f'tag.{tag}']}", "docs/administrator.md#watch-it")

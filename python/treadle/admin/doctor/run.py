@@ -71,7 +71,7 @@ def examine(facts: Facts, checks: Sequence[Check]) -> Iterator[Result]:
         if facts.were_asked and facts.site_trouble and check.name != "settings":
             # What was judged by settings that nobody could read is not well.
             found = [each for each in found if each.status != "ok"]
-            found.append(Finding("skipped", f"it cannot be told: {facts.site_trouble}", TROUBLE_REMEDY))
+            found.append(Finding("skipped", f"unknown: {facts.site_trouble}", TROUBLE_REMEDY))
         yield from (Result(check, each) for each in found)
 
 

@@ -345,7 +345,7 @@ def _refuse_broken_script(path: Path, before: bytes | None, after: bytes) -> Non
         if ended.returncode != 0 or b"here-document" in ended.stderr:
             said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
             which = "cannot be read by bash as it is" if reads else "cannot have lines added at its end"
-            raise UserError(f"{path} {which}: {said[-1] if said else 'no reason is told'}; put it right first")
+            raise UserError(f"{path} {which}: {said[-1] if said else 'no reason is given'}; put it right first")
 
 
 def _refuse_unwritable(plan: Plan) -> None:

@@ -69,7 +69,7 @@ def claims_command(
     )
     became = ", ".join(f"{count:,} {name}" for name, count in sorted(result.requests.items()))
     out.print(
-        f"requests: {became}; {result.told:,} request keys told; listener {result.listener_mb:.0f} MB, "
+        f"requests: {became}; {result.told:,} request keys sent; listener {result.listener_mb:.0f} MB, "
         f"{result.listener_cpu:.2f} processors",
         highlight=False,
     )

@@ -76,5 +76,5 @@ def check_unpacked(packed_bytes: int, unpacked_bytes: int) -> None:
     """
     if unpacked_bytes > UNPACKED_BYTES_MAX + RATIO_MAX * packed_bytes:
         raise BrokenHistoryError(
-            f"{packed_bytes} bytes of it stand for {unpacked_bytes}, more than {RATIO_MAX} times as many"
+            f"{packed_bytes} bytes of it unpack to {unpacked_bytes}, more than {RATIO_MAX} times as many"
         )

@@ -51,8 +51,8 @@ class KeptResult:
     def origin(self) -> str:
         """Return where the figures come from, in Markdown, for a page beside the folder of kept results."""
         facts = [f"seeds {self.seeds}" if self.seeds else "", self.day, self.machine, self.note]
-        told = "; ".join(fact for fact in facts if fact)
-        return f"`{self.command}`: {told} ([figures]({FOLDER}/{self.name}.json))."
+        facts_text = "; ".join(fact for fact in facts if fact)
+        return f"`{self.command}`: {facts_text} ([figures]({FOLDER}/{self.name}.json))."
 
 
 def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = "") -> KeptResult:
