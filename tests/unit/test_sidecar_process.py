@@ -133,7 +133,7 @@ def test_a_sidecar_explains_what_it_was_told_and_what_it_recorded_outlives_its_b
     sidecar.process.wait(300)
     assert run(["replay", str(recording), "--verify"]) == 0
     said = capsys.readouterr().out
-    assert "its writer ended without saying so" in said
+    assert "its writer was killed" in said
     assert "1 segments, 1 answers" in said
 
 
