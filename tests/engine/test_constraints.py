@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.engine.constrained_rm import LEAF, ConstrainedRM, attribute, cluster, own
 from tests.engine.parts import any_parts, engine_with, settings_with
 
-from treadle.config.settings import Hold
+from treadle.config.settings import Hold, Limits
 from treadle.engine import Engine
 from treadle.events import NodeState
-from treadle.model.classes import CLASSES_MAX
+from treadle.model.classes import CLASSES_MAX, ROWS_AT_ONCE
 from treadle.policy.state import LOOKED
 
 
@@ -182,6 +182,47 @@ def test_more_classes_than_there_may_be_are_left_to_the_resource_manager_or_wait
     engine.apply(rm.frame())
     rm.commit(engine.decide(2_000, 10, sequence=rm.sequence))
     assert [node for _, node, *_ in rm.containers] == [2, 3]
+
+
+def patient() -> Engine:
+    """Return an engine that proposes as much as there is room for."""
+    return Engine(replace(settings_with(), limits=Limits(proposals_max=1_000_000)))
+
+
+def test_very_many_constraints_are_read_some_at_a_time_and_nobody_waits_for_all() -> None:
+    rm = cluster(4, (1_000_000, 1_000_000))
+    hoarder, other = rm.application(LEAF), rm.application(LEAF)
+    for key in range(3 * ROWS_AT_ONCE):
+        rm.ask(hoarder, key, 1, (1, 1))
+        rm.constrain(hoarder, key, attribute(f"a{key}", "x", "NE"))
+    rm.ask(other, 0, 2, (1, 1))
+    engine = patient()
+    engine.apply(rm.frame())
+    placed = engine.decide(1_000, 300_000, sequence=rm.sequence).application.tolist()
+    assert placed.count(other) == 2
+    assert placed.count(hoarder) == ROWS_AT_ONCE
+    classes = engine._cluster.classes  # type: ignore[union-attr]
+    assert classes.unmet(engine._cluster).applications == 0  # type: ignore[arg-type]
+    placed = engine.decide(1_100, 300_000, sequence=rm.sequence).application.tolist()
+    assert placed == [hoarder] * ROWS_AT_ONCE
+    assert len(classes.wanted) <= CLASSES_MAX
+
+
+def test_asks_that_wait_to_be_read_go_anywhere_once_they_have_no_constraint() -> None:
+    rm = cluster(4, (1_000_000, 1_000_000))
+    app = rm.application(LEAF)
+    for key in range(ROWS_AT_ONCE + 1):
+        rm.ask(app, key, 1, (1, 1))
+        rm.constrain(app, key, attribute("zone", "z9"))
+    engine = patient()
+    engine.apply(rm.frame())
+    assert len(engine.decide(1_000, 300_000, sequence=rm.sequence)) == 0
+    for key in range(1, ROWS_AT_ONCE + 1):
+        rm.constraints.pop((app, key))
+    rm.change(app)
+    engine.apply(rm.frame())
+    assert len(engine.decide(1_100, 300_000, sequence=rm.sequence)) == ROWS_AT_ONCE - 1
+    assert len(engine.decide(1_200, 300_000, sequence=rm.sequence)) == 1
 
 
 CONSTRAINT = st.one_of(

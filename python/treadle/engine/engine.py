@@ -191,7 +191,7 @@ class Engine:
             return Proposals.none()
         cluster.decide, cluster.now_ms = self._decides, now_ms
         self._carry(cluster)
-        cluster.classes.sync(cluster)
+        read = cluster.classes.sync(cluster)
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
@@ -199,7 +199,7 @@ class Engine:
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
-        if not (cluster.changed or expired or released or in_backoff or due or self._policy.waits(now_ms)):
+        if not (cluster.changed or read or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
             return Proposals.none()
         if self._settings.engine is not None:

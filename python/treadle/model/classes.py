@@ -31,6 +31,9 @@ CLASSES_MAX: Final = 4_096
 CHOICES_MAX: Final = 16_384
 """From so many choices on those that no row has any more are forgotten."""
 
+ROWS_AT_ONCE: Final = 4_096
+"""So many asks are bound in one decide; further ones wait for the next, so that nobody's constraints make it long."""
+
 UNMET_TOLD_MAX: Final = 64
 """Applications that are told why no node serves them, at once."""
 
@@ -107,6 +110,8 @@ class Classes:
         self._owner: I32 = np.zeros(0, np.int32)
         self._key: I32 = np.zeros(0, np.int32)
         """The application and key that each row was looked at for."""
+        self._unread: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        """Rows that wait to be looked at (`ROWS_AT_ONCE`); no node will do for them until then."""
         self._empty: npt.NDArray[np.bool_] = np.zeros(0, bool)
         self._empty_of = -1
         """Which classes have no nodes, and as of which of the `changes`."""
@@ -165,12 +170,14 @@ class Classes:
             totals=dict(zip(cluster.types.names, cluster.nodes.amounts[node, TOTAL].tolist(), strict=True)),
         )
 
-    def sync(self, cluster: Cluster) -> None:
-        """Bring classes and rows up to date with the model."""
+    def sync(self, cluster: Cluster) -> bool:
+        """Bring classes and rows up to date with the model; returns whether asks are known that had to wait for it."""
         if not self.active:
-            return
+            return False
+        waited = len(self._unread) > 0
         self._sync_nodes(cluster)
         self._sync_rows(cluster)
+        return waited
 
     def _sync_nodes(self, cluster: Cluster) -> None:
         size = cluster.nodes.size
@@ -225,9 +232,13 @@ class Classes:
             self._apps_changed.clear()
         if gone.any():
             self._forget(gone)
+        if len(self._unread):
+            self.row_class[self._unread] = ANY_NODE
         new = np.flatnonzero((owner >= 0) & (self._owner < 0) & self._bound[owner])
-        for row in new.tolist():
+        for row in new[:ROWS_AT_ONCE].tolist():
             self._bind_row(cluster, row)
+        self._unread = new[ROWS_AT_ONCE:]
+        self.row_class[self._unread] = NO_NODE
 
     def _forget(self, gone: npt.NDArray[np.bool_]) -> None:
         self.row_class[gone] = ANY_NODE
@@ -345,7 +356,7 @@ class Classes:
         if self._empty_of != self.changes or len(self._empty) != len(self.wanted):
             self._empty = np.asarray(~self.nodes[: len(self.wanted)].any(axis=1))
             self._empty_of = self.changes
-        rows = np.flatnonzero(self.row_class >= 0)
+        rows = np.flatnonzero((self.row_class >= 0) & (self._owner >= 0))
         rows = rows[self._empty[self.row_class[rows]] & (cluster.requests.at["count"][rows] > 0)]
         masters = cluster.apps.at["awaiting_am"][cluster.requests.at["application"][rows]] == 1
         rows = rows[~masters]
