@@ -46,7 +46,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(tmp_path: Path) -> Path:
     """A checkout of two pages whose links are good."""
     (tmp_path / SITE).mkdir(parents=True)
-    shutil.copy(ROOT / SITE / "hooks.py", tmp_path / SITE)
+    for name in ("hooks.py", "tables.css"):
+        shutil.copy(ROOT / SITE / name, tmp_path / SITE)
     settings = (ROOT / SITE / "mkdocs.yml").read_text()
     (tmp_path / SITE / "mkdocs.yml").write_text(settings.split("nav:\n  - ")[0])
     (tmp_path / "conf").mkdir()
