@@ -141,6 +141,14 @@ def nodes_full(at: Planted) -> None:
     at.ask()
 
 
+def root_full_too(at: Planted) -> None:
+    """Nodes have nothing left, so that the root queue has all that it may have."""
+    at.fill((512, 16))
+    whole = (NODE[0] * at.nodes, NODE[1] * at.nodes)
+    at.rm.queues[0].maximum, at.rm.queues[0].used = whole, {"": whole}
+    at.ask()
+
+
 def nodes_blacklisted(at: Planted) -> None:
     """All but one, which is full."""
     at.rm.applications[0].blacklist = [node.name for node in at.rm.nodes[1:]]
@@ -196,6 +204,7 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
     user_limit: Why.USER_LIMIT,
     nodes_unusable: Why.NODES_UNUSABLE,
     nodes_full: Why.NODES_FULL,
+    root_full_too: Why.NODES_FULL,
     nodes_blacklisted: Why.NODES_BLACKLISTED,
     nodes_not_named: Why.NODES_NOT_NAMED,
     nodes_rejected: Why.NODES_REJECTED,
@@ -206,7 +215,7 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
 
 
 def situations() -> Iterator[tuple[Callable[[Planted], None], int]]:
-    """Yield 180 situations."""
+    """Yield the situations."""
     yield from ((plant, seed) for plant in CAUSES for seed in SEEDS)
 
 
@@ -232,7 +241,7 @@ def test_the_first_verdict_names_the_planted_cause(plant: Callable[[Planted], No
 
 
 def test_there_are_as_many_situations_as_promised() -> None:
-    assert len(list(situations())) == 180
+    assert len(list(situations())) == 190
 
 
 def test_what_no_node_has_is_told_with_what_there_is() -> None:
@@ -292,3 +301,39 @@ def test_an_application_is_found_by_any_form_of_its_id() -> None:
     for id_ in ("application_0_0001", "0_0001", "0001"):
         assert situation.find(id_) == 0
     assert situation.find("application_0_0099") == -1
+
+
+def told(at: Planted) -> dict[int, str]:
+    engine = Engine(settings_with())
+    engine.apply(at.rm.frame())
+    engine.decide(1000, 16, sequence=at.rm.sequence)
+    return dict(engine.diagnostics())
+
+
+def test_what_no_node_has_reaches_the_applications_diagnostics() -> None:
+    at = Planted(7)
+    larger_than_any_node(at)
+    at.others(3)
+    text = f"no node of the cluster is as large as it asks: {NODE[0] + 1024} memory-mb, where the largest has {NODE[0]}"
+    assert told(at) == {at.app: f"{text}; ask for less"}
+
+
+def test_a_label_without_nodes_reaches_the_applications_diagnostics() -> None:
+    at = Planted(8)
+    no_such_label(at)
+    assert told(at) == {at.app: "no node has label gpu; ask without the label, or label a node"}
+
+
+def test_what_fits_a_shared_label_alone_is_served_and_nothing_is_told() -> None:
+    at = Planted(9)
+    at.rm.settings["shared-partitions"] = "big"
+    at.rm.node("big", (NODE[0] * 2, 16), partition="big")
+    larger_than_any_node(at)
+    assert told(at) == {}
+
+
+def test_nothing_is_told_while_there_is_no_node() -> None:
+    at = Planted(10)
+    larger_than_any_node(at)
+    at.rm.nodes.clear()
+    assert told(at) == {}

@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM
 
-from treadle.cli.explain import state_places
+from treadle.cli.explain import ask_sidecar, state_places
 from treadle.cli.main import run
 from treadle.config.settings import default_settings
 from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.explain.situation import Situation
 from treadle.live import explain_door
-from treadle.live.explain_door import ExplainDoor, open_door
+from treadle.live.explain_door import ExplainDoor, held_nodes, open_door
 from treadle.live.policy_memory import state_folder
 
 
@@ -44,7 +45,7 @@ def door(tmp_path: Path, engine: Engine) -> Iterator[ExplainDoor]:
         assert situation is not None
         return situation.copied()
 
-    door = open_door(tmp_path / "state", look)
+    door = open_door(tmp_path / "state", look, lambda: held_nodes(engine))
     assert door is not None
     yield door
     door.close()
@@ -121,6 +122,19 @@ def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.Cap
         assert b"not a question" in connected.recv(1 << 16)
     assert explain(door, "0001") == 0
     assert capsys.readouterr().out
+
+
+def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine) -> None:
+    def held() -> list[dict[str, Any]]:
+        return list(ask_sidecar([door.path], {"held": True})["held"])
+
+    assert held() == []
+    inside = engine.inside()
+    assert inside is not None
+    cluster = inside[0]
+    row = int(np.flatnonzero(cluster.requests.at["key"] == 7)[0])
+    cluster.nodes.at["hold_row"][0], cluster.nodes.at["hold_until_ms"][0] = row, 4500
+    assert held() == [{"node": "n0", "application": "application_0_0002", "left_ms": 3500}]
 
 
 def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

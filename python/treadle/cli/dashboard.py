@@ -72,7 +72,7 @@ def dashboard(
         with listen(bind, port) as listening:
             port = int(listening.getsockname()[1])
             reader, board = Reader(rm, ca), Board()
-            collector = Collector(reader, history, board)
+            collector = Collector(reader, history, board, held=lambda engine: _held(engine, rm, ca, config))
             questions = Questions(
                 reader, lambda application, engine: _explain(application, engine, rm, ca, config), collector.engines
             )
@@ -137,9 +137,25 @@ def _state_folder(named: Path | None) -> Path:
     return folder
 
 
+def _held(engine: str, rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]:
+    """Return the nodes that an engine keeps free, as its sidecar tells.
+
+    Raises:
+        UserError: it cannot be asked.
+    """
+    found = _ask({"held": True}, engine, rm, ca, config)
+    if not isinstance(found.get("held"), list):
+        raise UserError(f"the sidecar does not tell: {found.get('error', 'it answers something else')}")
+    return list(found["held"])
+
+
 def _explain(application: str, engine: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
+    return _ask({"application": application, "ask": None, "node": ""}, engine, rm, ca, config)
+
+
+def _ask(question: dict[str, Any], engine: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
     from treadle.cli._take_over import configured_file
     from treadle.cli.explain import ask_sidecar, state_places
 
     places = state_places(configured_file(rm, ca) if config is None else config, engine)
-    return ask_sidecar(places, {"application": application, "ask": None, "node": ""})
+    return ask_sidecar(places, question)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 QUEUES_MAX: Final = 500
 NODES_MAX: Final = 10_000
@@ -66,6 +66,16 @@ class Nodes:
         at = [index for index, state in enumerate(self.state) if state in _RUNNING]
         columns = ("containers", "memory_mb", "memory_used_mb", "vcores", "vcores_used")
         return {"nodes": len(at), **{name: sum(getattr(self, name)[index] for index in at) for name in columns}}
+
+
+class HeldNode(NamedTuple):
+    """A node that an engine keeps free for an ask that is too large for what becomes free at once."""
+
+    node: str
+    """Its host, with a port where the ResourceManager's scheduler has it in nodes' names."""
+    application: str
+    left_ms: int
+    """For so long at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +210,15 @@ def nodes_of(content: Any) -> Nodes:
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the page of the nodes has another form than a ResourceManager's") from error
     return nodes
+
+
+def held_of(content: Any) -> list[HeldNode]:
+    """Return the nodes that a sidecar says are kept free, at most `NODES_MAX`; what is none is left out."""
+    rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
+    return [
+        HeldNode(text(row.get("node")), text(row.get("application")), max(whole(row.get("left_ms")), 0))
+        for row in rows[:NODES_MAX]
+    ]
 
 
 def jobs_of(content: Any) -> tuple[list[Job], int]:

@@ -15,7 +15,7 @@ from threading import Event
 from typing import Any, Final
 
 from treadle.dashboard.board import Board
-from treadle.dashboard.cluster import Job, Nodes, Queue
+from treadle.dashboard.cluster import Job, Nodes, Queue, held_of
 from treadle.dashboard.conditions import Conditions, Trouble
 from treadle.dashboard.estimates import Estimates
 from treadle.dashboard.history import History
@@ -39,16 +39,47 @@ ENDED_BACK_MS: Final = 24 * 3600 * 1000
 """How long ago jobs may have ended that the first look asks for."""
 
 
+Held = Callable[[str], list[dict[str, Any]]]
+"""Returns the nodes that an engine of a name keeps free, '' for the first.
+
+Raises `UserError` if it cannot be asked.
+"""
+
+
+def nobody_tells(_: str) -> list[dict[str, Any]]:
+    """Tell of no held node.
+
+    Raises:
+        UserError: always.
+    """
+    raise UserError("nobody can be asked")
+
+
 class Collector:
     """Looks, keeps what it saw, and posts documents."""
 
-    def __init__(self, reader: Reader, history: History, board: Board, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        history: History,
+        board: Board,
+        clock: Callable[[], float] = time.time,
+        held: Held = nobody_tells,
+    ) -> None:
         """Begin where an earlier process stopped.
+
+        Args:
+            reader: of the ResourceManager
+            history: what is remembered
+            board: where documents are posted
+            clock: seconds since 1970
+            held: asks an engine which nodes it keeps free
 
         Raises:
             UserError: the history cannot be read.
         """
         self._reader, self._history, self._board, self._clock = reader, history, board, clock
+        self._held = held
         try:
             looked_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))
@@ -173,11 +204,19 @@ class Collector:
             values.update({"jobs running": sum(job.state == "RUNNING" for job in view.jobs), "jobs": len(view.jobs)})
             self._follow(view.jobs)
 
+        def held() -> None:
+            try:
+                view.held = [each for engine in ("", *self.engines()) for each in held_of(self._held(engine))]
+                view.held_error = ""
+            except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
+                view.held, view.held_error = [], printable(str(error))
+
         def placements() -> None:
             view.placements = self._reader.placements()
 
         attempt("nodes and queues", "nodes and queues", cluster)
         attempt("jobs", "jobs", jobs)
+        held()
         if view.decisions is not None:
             attempt("placements", "who placed the containers", placements)
         view.page_troubles = found

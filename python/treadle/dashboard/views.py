@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from treadle.dashboard.cluster import Job, Nodes, Queue, plain
+from treadle.dashboard.cluster import HeldNode, Job, Nodes, Queue, plain
 from treadle.dashboard.conditions import Condition, Trouble
 from treadle.dashboard.estimates import expected_ms
 from treadle.dashboard.reading import Decisions
@@ -33,6 +33,9 @@ class View:
     queues_left_out: int = 0
     cluster_s: float = 0.0
     jobs: list[Job] = field(default_factory=list)
+    held: list[HeldNode] = field(default_factory=list)
+    held_error: str = ""
+    """Why nobody tells which nodes are held; empty if somebody does."""
     jobs_left_out: int = 0
     jobs_s: float = 0.0
     ended: list[dict[str, Any]] = field(default_factory=list)
@@ -84,7 +87,10 @@ def _queues(view: View) -> dict[str, Any]:
 
 
 def _nodes(view: View) -> dict[str, Any]:
-    return {"at_s": view.cluster_s, **plain(view.nodes)}
+    held = {each.node: each.application for each in view.held}
+    # the scheduler's name of a node is its host, with or without its port
+    kept = [held.get(name) or held.get(name.rpartition(":")[0], "") for name in view.nodes.name]
+    return {"at_s": view.cluster_s, **plain(view.nodes), "held_for": kept, "held_error": view.held_error}
 
 
 def _jobs(view: View) -> dict[str, Any]:

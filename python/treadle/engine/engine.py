@@ -27,9 +27,10 @@ from treadle.events import (
     TaskInputs,
 )
 from treadle.model.carry import carry
-from treadle.model.classes import CLASSES_MAX, Unmet
+from treadle.model.classes import CLASSES_MAX, UNMET_TOLD_MAX, Unmet
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
+from treadle.model.too_large import too_large
 from treadle.policy.catalogue import register_parts
 from treadle.policy.policy import Policy
 from treadle.policy.state import Scratch
@@ -92,6 +93,8 @@ class Engine:
         self._decides = 0
         self._unmet: Unmet | None = None
         """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
+        self._told: Sequence[tuple[int, str]] | None = None
+        """What applications should know; None as long as ``_unmet`` is."""
         self._follow_roster()
 
     def _follow_roster(self) -> None:
@@ -118,7 +121,7 @@ class Engine:
         Raises:
             ModelError: the events contradict the contract; a new snapshot is the remedy.
         """
-        self._unmet = None
+        self._unmet = self._told = None
         for event in events:
             self._apply(event)
         if self._cluster is not None:
@@ -185,7 +188,7 @@ class Engine:
         """
         cluster = self._cluster
         self._decides += 1
-        self._unmet = None
+        self._unmet = self._told = None
         self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:
             return Proposals.none()
@@ -320,7 +323,12 @@ class Engine:
 
     def diagnostics(self) -> Sequence[tuple[int, str]]:
         """Return what applications should know, by their index: why no node serves them."""
-        return () if self._cluster is None else self._unmet_now(self._cluster).told
+        if self._cluster is None:
+            return ()
+        if self._told is None:
+            told = too_large(self._cluster, UNMET_TOLD_MAX) | dict(self._unmet_now(self._cluster).told)
+            self._told = tuple(sorted(told.items())[:UNMET_TOLD_MAX])
+        return self._told
 
     def _unmet_now(self, cluster: Cluster) -> Unmet:
         if self._unmet is None:

@@ -83,6 +83,8 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
         *user_causes(situation, row),
         *_node_causes(situation, row, nodes),
     ]
+    # the root is full when nodes are; these say more
+    found.sort(key=lambda cause: cause.why == Why.QUEUE_MAXIMUM and cause.of == situation.root)
     causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
     wait, ways = waits.of(row, nodes, causes)
     return AskExplained(

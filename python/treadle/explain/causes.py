@@ -83,6 +83,8 @@ class Cause:
     """What the ask needs, by resource; empty where that says nothing."""
     there_is: Mapping[str, int] = field(default_factory=dict)
     """What there is of it."""
+    of: str = ""
+    """The path of the queue whose maximum it is, or that has no access."""
 
     @property
     def verdict(self) -> Verdict:

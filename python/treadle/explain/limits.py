@@ -36,16 +36,16 @@ def queue_causes(situation: Situation, row: int) -> Iterator[Cause]:
         if partition and not maximum[counted].any():
             label = situation.partition_name(partition)
             text = f"queue {path} has no access to label {label}: give it a capacity there, or ask without the label"
-            yield Cause(Why.LABEL_WITHOUT_ACCESS, text)
+            yield Cause(Why.LABEL_WITHOUT_ACCESS, text, of=path)
         elif (ask > maximum)[counted].any():
             text = f"the ask is larger than queue {path} may ever be: {in_words(situation.amounts(maximum))}"
-            yield Cause(Why.LARGER_THAN_QUEUE, text, needed, situation.amounts(maximum))
+            yield Cause(Why.LARGER_THAN_QUEUE, text, needed, situation.amounts(maximum), path)
         elif (ask > left)[counted].any():
             text = (
                 f"queue {path} uses {in_words(situation.amounts(amounts[USED] + amounts[ASSUMED]))} of its maximum "
                 f"of {in_words(situation.amounts(maximum))}"
             )
-            yield Cause(Why.QUEUE_MAXIMUM, text, needed, situation.amounts(np.maximum(left, 0)))
+            yield Cause(Why.QUEUE_MAXIMUM, text, needed, situation.amounts(np.maximum(left, 0)), path)
 
 
 def user_causes(situation: Situation, row: int) -> Iterator[Cause]:

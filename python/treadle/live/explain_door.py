@@ -16,9 +16,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
+import numpy as np
+
 from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import printable
+from treadle.events import NodeState
 from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.live.roles import DecisionEngine
@@ -33,23 +36,27 @@ _WAITING_MAX: Final = 4
 _CREDENTIALS: Final = struct.Struct("3i")
 
 Look = Callable[[], Situation | None]
+Held = Callable[[], list[dict[str, Any]]]
+
+HELD_MAX: Final = 1000
 
 
 class ExplainDoor:
     """Answers whoever is root or this process's user."""
 
-    def __init__(self, path: Path, look: Look) -> None:
+    def __init__(self, path: Path, look: Look, held: Held) -> None:
         """Open the socket.
 
         Args:
             path: where; a socket that an earlier sidecar left there is replaced
             look: returns a copy of the situation
+            held: returns which nodes are held for whom
 
         Raises:
             OSError: it cannot be opened.
         """
         self.path = path
-        self._look = look
+        self._look, self._held = look, held
         path.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             path.unlink()
@@ -98,6 +105,8 @@ class ExplainDoor:
     def _answer_to(self, line: bytes) -> dict[str, Any]:
         try:
             asked = json.loads(line)
+            if asked.get("held") is True:
+                return {"held": self._held()}
             application, ask, node = str(asked["application"]), asked.get("ask"), str(asked.get("node") or "")
             ask = None if ask is None else int(ask)
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -117,18 +126,34 @@ def copied_situation(engine: DecisionEngine) -> Situation | None:
     return None if situation is None else situation.copied()
 
 
+def held_nodes(engine: DecisionEngine) -> list[dict[str, Any]]:
+    """Return which nodes an engine keeps free for asks, for which applications, and for how much longer at most."""
+    situation = Situation.of(engine) if isinstance(engine, Engine) else None
+    if situation is None:
+        return []
+    nodes = situation.view.nodes
+    found = []
+    for node in np.flatnonzero((nodes["hold_row"] >= 0) & (nodes["state"] != NodeState.GONE))[:HELD_MAX].tolist():
+        application = int(situation.view.rows["application"][nodes["hold_row"][node]])
+        if application >= 0:
+            left_ms = max(int(nodes["hold_until_ms"][node]) - situation.cluster.now_ms, 0)
+            whose = situation.application_id(application)
+            found.append({"node": situation.node_name(node), "application": whose, "left_ms": left_ms})
+    return found
+
+
 def answers(user: int) -> bool:
     """Say whether a user is answered: root, and this process's own."""
     return user in (0, os.geteuid())
 
 
-def open_door(folder: Path | None, look: Look) -> ExplainDoor | None:
+def open_door(folder: Path | None, look: Look, held: Held = list) -> ExplainDoor | None:
     """Open a sidecar's door in its state folder; without one, or if that fails, there is none, which is logged."""
     if folder is None:
         _log.info("treadle explain has nobody to ask: there is no config.file, or no folder for its state")
         return None
     try:
-        door = ExplainDoor(folder / EXPLAIN_SOCKET, look)
+        door = ExplainDoor(folder / EXPLAIN_SOCKET, look, held)
     except OSError as error:
         _log.warning("treadle explain has nobody to ask: %s: %s", folder / EXPLAIN_SOCKET, error)
         return None

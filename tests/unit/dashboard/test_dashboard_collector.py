@@ -237,6 +237,29 @@ def test_a_history_that_fails_is_shown_and_the_rest_goes_on(looking: Looking) ->
     assert overview["state"] == "ACTIVE"
 
 
+def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
+    looking: Looking, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overview = looking.look()
+    assert looking.read("nodes")["held_for"] == ["", ""]
+    assert looking.read("nodes")["held_error"] == "nobody can be asked"
+    assert overview["conditions"] == [], "elsewhere than on the ResourceManager's host that is no trouble"
+    asked = []
+
+    def held(engine: str) -> list[Any]:
+        asked.append(engine)
+        if engine:
+            return ["rubbish", {"node": None, "left_ms": "x"}]
+        return [{"node": "n2", "application": "application_1_0001", "left_ms": 5}]
+
+    monkeypatch.setattr(looking.collector, "_held", held)
+    with_a_dead_engine(cluster)
+    looking.look()
+    assert asked == ["", "batch"]
+    assert looking.read("nodes")["held_for"] == ["", "application_1_0001"]
+    assert looking.read("nodes")["held_error"] == ""
+
+
 def test_hostile_names_stay_names(looking: Looking, cluster: FakeCluster) -> None:
     name = '<script>alert(1)</script>"\\\n\x1b[31m'
     cluster.jobs = [job(1, name)]

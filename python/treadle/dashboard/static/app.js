@@ -122,24 +122,30 @@ async function showNodes() {
   const used = (at) => Math.max(found.memory_used_mb[at] / Math.max(1, found.memory_mb[at]),
     found.vcores_used[at] / Math.max(1, found.vcores[at]));
   const cells = found.name.map((name, at) => {
-    const runs = found.state[at] === "RUNNING";
+    const runs = found.state[at] === "RUNNING", held = found.held_for[at];
     const label = found.label[at] ? `, label ${found.label[at]}` : "";
     return {
-      colour: runs ? heat(used(at)) : "#c9cfd6", mark: runs ? "" : found.state[at] === "DECOMMISSIONING" ? "#9a6700" : "#c62f2f",
+      colour: runs ? heat(used(at)) : "#c9cfd6", mark: runs ? (held ? "#d9480f" : "") : found.state[at] === "DECOMMISSIONING" ? "#9a6700" : "#c62f2f",
       text: `${name}: ${found.state[at]}, ${found.containers[at]} containers, memory ${found.memory_used_mb[at]} of ` +
-        `${found.memory_mb[at]} MB, cores ${found.vcores_used[at]} of ${found.vcores[at]}, rack ${found.rack[at]}${label}`,
+        `${found.memory_mb[at]} MB, cores ${found.vcores_used[at]} of ${found.vcores[at]}, rack ${found.rack[at]}${label}${held ? `, kept free for ${held}` : ""}`,
     };
   });
   const states = {};
   found.state.forEach((state) => { states[state] = (states[state] || 0) + 1; });
   const counts = Object.entries(states).map(([state, count]) => `${count} ${state}`).join(", ");
+  const kept = found.name.map((name, at) => at).filter((at) => found.held_for[at]);
   const away = found.name.map((name, at) => at).filter((at) => found.state[at] !== "RUNNING");
   return [
     aged(wide(section([`nodes: ${counts || "none"}`, readAt(found.at_s)], heatMap(cells, told), told,
       leftOut(found.left_out, "nodes"),
-      html("p", { className: "soft" }, "dark: full, by the resource of which most is used; grey: does not run"))), found.at_s),
+      html("p", { className: "soft" }, "dark: full, by the resource of which most is used; grey: does not run; " +
+        "orange border: kept free by the engine for a large ask"))), found.at_s),
     section("nodes that run", await overTime([["nodes", "nodes"]], plain)),
     section("containers", await overTime([["containers", "containers"]], plain)),
+    found.held_error
+      ? wide(section("nodes that are kept free", html("p", { className: "soft" }, `not known: ${found.held_error}`)))
+      : wide(section("nodes that are kept free", table([["node", "", (at) => found.name[at]],
+        ["for", "", (at) => jobLink({ id: found.held_for[at] })]], kept))),
     wide(section("nodes that do not run", table([["node", "", (at) => found.name[at]], ["state", "", (at) => found.state[at]],
       ["rack", "", (at) => found.rack[at]]], away))),
   ];
