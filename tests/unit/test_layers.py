@@ -115,12 +115,13 @@ ALLOWED = {
         "replay",
         "simulate",
         "simulator",
+        "sweep",
         "wire",
         "workload",
         "yarn",
     },
 }
-ALLOWED["cli"] = ALLOWED["lab"] | {"dashboard", "lab", "sweep"}
+ALLOWED["cli"] = ALLOWED["lab"] | {"dashboard", "lab"}
 ALLOWED["reference"] = ALLOWED["cli"] | {"cli"}
 """What each part of the package may import besides itself."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from typer.testing import CliRunner
 
 from treadle.cli.reproduce.slearn import app
 from treadle.errors import UserError
+from treadle.lab.harness.runs import Asked
 from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_of
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
-from treadle.lab.reproduce.slearn.experiment import Outcome, compare
+from treadle.lab.reproduce.slearn.draws import Draws, SchemeRun, run_draws
+from treadle.lab.reproduce.slearn.experiment import Outcome
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.paper_history import PaperHistory
 from treadle.lab.reproduce.slearn.report import report_of
@@ -33,7 +36,7 @@ def extract(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcome(extract: Path) -> Outcome:
-    return compare(Source(extract, JOBS, NODES), 1, nodes=NODES)
+    return run_draws(Draws(extract, JOBS, NODES, Choices()), [1], SCHEMES)[0]
 
 
 def test_pilots_beat_arrival_and_what_history_says_wrongly(outcome: Outcome) -> None:
@@ -71,8 +74,26 @@ def test_thin_jobs_are_not_wide(outcome: Outcome) -> None:
 
 
 def test_equal_seeds_give_equal_figures(extract: Path, outcome: Outcome) -> None:
-    again = compare(Source(extract, JOBS, NODES), 1, SCHEMES[:1], nodes=NODES)
+    (again,) = run_draws(Draws(extract, JOBS, NODES, Choices()), [1], SCHEMES[:1])
     assert again.completion_ms["slearn"].tolist() == outcome.completion_ms["slearn"].tolist()
+
+
+def test_runs_depend_on_the_extract_and_are_kept(
+    extract: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, told = Asked(tmp_path / "kept", 1), []
+    draws = Draws(extract, JOBS, NODES, Choices())
+    first = run_draws(draws, [1, 2], SCHEMES[2:4], model=True, asked=asked)
+    monkeypatch.setattr("treadle.lab.reproduce.slearn.draws.run_model", None)  # nothing runs any more
+    again = run_draws(draws, [2], SCHEMES[2:4], model=True, asked=asked, told=lambda *now: told.append(now))
+    assert told[0] == (2, 2)
+    for name, completion_ms in again[0].completion_ms.items():
+        assert completion_ms.tolist() == first[1].completion_ms[name].tolist()
+    with pytest.raises(UserError, match=r"seed 3, 3sigma: TypeError.*\n.*1 of 1 runs failed; the same command tries"):
+        run_draws(draws, [3], SCHEMES[2:3], model=True, asked=asked)
+    keys = {SchemeRun(other, 1, SCHEMES[0], model=False).key for other in (draws, replace(draws, jobs=JOBS + 1))}
+    keys |= {SchemeRun(draws, 1, scheme, model=True).key for scheme in SCHEMES[:2]}
+    assert len(keys) == 4
 
 
 def test_levels_are_those_of_the_policy() -> None:

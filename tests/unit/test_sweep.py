@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from treadle.sweep.axes import Range, axis_of, drawn, grid, with_settings
 from treadle.sweep.document import read_sweep
 from treadle.sweep.inputs import Inputs
 from treadle.sweep.kept import Kept
-from treadle.sweep.line import Line
+from treadle.sweep.line import Line, run_line
 from treadle.sweep.plan import Plan, plan_of
 from treadle.sweep.report import pareto
 
@@ -138,7 +139,7 @@ def test_parts_of_a_scenarios_engines_are_read_from_copies(folder: Path, monkeyp
     (folder / "odd.py").write_text(own.replace("return ", "return -"))
     assert planned(folder, text).runs[0].line.key != first.key
     (folder / "odd.py").unlink()
-    (done,) = local.run_locally([first], folder / "kept" / "files", 1)
+    (done,) = local.run_locally([first], partial(run_line, files=folder / "kept" / "files"), 1)
     assert not done.failed, done.result
 
 
@@ -155,7 +156,7 @@ def test_a_folder_of_runs_by_a_relative_path_is_in_no_failure(folder: Path, monk
     (folder / "jobs.py").write_text("def jobs(seed):\n    raise RuntimeError(__file__)\n")
     (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {own: {file: jobs.py}}\n")
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
-    (done,) = local.run_locally([plan.runs[0].line], Path("kept/files"), 1)
+    (done,) = local.run_locally([plan.runs[0].line], partial(run_line, files=Path("kept/files")), 1)
     assert str(folder) not in json.loads(done.result)["failure"]
 
 
@@ -167,7 +168,7 @@ def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
     (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {file: jobs.jsonl}\n")
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
     jobs.unlink()
-    (done,) = local.run_locally([plan.runs[0].line], folder / "kept" / "files", 1)
+    (done,) = local.run_locally([plan.runs[0].line], partial(run_line, files=folder / "kept" / "files"), 1)
     assert not done.failed
     assert json.loads(done.result)["figures"]["tasks"] == 2
 
@@ -344,7 +345,9 @@ def test_a_process_that_dies_fails_its_run_alone(folder: Path) -> None:
     (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {own: {file: dies.py}}\n")
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
     lines = [each.line for each in plan.runs]
-    done = {each.number: each for each in local.run_locally(lines, folder / "kept" / "files", 2)}
+    done = {
+        each.number: each for each in local.run_locally(lines, partial(run_line, files=folder / "kept" / "files"), 2)
+    }
     assert [done[number].failed for number in range(4)] == [False, True, False, False]
     assert "ran out of memory" in json.loads(done[1].result)["failure"]
     assert {json.loads(done[at].result)["key"] for at in range(4)} == {line.key for line in lines}

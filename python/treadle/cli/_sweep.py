@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -15,20 +16,21 @@ from rich.table import Table
 
 from treadle.cli._console import compiling, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, check_writable, write_json, writing
+from treadle.cli._runs import INTERRUPTED
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.statistics import FEW, Interval
 from treadle.simulator.scenario_engines import warm_up_all
 from treadle.sweep.document import read_sweep
 from treadle.sweep.inputs import Inputs
 from treadle.sweep.kept import Kept
-from treadle.sweep.line import Line
+from treadle.sweep.line import Line, run_line
 from treadle.sweep.local import Done, run_locally
 from treadle.sweep.plan import Plan, plan_of
 from treadle.sweep.report import MEAN, Cell, Report, report_of
+from treadle.sweep.runs import Runs
 from treadle.sweep.spark import Spark, check_spark
 from treadle.words import counted
 
-INTERRUPTED = 130
 FAILURES_SHOWN = 10
 ROWS_SHOWN = 40
 
@@ -81,28 +83,20 @@ def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None) -> No
 
 def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on_spark: OnSpark | None) -> list[bytes]:
     """Return what each run of a plan came to, in its order; what is kept does not run."""
-    keys = [each.line.key for each in plan.runs]
-    results = dict.fromkeys(keys, b"")
-    for key in results:
-        results[key] = kept.get(key) or b""
-    missing = {each.line.key: each for each in plan.runs if not results[each.line.key]}
-    say(console, f"{counted(len(plan.runs), 'run')}, {len(keys) - sum(key in missing for key in keys)} of them kept")
-    lines = [each.line for each in missing.values()]
-    begun_s, done = perf_counter(), 0
+    runs = Runs([each.line for each in plan.runs], kept)
+    total = len(runs.missing)
+    say(console, f"{counted(len(plan.runs), 'run')}, {runs.kept} of them kept")
+    begun_s = perf_counter()
     try:
-        if lines:
-            with _backend(plan, lines, kept, inputs, console, jobs, on_spark) as running:
-                for each in running:
-                    key = lines[each.number].key
-                    kept.put(key, each.result, failed=each.failed)
-                    results[key] = each.result
-                    done += 1
+        if runs.missing:
+            with _backend(plan, runs.missing, kept, inputs, console, jobs, on_spark) as running:
+                runs.take(running)
     except KeyboardInterrupt:
-        say(console, f"stopped; {done} of {len(lines)} runs are kept in {kept.folder}: the same command goes on", "red")
+        say(console, f"stopped; {runs.done} of {total} runs are kept in {kept.folder}: the same command goes on", "red")
         raise typer.Exit(INTERRUPTED) from None
-    if lines:
-        say(console, f"{counted(done, 'run')} in {perf_counter() - begun_s:.1f} s")
-    return [results[key] for key in keys]
+    if total:
+        say(console, f"{counted(runs.done, 'run')} in {perf_counter() - begun_s:.1f} s")
+    return runs.results
 
 
 @contextmanager
@@ -119,7 +113,7 @@ def _backend(
     if on_spark is None:
         with compiling(console):
             _compile(plan, {line.policy for line in lines})
-        with closing(run_locally(lines, kept.files, jobs)) as running:
+        with closing(run_locally(lines, partial(run_line, files=kept.files), jobs)) as running:
             yield _counted(running, len(lines), console)
         return
     spark = Spark(on_spark.master, on_spark.settings)

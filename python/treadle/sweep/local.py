@@ -1,28 +1,43 @@
-"""Runs lines in processes of this machine. A process that dies fails the run that it was at, and no other."""
+"""Runs tasks in processes of this machine. A process that dies fails the task that it was at, and no other."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 from treadle.sweep.kept import result_bytes
-from treadle.sweep.line import Line, run_line
 
 DIED: Final = (
     "its process ended without an answer, twice; look whether the machine ran out of memory, and use a smaller --jobs"
 )
+MOMENT_S: Final = 0.5
+"""How often it is told how far tasks are."""
+
+
+class Task(Protocol):
+    """What is run: a function of what its key is the digest of."""
+
+    @property
+    def key(self) -> str:
+        """The digest of all that its result depends on."""
+
+
+T = TypeVar("T", bound=Task)
+Call = Callable[[T], tuple[bytes, bool]]
+"""Returns what a task came to, and whether it failed. It must be importable from a module."""
+Told = Callable[[float], None]
+"""Is told how many tasks are done, parts of those that run included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A run that has ended."""
+    """A task that has ended."""
 
     number: int
     """Its place in what was given."""
@@ -30,47 +45,88 @@ class Done:
     failed: bool
 
 
-def run_locally(lines: Sequence[Line], files: Path, jobs: int) -> Generator[Done, None, None]:
-    """Yield runs as they end.
+def run_locally(tasks: Sequence[T], call: Call[T], jobs: int, told: Told | None = None) -> Generator[Done, None, None]:
+    """Yield tasks as they end.
 
     Args:
-        lines: what to run
-        files: where the folders with their files are
+        tasks: what to run
+        call: runs one
         jobs: processes; 1: this one
+        told: is told how far they are, now and then
     """
-    if jobs <= 1 or len(lines) <= 1:
-        for number, line in enumerate(lines):
-            yield Done(number, *run_line(line, files))
+    if jobs <= 1 or len(tasks) <= 1:
+        for number, task in enumerate(tasks):
+            _progress[:] = [_Here(number, told)]
+            yield Done(number, *call(task))
         return
-    left = deque(range(len(lines)))
+    left = deque(range(len(tasks)))
+    parts = multiprocessing.get_context("spawn").RawArray("d", len(tasks))  # without a lock, which the dead would hold
     while left:
-        suspects = yield from _until_broken(lines, left, files, min(jobs, len(left)))
+        suspects = yield from _until_broken(tasks, call, left, min(jobs, len(left)), parts, told)
         for number in suspects:  # one of these ended its process: each has one to itself now
             alone = deque([number])
-            if (yield from _until_broken(lines, alone, files, 1)):
-                yield died(number, lines[number], DIED)
+            if (yield from _until_broken(tasks, call, alone, 1, parts, told)):
+                yield died(number, tasks[number], DIED)
 
 
-def died(number: int, line: Line, why: str) -> Done:
-    """Return that a run came to nothing."""
-    return Done(number, result_bytes({"key": line.key, "failure": why}), failed=True)
+def died(number: int, task: Task, why: str) -> Done:
+    """Return that a task came to nothing."""
+    return Done(number, result_bytes({"key": task.key, "failure": why}), failed=True)
 
 
-def _until_broken(lines: Sequence[Line], left: deque[int], files: Path, jobs: int) -> Generator[Done, None, list[int]]:
+def tell(part: float) -> None:
+    """Say, from within a task, which part of it is done: 0 to 1."""
+    if _progress:
+        _progress[0].tell(part)
+
+
+class _Here:
+    """Takes the progress of a task of this process."""
+
+    def __init__(self, done: int, told: Told | None) -> None:
+        self._done, self._told = done, told
+
+    def tell(self, part: float) -> None:
+        if self._told is not None:
+            self._told(self._done + part)
+
+
+class _There:
+    """Takes the progress of a task of another process than that which is told."""
+
+    def __init__(self, parts: Any) -> None:
+        self._parts = parts
+        self.number = 0
+
+    def tell(self, part: float) -> None:
+        self._parts[self.number] = part
+
+
+_progress: list[_Here | _There] = []
+
+
+def _until_broken(
+    tasks: Sequence[T], call: Call[T], left: deque[int], jobs: int, parts: Any, told: Told | None
+) -> Generator[Done, None, list[int]]:
     """Run what is left until there is nothing, or until a process ends; return what was running then, in order."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin_worker)
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (parts,))
     running: dict[Future[tuple[bytes, bool]], int] = {}
     whole = False
     try:
         while left or running:
             while left and len(running) < jobs:
                 number = left.popleft()
-                running[pool.submit(run_line, lines[number], files)] = number
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                running[pool.submit(_in_worker, call, number, tasks[number])] = number
+            ended, _ = wait(running, None if told is None else MOMENT_S, FIRST_COMPLETED)
             for each in sorted(ended, key=running.__getitem__):
                 result = each.result()
-                yield Done(running.pop(each), *result)
+                number = running.pop(each)
+                parts[number] = 1.0
+                yield Done(number, *result)
+            if told is not None:
+                told(sum(parts))
         whole = True
         return []
     except BrokenProcessPool:
@@ -82,5 +138,13 @@ def _until_broken(lines: Sequence[Line], left: deque[int], files: Path, jobs: in
                 child.terminate()
 
 
-def _begin_worker() -> None:
+def _begin_worker(parts: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that gave the work, which ends this one
+    _progress[:] = [_There(parts)]
+
+
+def _in_worker(call: Call[T], number: int, task: T) -> tuple[bytes, bool]:
+    (there,) = _progress
+    if isinstance(there, _There):
+        there.number = number
+    return call(task)

@@ -48,10 +48,10 @@ class OtherEnvironmentError(RuntimeError):
     """A worker has other libraries, or other code, than the driver: no run of the sweep can be run there."""
 
 
-def package_digest(package: Path) -> str:
-    """Return a digest of the code in a package's folder that runs are made of."""
+def package_digest(package: Path, sources: tuple[str, ...] = CODE) -> str:
+    """Return a digest of code in a package's folder: that which runs of a sweep are made of, or other files of it."""
     digest = hashlib.sha256()
-    for source in CODE:
+    for source in sources:
         place = package / source
         for file in sorted(place.rglob("*.py")) if place.is_dir() else (place,):
             digest.update(f"\n{file.relative_to(package)}\n".encode())

@@ -1,30 +1,120 @@
-"""`treadle reproduce hdrf`: the paper's tests on real ResourceManagers."""
+"""`treadle reproduce hdrf`: the paper's tests on real ResourceManagers, and its comparison in the simulator."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json
+from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
 
 app = typer.Typer()
 
+SEEDS = 10
+STEP_S = 36.0
+TASK_S = 6.0
+
+
+class Section(StrEnum):
+    """Sections of the paper."""
+
+    TESTS = "5.1"
+    COMPARISON = "5.2"
+
 
 @app.command()
 def hdrf(
+    section: Annotated[
+        Section, typer.Option(help="5.1: tests on real clusters; 5.2: the Facebook workload in the simulator.")
+    ] = Section.TESTS,
     test: Annotated[list[str] | None, typer.Option(help="A, B or C; may be repeated. Default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots over time.")] = None,
-    step_s: Annotated[float, typer.Option(min=6, help="Seconds that shares settle after each step.")] = 36.0,
-    task_s: Annotated[float, typer.Option(min=0.2, help="Mean duration of a sleeping task in seconds.")] = 6.0,
-    folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-hdrf.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="5.1: a folder for plots over time.")] = None,
+    step_s: Annotated[
+        float | None, typer.Option(min=6, help=f"5.1: seconds that shares settle after each step; {STEP_S:g}.")
+    ] = None,
+    task_s: Annotated[
+        float | None, typer.Option(min=0.2, help=f"5.1: mean duration of a sleeping task in seconds; {TASK_S:g}.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="5.1: the clusters' folder; default: build/reproduce-hdrf.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help=f"5.2: how many draws of jobs; {SEEDS}.")] = None,
+    sample: Annotated[
+        Path | None, typer.Option(help="5.2: SWIM's sample of Facebook's cluster of 2010; default: the checkout's.")
+    ] = None,
+    cache: CacheOption = None,
+    processes: ProcessesOption = 0,
 ) -> None:
-    """H-DRF's tests A, B and C on a real ResourceManager, under Treadle and under the stock scheduler."""
+    """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
+
+    5.1: tests A, B and C. 5.2: Facebook's job sizes on 50 simulated nodes.
+    """
+    if section is Section.COMPARISON:
+        _refuse(section, test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
+        _compare(json_file, seeds or SEEDS, sample, cache, processes)
+        return
+    _refuse(section, seeds=seeds, sample=sample, cache=cache, processes=processes or None)
+    _run_tests(test, json_file, plot, step_s or STEP_S, task_s or TASK_S, folder)
+
+
+def _refuse(section: Section, **options: object) -> None:
+    """Refuse options of another section.
+
+    Raises:
+        UserError: one is given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            other = next(each for each in Section if each is not section)
+            raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
+
+
+def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:
+    """Run section 5.2."""
+    from treadle.lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle.lab.harness.runs import Asked, run_all
+    from treadle.lab.reproduce.hdrf.comparison import SHARES, SchemeRun, run_scheme, settings_of
+    from treadle.lab.reproduce.hdrf.comparison_report import Comparison
+    from treadle.simulator.simulation import warm_up
+
+    check_results(json_file, None)
+    console = console_for_tables(150)
+    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
+    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SHARES]
+    with going_on(console, cache), counted_progress(console, "runs") as bar:
+        shown = compiling_task(console, bar)
+        for scheme in SHARES:
+            warm_up(settings_of(scheme))
+
+        def told(done: float, total: int) -> None:
+            bar.update(shown, description="simulating", completed=int(done), total=total)
+
+        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), told))
+    for table in found.tables():
+        console.print(table)
+    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by the bootstrap")
+    if json_file is not None:
+        write_json(json_file, found.as_json())
+
+
+def _run_tests(
+    test: list[str] | None,
+    json_file: Path | None,
+    plot: Path | None,
+    step_s: float,
+    task_s: float,
+    folder: Path | None,
+) -> None:
+    """Run section 5.1."""
     from treadle.lab.minicluster import Scheduler
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.minicluster.readiness import terminable

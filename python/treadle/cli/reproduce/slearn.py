@@ -13,6 +13,7 @@ from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
+from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.lab.harness.statistics import Interval, check_intervals
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
 
@@ -61,16 +62,20 @@ def slearn(
     model: Annotated[
         bool, typer.Option("--model", help="A plain model of the paper's scheduler in place of the engine: far faster.")
     ] = False,
+    cache: CacheOption = None,
+    processes: ProcessesOption = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, by the paper's letter too, LAS, FIFO, Oracle."""
     from treadle.lab.harness.data import GOOGLE, given_or_found
-    from treadle.lab.reproduce.slearn.experiment import compare, variants  # only here: they import numba
+    from treadle.lab.harness.runs import Asked
+    from treadle.lab.reproduce.slearn.draws import Draws, run_draws  # only here: they import numba
+    from treadle.lab.reproduce.slearn.experiment import variants
     from treadle.lab.reproduce.slearn.paper import OF_DAGS, OF_JOBS
     from treadle.lab.reproduce.slearn.report import report_of
     from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES
-    from treadle.lab.reproduce.slearn.trace import Choices, Source
+    from treadle.lab.reproduce.slearn.trace import Choices
     from treadle.simulator.simulation import warm_up
 
     check_results(json_file, plot)
@@ -79,19 +84,18 @@ def slearn(
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
     choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled, load)
     folder = given_or_found(trace, GOOGLE, partial(say, console))
-    source = Source(folder, jobs or (DAGS if dags else JOBS), nodes, choices)
-    outcomes = []
-    with counted_progress(console, "jobs") as bar:
+    draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices)
+    wanted = range(first_seed, first_seed + (1 if quick else seeds))
+    with going_on(console, cache), counted_progress(console, "runs") as bar:
         task = compiling_task(console, bar)
         if not model:
             warm_up(schemes[0].settings(0))
-        for seed in range(first_seed, first_seed + (1 if quick else seeds)):
-            bar.update(task, description=f"seed {seed}: reading the trace")
 
-            def show(title: str, done: int, total: int, seed: int = seed) -> None:
-                bar.update(task, description=f"seed {seed}: {title}", completed=done, total=total)
+        def told(done: float, total: int) -> None:
+            bar.update(task, description="reading the trace, simulating", completed=round(done, 1), total=total)
 
-            outcomes.append(compare(source, seed, schemes, nodes=nodes, model=model, progress=show))
+        asked = Asked(cache, processes or int(model))  # a draw takes longer than the model: one process makes it once
+        outcomes = run_draws(draws, wanted, schemes, model=model, asked=asked, told=told)
     report = report_of(outcomes, OF_DAGS if dags else OF_JOBS)
     _print(report, console)
     if json_file is not None:

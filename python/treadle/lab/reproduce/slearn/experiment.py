@@ -13,8 +13,8 @@ from treadle.lab.harness.simulated import Progress, run_to_the_end
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.model import Model
 from treadle.lab.reproduce.slearn.paper import NODES
-from treadle.lab.reproduce.slearn.schemes import SCHEMES, Scheme, slearn
-from treadle.lab.reproduce.slearn.trace import Source, Trace
+from treadle.lab.reproduce.slearn.schemes import Scheme, slearn
+from treadle.lab.reproduce.slearn.trace import Trace
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
@@ -100,28 +100,6 @@ def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progre
     if progress is not None:
         progress(scheme.title, 0, len(trace.widths))
     return Model(trace, scheme, nodes).run(), time.perf_counter() - began
-
-
-def compare(
-    source: Source,
-    seed: int,
-    schemes: tuple[Scheme, ...] = SCHEMES,
-    *,
-    nodes: int = NODES,
-    model: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Run one draw of jobs under all schemes, on the engine in the simulator or, with ``model``, on the plain model.
-
-    Raises:
-        WorkloadError: the extract is missing or wrong.
-    """
-    trace = source.draw(seed)
-    completion, wall = {}, {}
-    for scheme in schemes:
-        run = run_model if model else run_scheme
-        completion[scheme.name], wall[scheme.name] = run(trace, scheme, nodes, progress)
-    return Outcome(trace, completion, wall)
 
 
 def variants() -> dict[str, Scheme]:

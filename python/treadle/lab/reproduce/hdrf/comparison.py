@@ -1,0 +1,140 @@
+"""Section 5.2 (SoCC 2013) in the simulator: who runs how many tasks under H-DRF, naive H-DRF and the stock order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.compiled.array_types import F64
+from treadle.config.settings import Settings, default_settings, with_parts
+from treadle.errors import UserError
+from treadle.lab.harness.runs import digest_of
+from treadle.lab.reproduce.hdrf.facebook import GROUPS, LARGE_LEAVES, LEAVES, queue_of, schedule
+from treadle.policy.catalogue import register_parts
+from treadle.simulate import Run, Scenario, simulate
+
+NODES: Final = 50
+NODE: Final = {"memory-mb": 6144, "vcores": 4, "gpu": 1}
+HDRF: Final = "hdrf"
+SHARES: Final[Mapping[str, Any]] = {
+    "naive": ("hdrf", {"static": True}),
+    HDRF: "hdrf",
+    "capacity": "capacity",
+}
+"""By scheme. `naive` is the paper's Pareto-efficient capacity scheduler, which it calls exactly naive H-DRF."""
+TITLES: Final = {
+    "naive": "naive H-DRF (Pareto CS)",
+    HDRF: "H-DRF",
+    "capacity": "capacity share, without the stock scheduler's blocked headroom",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeRun:
+    """A scheme with a seed: all that a run depends on."""
+
+    sample: Path
+    scheme: str
+    seed: int
+
+    @property
+    def title(self) -> str:
+        """What it is called when it fails."""
+        return f"{self.scheme}, seed {self.seed}"
+
+    @property
+    def key(self) -> str:
+        """The digest of all that it depends on."""
+        return digest_of("hdrf", _content(self.sample), self.scheme, self.seed)
+
+
+@cache
+def _content(sample: Path) -> str:
+    try:
+        return hashlib.sha256(sample.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"--sample: {sample}: {error.strerror}; check the path") from error
+
+
+def scenario() -> Scenario:
+    """Return the cluster and figure 10's queues: siblings have equal weights."""
+    children: dict[str, Any] = {
+        group: {"children": {queue_of(leaf): {} for leaf in leaves}} for group, leaves in GROUPS.items()
+    }
+    resources = [{"name": name} for name in NODE]
+    return Scenario.of(
+        {"cluster": {"resources": resources, "nodes": [{"count": NODES, "resources": NODE}]}, "queues": children}
+    )
+
+
+def settings_of(scheme: str) -> Settings:
+    """Return the engine's settings: they differ in the share alone; in a leaf jobs come in order."""
+    register_parts()
+    return with_parts(default_settings(), {"share": SHARES[scheme], "order": "fifo", "fit": "packing"})
+
+
+def run_scheme(wanted: SchemeRun) -> dict[str, Any]:
+    """Run a scheme with a seed; return its figures by leaf.
+
+    Raises:
+        UserError: the sample is wrong, or a job did not end.
+    """
+    jobs = schedule(wanted.sample, wanted.seed)
+    run = simulate(scenario().with_jobs(jobs), settings_of(wanted.scheme), wanted.seed)
+    if not bool((run.jobs["state"] == "done").all()):
+        raise UserError(f"{wanted.title}: jobs are left undone")
+    response_s = {leaf: float(run.completion_s[_of(run, leaf)].mean()) for leaf in LEAVES}
+    end_s = float(run.jobs["end_ms"].max()) / 1000
+    tasks = {leaf: value if np.isfinite(value) else None for leaf, value in medians(run).items()}
+    return {"median_tasks": tasks, "response_s": response_s, "end_s": end_s}
+
+
+def _of(run: Run, leaf: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which jobs are a leaf's."""
+    queues = np.array([str(queue).rpartition(".")[2] for queue in run.jobs["queue"]], object)
+    return np.asarray(queues == queue_of(leaf))
+
+
+def medians(run: Run) -> dict[str, float]:
+    """Return how many tasks run at a time in each leaf: the median over the time that counts.
+
+    That is the time in which the leaf has jobs and so have all leaves with large jobs: there is always somebody else
+    who wants what it has not.
+    """
+    moments_ms = [run.jobs["arrival_ms"], run.jobs["end_ms"], run.tasks["start_ms"], run.tasks["end_ms"]]
+    times_ms = np.unique(np.concatenate(moments_ms))
+    length_ms = np.diff(times_ms)
+    jobs = {leaf: _of(run, leaf) for leaf in LEAVES}
+    has_jobs = {
+        leaf: _at_a_time(times_ms, run.jobs["arrival_ms"][own], run.jobs["end_ms"][own]) > 0
+        for leaf, own in jobs.items()
+    }
+    contended = np.logical_and.reduce([has_jobs[leaf] for leaf in LARGE_LEAVES])
+    found = {}
+    for leaf, own in jobs.items():
+        tasks = run.tasks[own[run.tasks["job"]]]
+        running = _at_a_time(times_ms, tasks["start_ms"], tasks["end_ms"])
+        found[leaf] = _median(running, np.where(contended & has_jobs[leaf], length_ms, 0))
+    return found
+
+
+def _at_a_time(times_ms: Any, begin_ms: Any, end_ms: Any) -> Any:
+    """Return how many of the spans cover each of the intervals between ``times_ms``."""
+    change = np.bincount(np.searchsorted(times_ms, begin_ms), minlength=len(times_ms))
+    change = change - np.bincount(np.searchsorted(times_ms, end_ms), minlength=len(times_ms))
+    return np.cumsum(change)[:-1]
+
+
+def _median(values: Any, weights: Any) -> float:
+    """Return the median of weighted values; NaN if nothing has weight."""
+    if not weights.sum():
+        return float("nan")
+    order = np.argsort(values, kind="stable")
+    reached: F64 = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
