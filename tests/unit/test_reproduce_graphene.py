@@ -16,6 +16,7 @@ from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape
 from treadle.errors import UserError
 from treadle.lab.harness.kept_results import KeptResults
+from treadle.lab.harness.runs import Asked
 from treadle.lab.reproduce.graphene import experiment, offline
 from treadle.lab.reproduce.graphene import jobs as graphene_jobs
 from treadle.lab.reproduce.graphene.bounds import bounds_of
@@ -26,6 +27,7 @@ from treadle.lab.reproduce.graphene.online import Plans, gaps_percent, run_schem
 from treadle.lab.reproduce.graphene.paper import Part
 from treadle.lab.reproduce.graphene.report import report_of
 from treadle.lab.reproduce.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
+from treadle.lab.reproduce.graphene.seeds import run_seeds
 from treadle.workload.job import Job, Workload, arranged
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
@@ -228,7 +230,7 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
         patch.setattr(experiment, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
         again = Experiment(None, WRONG, keep=tmp_path).run(1)
         assert report_of([again], None, {}) == report_of([first], None, {})
-    files = set(tmp_path.iterdir())
+    files = set(tmp_path.rglob("*.json"))
     for other in (
         replace(WRONG, tick_ms=200),
         replace(WRONG, load=0.5),
@@ -236,27 +238,42 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
         replace(WRONG, hold_nodes=0),
     ):
         Experiment(None, other, keep=tmp_path).run(1)
-        assert files < (files := set(tmp_path.iterdir()))
+        assert files < (files := set(tmp_path.rglob("*.json")))
 
 
 def test_the_same_jobs_believed_to_be_others_are_another_result(tmp_path: Path) -> None:
     work, scenario, kept = jobs(), scenario_of(MIX, GRAPHENE), KeptResults(tmp_path)
     believed = (None, misjudged(work, 2.0, 1), misjudged(work, 3.0, 1))
-    assert len({kept.place("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
+    assert len({kept.key("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
+    assert len({kept.key(name, work, None, scenario, GRAPHENE.settings(1)) for name in ("a", "b")}) == 2
 
 
-def test_a_kept_result_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    Experiment(None, WRONG, keep=tmp_path).run(1)
-    broken = min(tmp_path.iterdir())
+def test_a_kept_result_that_is_damaged_runs_again(tmp_path: Path) -> None:
+    first = Experiment(None, WRONG, keep=tmp_path).run(1)
+    broken = min(tmp_path.rglob("*.json"))
+    whole = json.loads(broken.read_text())
     broken.write_text('{"completion_ms": [1')
-    with pytest.raises(UserError, match=broken.name):
-        Experiment(None, WRONG, keep=tmp_path).run(1)
+    again = Experiment(None, WRONG, keep=tmp_path).run(1)
+    assert report_of([again], None, {}).median_s == report_of([first], None, {}).median_s
+    assert json.loads(broken.read_text())["completion_ms"] == whole["completion_ms"]
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(UserError, match=r"--keep.*name a folder that can be written"):
-        Experiment(None, WRONG, keep=tmp_path / "taken").run(1)
+    with pytest.raises(UserError, match=r"taken.*name another folder for the runs with --cache"):
+        Experiment(None, WRONG, keep=tmp_path / "taken")
+
+
+def test_seeds_run_in_processes_and_are_kept(tmp_path: Path) -> None:
+    told = []
+    first = run_seeds(None, WRONG, [1, 2], Asked(tmp_path, 2), lambda *now: told.append(now))
+    assert told[-1] == (2, 2)
+    assert [outcome.seed for outcome in first] == [1, 2]
+    files = set(tmp_path.rglob("*.json"))
+    assert len(files) == 2 * Experiment(None, WRONG).runs
+    again = run_seeds(None, WRONG, [2, 1], Asked(tmp_path, 2))
+    assert report_of(again[::-1], None, {}) == report_of(first, None, {})
+    assert set(tmp_path.rglob("*.json")) == files
 
 
 def test_schemes_can_be_chosen_and_varied() -> None:

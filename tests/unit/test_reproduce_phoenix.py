@@ -16,6 +16,7 @@ from treadle.cli.reproduce import phoenix
 from treadle.constraints.expression import ANY, parse
 from treadle.errors import UserError
 from treadle.lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found
+from treadle.lab.reproduce.phoenix import central_runs
 from treadle.lab.reproduce.phoenix.central import CENTRAL, simulate_central
 from treadle.lab.reproduce.phoenix.experiment import CLASSES, Setup, run_systems, unconstrained
 from treadle.lab.reproduce.phoenix.files import (
@@ -221,6 +222,7 @@ def test_what_is_wrong_with_files_is_said_with_line_and_remedy(
         (["--systems", ","], "--systems: none is named"),
         (["--machines", "m.csv"], "name both, or neither"),
         (["--machines", "m", "--constraints", "c", "--step", "2"], "--step: is for constraints that are made"),
+        (["--systems", "eagle", "--cache", "kept"], "--cache: is for runs of the engine, and --systems names none"),
         (["--systems", "centre"], "'centre' is none; choose of .*central, central-srpt, central-phoenix"),
         (["--trace", "none.tr"], "--trace: .*none.tr. is no file, no folder and none of google"),
     ],
@@ -259,11 +261,12 @@ def test_the_engine_itself_keeps_jobs_where_they_may_run(name: str) -> None:
     assert (again.response_s == outcome.response_s).all()
 
 
-def test_central_is_the_engine_under_both_orders(tmp_path: Path) -> None:
+def test_central_is_the_engine_under_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, file = tmp_path / "jobs.tr", tmp_path / "out.json"
     trace.write_text("0 2 10 10 10\n2 3 5.5 5 6 5.9\n")
     options = write(tmp_path, machines=MACHINES, constraints=CONSTRAINTS.replace("\n2,", "\n1,"))
-    shown = invoke("--trace", str(trace), *options, "--systems", "central,eagle-c", "--seeds", "1", "--json", str(file))
+    options += ["--systems", "central,eagle-c", "--seeds", "1", "--json", str(file)]
+    shown = invoke("--trace", str(trace), *options, "--cache", str(tmp_path / "kept"))
     assert "2 runs of the engine itself" in shown
     document = json.loads(file.read_text())
     rows = [row for row in document["runs"] if row["class"] == "short-constrained"]
@@ -272,6 +275,12 @@ def test_central_is_the_engine_under_both_orders(tmp_path: Path) -> None:
     for row in rows:
         assert row["mean_s"] == pytest.approx((20 + 16) / 2, abs=4)
     assert "central-srpt/central-phoenix short p99_s" in document["ratios"]
+    monkeypatch.setattr(central_runs, "simulate_central", None)  # what is kept does not run
+    invoke("--trace", str(trace), *options, "--cache", str(tmp_path / "kept"), "--processes", "1")
+    again = json.loads(file.read_text())["runs"]
+    assert [row for row in again if row["system"] in CENTRAL] == [
+        row for row in document["runs"] if row["system"] in CENTRAL
+    ]
 
 
 @pytest.mark.parametrize(("name", "jobs", "cutoff_s"), [("facebook", 24_442, 76.5951), ("yahoo", 10_000, 90.5811)])

@@ -13,11 +13,13 @@ from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
+from treadle.cli._runs import ProcessesOption, going_on
 from treadle.errors import UserError
 from treadle.lab.reproduce.graphene import paper
 from treadle.lab.reproduce.graphene.paper import Part
 
 if TYPE_CHECKING:
+    from treadle.lab.harness.runs import Asked
     from treadle.lab.harness.statistics import Interval
     from treadle.lab.reproduce.graphene.experiment import Outcome, Sizes
     from treadle.lab.reproduce.graphene.offline import Offline
@@ -62,14 +64,16 @@ def graphene(
     hold_nodes: Annotated[
         int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
     ] = None,
-    keep: Annotated[
+    cache: Annotated[
         Path | None,
-        typer.Option(help="A folder in which results are kept; those found there are not run again."),
+        typer.Option("--cache", "--keep", help="A folder in which results are kept; those there do not run again."),
     ] = None,
+    processes: ProcessesOption = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
+    from treadle.lab.harness.runs import Asked
     from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.reproduce.graphene.experiment import Sizes  # only here: it imports numba
     from treadle.lab.reproduce.graphene.report import report_of
@@ -83,7 +87,8 @@ def graphene(
     alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
     sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), srpt_weight, hold_nodes)
     draws = range(first_seed, first_seed + (seeds or (1 if quick else SEEDS)))
-    outcomes, offline, swept = _run(folder, sizes, draws, quick, keep, console)
+    with going_on(console, cache):
+        outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)
     report = report_of(outcomes, offline, swept)
     _print(report, console)
     if json_file is not None:
@@ -122,32 +127,29 @@ def _schemes(wanted: list[str] | None) -> frozenset[str]:
 
 
 def _run(
-    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, keep: Path | None, console: Console
+    tpch: Path | None, sizes: Sizes, seeds: range, quick: bool, asked: Asked, console: Console
 ) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
     """Run the online parts of each seed, then the offline one."""
-    from treadle.lab.reproduce.graphene.experiment import Experiment
     from treadle.lab.reproduce.graphene.offline import compare_offline, sweep_offline
     from treadle.lab.reproduce.graphene.schemes import GRAPHENE
+    from treadle.lab.reproduce.graphene.seeds import run_seeds
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle.simulator.simulation import warm_up
 
     with counted_progress(console) as bar:
         task = compiling_task(console, bar)
-        place = ""
 
         def show(title: str, done: int, total: int) -> None:
-            bar.update(task, description=f"{place}{title}", completed=done, total=total)
+            bar.update(task, description=title, completed=done, total=total)
 
-        experiment = Experiment(tpch, sizes, show, keep)
+        def told(done: float, total: int) -> None:
+            bar.update(task, description="seeds", completed=round(done, 2), total=total)
+
         warm_up(GRAPHENE.settings(0))
         warm_up_planner()
-        outcomes = []
-        for seed in seeds:
-            place = f"seed {seed}: "
-            outcomes.append(experiment.run(seed))
+        outcomes = run_seeds(tpch, sizes, seeds, asked, told)
         if Part.OFFLINE not in sizes.parts:
             return outcomes, None, {}
-        place = ""
         first = seeds[0]
         dags = range(first, first + (QUICK_DAGS if quick else DAGS))
         offline = compare_offline(dags, schedules=100 if quick else 400, progress=show)

@@ -12,10 +12,12 @@ from rich.console import Console
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
+from treadle.cli._runs import going_on
 from treadle.errors import UserError
 from treadle.words import nearest
 
 if TYPE_CHECKING:
+    from treadle.lab.harness.runs import Asked
     from treadle.lab.reproduce.phoenix.experiment import Run, Setup
     from treadle.lab.reproduce.phoenix.reference import Comparison
     from treadle.lab.reproduce.phoenix.report import Report
@@ -78,6 +80,13 @@ def phoenix(
     first_seed: Annotated[
         int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
     ] = FIRST_SEED,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="A folder for what runs of the engine came to: those found there do not run again."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=0, max=1024, help="Runs of the engine at a time, each in a process; 0: one a core.")
+    ] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for all figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
 ) -> None:
@@ -85,6 +94,7 @@ def phoenix(
     from treadle.lab.harness.statistics import check_intervals
 
     names = _names(systems)
+    asked = _asked(names, cache, processes)
     making = _Making(supply, constrained, step or (QUICK_STEP if quick else 1))
     if (machines is None) != (constraints is None):
         raise UserError("--machines and --constraints: name both, or neither")
@@ -100,7 +110,8 @@ def phoenix(
     else:
         setup, calibration = _made(jobs, slots or SLOTS, faster, making)
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
-    report = _report(console, names, setup, range(first_seed, first_seed + count), calibration)
+    with going_on(console, cache):
+        report = _report(console, names, setup, range(first_seed, first_seed + count), calibration, asked)
     _show(console, report)
     if json_file is not None:
         write_json(json_file, report.as_json())
@@ -192,8 +203,28 @@ def _made(jobs: Trace, slots: int, faster: float, making: _Making) -> tuple[Setu
     return setup, as_json(calibration, supply, constrained)
 
 
+def _asked(names: list[str], cache: Path | None, processes: int) -> Asked:
+    """Return how runs of the engine are to be run.
+
+    Raises:
+        UserError: options are given for them, and there are none.
+    """
+    from treadle.lab.harness.runs import Asked
+    from treadle.lab.reproduce.phoenix.central import CENTRAL
+
+    for option, value in (("--cache", cache), ("--processes", processes)):
+        if value and not any(name in CENTRAL for name in names):
+            raise UserError(f"{option}: is for runs of the engine, and --systems names none (central); leave it out")
+    return Asked(cache, processes)
+
+
 def _report(
-    console: Console, names: list[str], setup: Setup, seeds: range, calibration: dict[str, object] | None
+    console: Console,
+    names: list[str],
+    setup: Setup,
+    seeds: range,
+    calibration: dict[str, object] | None,
+    asked: Asked,
 ) -> Report:
     """Run all, and return what came of it."""
     from treadle.lab.reproduce.phoenix.ratios import ratios_of
@@ -201,7 +232,7 @@ def _report(
     from treadle.lab.reproduce.phoenix.slowdowns import slowdowns_of
     from treadle.lab.reproduce.phoenix.traces import SAID
 
-    runs = _run(console, names, setup, seeds)
+    runs = _run(console, names, setup, seeds, asked)
     notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
     return Report(runs, ratios_of(runs), _comparisons(runs, setup.trace), calibration, notes, slowdowns_of(runs, setup))
 
@@ -216,7 +247,7 @@ def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
     return compare(runs, read_references(place))
 
 
-def _run(console: Console, names: list[str], setup: Setup, seeds: range) -> list[Run]:
+def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: Asked) -> list[Run]:
     from treadle.lab.reproduce.phoenix.central import CENTRAL
     from treadle.lab.reproduce.phoenix.central_runs import about_cpu_s
     from treadle.lab.reproduce.phoenix.experiment import run_systems
@@ -237,6 +268,7 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range) -> list
             seeds,
             lambda done, total: bar.update(runs, description="runs", completed=done, total=total),
             lambda done, total: bar.update(jobs, description="jobs of the engine", completed=done, total=total),
+            asked,
         )
 
 

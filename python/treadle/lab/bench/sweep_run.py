@@ -24,7 +24,7 @@ cluster: {nodes: [{count: 2, resources: {memory-mb: 8192, vcores: 8}}]}
 queues: {research: {capacity: 60}, production: {capacity: 40}}
 workload:
   generator:
-    jobs: 60
+    jobs: 20
     load: 0.8
     tasks: {kind: pareto, tail: 1.1, low: 1, high: 200}
     duration_s: {kind: lognormal, mean: 20, variation: 1.5}
@@ -32,7 +32,7 @@ workload:
 stragglers: {probability: 0.03}
 report: {window_s: 20}
 """
-"""A run takes about half a second."""
+"""A run takes about a sixth of a second."""
 POLICIES: Final = ("fifo", "srpt")
 NODE_MB: Final = 2048
 LONGEST_S: Final = 4 * 3600.0

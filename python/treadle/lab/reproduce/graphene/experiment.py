@@ -10,6 +10,7 @@ from typing import Final
 from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
 from treadle.lab.harness.kept_results import KeptResults
+from treadle.lab.harness.runs import tell
 from treadle.lab.reproduce.graphene.bounds import BatchBounds, bounds_of
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
 from treadle.lab.reproduce.graphene.offline import Progress
@@ -40,6 +41,8 @@ UNCHECKED: Final = 1000.0
 """A plan is never wrong by this factor."""
 COMPARED: Final = (BFS, BFS_CORES, BFS_MEMORY, TETRIS, GRAPHENE)
 """Schemes whose throughput is compared."""
+ONE_QUEUE: Final = (BFS, TETRIS, GRAPHENE)
+OVER_RANGE: Final = (BFS, BFS_CORES, TETRIS, GRAPHENE)
 SWEEP: Final = (0.0, 0.5, 1.0)
 """Shares of long and of fragmenting stages at which jobs are run online."""
 
@@ -110,6 +113,7 @@ class Experiment:
         self._progress = progress
         self._kept = KeptResults(keep)
         self._plans: Plans = {}
+        self._ran = 0
         self._shapes: dict[str, tuple[JobShape, Mix]] = {}
         if tpch is not None:
             mix = Mix(TPCH_MACHINES)
@@ -117,9 +121,22 @@ class Experiment:
         mix = Mix(GENERATED_MACHINES)
         self._shapes["generated"] = (generated(mix), mix)
 
+    @property
+    def runs(self) -> int:
+        """How many simulations a seed has."""
+        parts, compared = self._sizes.parts, len(self._wanted(COMPARED))
+        count = 4 * self._sizes.alone * (Part.ALONE in parts)
+        count += len(self._shapes) * (
+            len(self._wanted(SCHEMES)) * (Part.ONLINE in parts) + compared * (Part.BATCH in parts)
+        )
+        if parts & {Part.QUEUES, Part.WRONG} and Part.ONLINE not in parts:
+            count += len(ONE_QUEUE)
+        count += len(TWO_QUEUES) * (Part.QUEUES in parts) + 2 * len(WRONG_FACTORS) * (Part.WRONG in parts)
+        return count + len(SWEEP) ** 2 * len(self._wanted(OVER_RANGE)) * (Part.RANGE in parts)
+
     def run(self, seed: int) -> Outcome:
         """Run everything with one seed."""
-        outcome = Outcome(seed)
+        outcome, self._ran = Outcome(seed), 0
         parts = self._sizes.parts
         for name, (shape, mix) in self._shapes.items():
             jobs = arrivals(shape, mix, seed, self._sizes.jobs, self._sizes.load)
@@ -168,8 +185,8 @@ class Experiment:
         """Run jobs under a scheme, unless the result is kept."""
         scheme = scheme.varied(self._sizes.srpt_weight, self._sizes.hold_nodes)
         scenario = scenario_of(mix, scheme, queues, self._sizes.tick_ms)
-        place = self._kept.place(f"{seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(seed))
-        result = self._kept.read(place)
+        key = self._kept.key(f"{seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(seed))
+        result = self._kept.read(key)
         if result is None:
             result = run_scheme(
                 jobs,
@@ -183,7 +200,9 @@ class Experiment:
                 plans=self._plans,
                 tick_ms=self._sizes.tick_ms,
             )
-            self._kept.write(place, result)
+            self._kept.write(key, result)
+        self._ran += 1
+        tell(self._ran / self.runs)
         return result
 
     def _all(
@@ -202,7 +221,7 @@ class Experiment:
         outcome.one_queue = outcome.online.get("generated", {})
         if not outcome.one_queue:
             jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.jobs, self._sizes.load)
-            outcome.one_queue = self._all(jobs, (BFS, TETRIS, GRAPHENE), mix, outcome.seed, "generated: ")
+            outcome.one_queue = self._all(jobs, ONE_QUEUE, mix, outcome.seed, "generated: ")
 
     def _wrong(self, outcome: Outcome, mix: Mix) -> None:
         """Run generated jobs whose durations are misjudged; breadth first does not look at them."""
@@ -240,5 +259,5 @@ class Experiment:
                 mix = Mix(GENERATED_MACHINES, long_share, fragmenting)
                 jobs = arrivals(generated(mix), mix, outcome.seed, self._sizes.sweep_jobs, self._sizes.load)
                 title = f"long {long_share:g}, fragmenting {fragmenting:g}: "
-                compared = self._wanted((BFS, BFS_CORES, TETRIS, GRAPHENE))
+                compared = self._wanted(OVER_RANGE)
                 outcome.sweep[long_share, fragmenting] = self._all(jobs, compared, mix, outcome.seed, title)

@@ -118,7 +118,7 @@ def simulate_central(
     simulation = Simulation(scenario, jobs, settings, seed, check=False)
     done = simulation.run(None if progress is None else lambda ended, jobs, _: progress(ended, jobs))
     if done.unfinished:
-        raise UserError(f"{central.name}, seed {seed}: {done.unfinished} jobs have not ended; give them machines")
+        raise UserError(f"{done.unfinished} jobs have not ended; give them machines")
     return _outcome(done, trace, eligible, machine_of)
 
 

@@ -1,17 +1,15 @@
-"""Runs the engine several times, each in a process of its own: it is Python for the most part."""
+"""Runs the engine several times by the runner of sweeps, each in a process: it is Python for the most part."""
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.queues
-import os
-import queue
+import hashlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final
 
-from treadle.errors import UserError
+import numpy as np
+
+from treadle.lab.harness.runs import Asked, digest_of, run_all, tell
 from treadle.lab.reproduce.phoenix.central import CENTRAL, simulate_central, warm_up_central
 from treadle.lab.reproduce.phoenix.files import Wanted
 from treadle.simulator.workers.eligible import Eligible
@@ -21,7 +19,6 @@ from treadle.simulator.workers.workers import Outcome
 Progress = Callable[[int, int], None]
 """Called with (jobs that have ended, all jobs of all runs)."""
 
-MOMENT_S: Final = 0.5
 CPU_S_PER_HOUR: Final = 5.0
 CPU_S_PER_TASK: Final = 0.001
 """About what a run takes: an hour of the trace has 3,600 decisions, of which many find nothing to do."""
@@ -36,15 +33,24 @@ class CentralRun:
     slots: int
     wanted: Wanted
     eligible: Eligible
+    """Which follows from the others."""
     seed: int
     relaxed_slowdown: float
 
+    @property
+    def title(self) -> str:
+        """What it is called when it fails."""
+        return f"{self.name}, seed {self.seed}"
 
-Told: TypeAlias = "multiprocessing.queues.Queue[tuple[int, int]]"
-"""Takes (which run, jobs of it that have ended)."""
-
-_told: list[Told] = []
-"""In a process that runs: where it says how far it is."""
+    @property
+    def key(self) -> str:
+        """The digest of all that it depends on."""
+        trace, wanted = self.trace, self.wanted
+        arrays = (trace.arrival_s, trace.tasks, trace.duration_s, trace.mean_s)
+        jobs = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+        asked = [[place, each.hard.text(), each.soft.text()] for place, each in sorted(wanted.asked.items())]
+        own = [self.name, jobs, trace.cutoff_s, trace.long_percent, self.slots, self.seed, self.relaxed_slowdown]
+        return digest_of("phoenix", own, asked, wanted.machines.as_lists())
 
 
 def about_cpu_s(trace: Trace) -> float:
@@ -52,8 +58,10 @@ def about_cpu_s(trace: Trace) -> float:
     return CPU_S_PER_HOUR * float(trace.arrival_s[-1]) / 3600 + CPU_S_PER_TASK * len(trace.duration_s)
 
 
-def run_central(runs: Sequence[CentralRun], progress: Progress | None = None) -> list[Outcome]:
-    """Run all, on all cores; results do not depend on how many there are.
+def run_central(
+    runs: Sequence[CentralRun], progress: Progress | None = None, asked: Asked | None = None
+) -> list[Outcome]:
+    """Run all; results do not depend on how many run at a time.
 
     Raises:
         UserError: a run ended with jobs that nothing would ever serve.
@@ -62,56 +70,39 @@ def run_central(runs: Sequence[CentralRun], progress: Progress | None = None) ->
         return []
     # once, so that the processes find compiled code
     warm_up_central(dict.fromkeys(run.name for run in runs))
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-    told = context.Queue()
-    ended, jobs = [0] * len(runs), sum(len(run.trace) for run in runs)
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(runs)), context, _begin, (told,)) as pool:
-        waiting = [pool.submit(_one, place, run) for place, run in enumerate(runs)]
-        try:
-            left = set(waiting)
-            while left:
-                left = wait(left, MOMENT_S).not_done
-                for place, count in _news(told):
-                    ended[place] = count
-                if progress is not None:
-                    progress(sum(ended), jobs)
-            found = [each.result() for each in waiting]
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-    return [_outcome(each) for each in found]
+    jobs = len(runs[0].trace)
+
+    def told(done: float, total: int) -> None:
+        if progress is not None:
+            progress(round(done * jobs), total * jobs)
+
+    return [_outcome(each) for each in run_all(runs, _run, Asked() if asked is None else asked, told)]
 
 
-def _news(told: Told) -> list[tuple[int, int]]:
-    found = []
-    while True:
-        try:
-            found.append(told.get_nowait())
-        except queue.Empty:
-            return found
+def _run(run: CentralRun) -> dict[str, Any]:
+    outcome = simulate_central(
+        CENTRAL[run.name],
+        run.trace,
+        run.slots,
+        run.wanted,
+        run.eligible,
+        seed=run.seed,
+        relaxed_slowdown=run.relaxed_slowdown,
+        progress=lambda ended, jobs: tell(ended / max(jobs, 1)),
+    )
+    return {
+        "response_s": outcome.response_s.tolist(),
+        "queued_s": outcome.queued_s.tolist(),
+        "relaxed": outcome.relaxed.tolist(),
+        "cpu_s": outcome.cpu_s,
+    }
 
 
-def _outcome(found: Outcome | str) -> Outcome:
-    if isinstance(found, str):
-        raise UserError(found)
-    return found
-
-
-def _begin(told: Told) -> None:
-    _told[:] = [told]
-
-
-def _one(place: int, run: CentralRun) -> Outcome | str:
-    """Run one; return the text of a mistake, since an exception may not travel between processes."""
-    try:
-        return simulate_central(
-            CENTRAL[run.name],
-            run.trace,
-            run.slots,
-            run.wanted,
-            run.eligible,
-            seed=run.seed,
-            relaxed_slowdown=run.relaxed_slowdown,
-            progress=lambda ended, _: _told[0].put((place, ended)),
-        )
-    except UserError as error:
-        return str(error)
+def _outcome(found: dict[str, Any]) -> Outcome:
+    return Outcome(
+        np.asarray(found["response_s"], np.float64),
+        np.asarray(found["queued_s"], np.float64),
+        np.asarray(found["relaxed"], np.int32),
+        None,
+        found["cpu_s"],
+    )

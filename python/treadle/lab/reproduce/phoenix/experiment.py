@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from treadle.lab.harness.runs import Asked
 from treadle.lab.reproduce.omega.experiment import Progress, on_all_cores
 from treadle.lab.reproduce.phoenix.central import CENTRAL
 from treadle.lab.reproduce.phoenix.central_runs import CentralRun, run_central
@@ -94,6 +95,7 @@ def run_systems(
     seeds: Sequence[int],
     progress: Progress | None = None,
     central_progress: Progress | None = None,
+    asked: Asked | None = None,
 ) -> list[Run]:
     """Run each system with each seed, of which each has the same constraints for all systems.
 
@@ -103,6 +105,7 @@ def run_systems(
         seeds: of constraints and draws
         progress: is told of runs that have ended, but for those of the engine
         central_progress: is told of jobs that have ended in runs of the engine
+        asked: where runs of the engine are kept, and how many run at a time
 
     Returns:
         Runs by system, then seed.
@@ -113,12 +116,14 @@ def run_systems(
     if wanted:
         warm_up()
     done = on_all_cores(lambda one: _run(setup, eligible(one[0]), *one, keep=one[0] == seeds[0]), wanted, progress)
-    done += _run_central(central, setup, seeds, central_progress)
+    done += _run_central(central, setup, seeds, central_progress, asked)
     found = {(run.system, run.seed): run for run in done}
     return [found[name, seed] for name in names for seed in seeds]
 
 
-def _run_central(names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None) -> list[Run]:
+def _run_central(
+    names: Sequence[str], setup: Setup, seeds: Sequence[int], progress: Progress | None, asked: Asked | None
+) -> list[Run]:
     """Run the engine itself."""
     if not names:
         return []
@@ -128,7 +133,7 @@ def _run_central(names: Sequence[str], setup: Setup, seeds: Sequence[int], progr
         runs += [
             CentralRun(name, setup.trace, setup.slots, wanted, eligible, seed, setup.relaxed_slowdown) for name in names
         ]
-    outcomes = run_central(runs, progress)
+    outcomes = run_central(runs, progress, asked)
     return [
         _figures(setup, run.eligible, run.seed, run.name, outcome, keep=run.seed == seeds[0])
         for run, outcome in zip(runs, outcomes, strict=True)

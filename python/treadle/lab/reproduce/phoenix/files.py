@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,10 @@ class Machines:
     def codes(self) -> npt.NDArray[np.int64]:
         """Return (machine, attribute): equal numbers where values are equal."""
         return np.stack([codes for _, codes in self._columns.values()], axis=1)
+
+    def as_lists(self) -> dict[str, Any]:
+        """Return the different values of each attribute, and which of them each machine has, as JSON takes it."""
+        return {name: [values.tolist(), codes.tolist()] for name, (values, codes) in self._columns.items()}
 
     def of(self, machine: int) -> dict[str, str]:
         """Return what a machine has, by attribute; empty where it has none."""
