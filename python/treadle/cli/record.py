@@ -71,6 +71,7 @@ def _show(found: Summary) -> None:
         ("frames", f"{found.frames}, {found.proposals} proposals"),
         ("beside them", ", ".join(f"{rows} {name}" for name, rows in found.beside.items()) or "nothing"),
         ("size", size + ("" if per is None else f", {per:.0f} bytes a container")),
+        ("cost", "not known" if found.cost.share is None else f"{found.cost.share:.1%} of its process's CPU time"),
         ("nodes", str(found.nodes)),
         ("jobs", f"{found.jobs}, {found.jobs_ended} ended, {found.containers} containers began"),
         ("queues", ", ".join(found.queues)),

@@ -27,9 +27,11 @@ from treadle.live.segment_writer import SegmentWriter, utc
 from treadle.record.hashes import engine_hash, schema, schema_hash, versions
 from treadle.record.state import State, StateError
 from treadle.record.ticks import (
+    Cost,
     Reading,
     Segment,
     Tick,
+    end_head,
     segment_record,
     settings_record,
     state_record,
@@ -116,6 +118,8 @@ class LiveRecorder:
         self._dropped_here = 0
         self._told: tuple[str, tuple[str, ...]] | None = None
         self._switches: tuple[PolicySwitch, ...] = ()
+        self._beside_s = self._writing_s = 0.0
+        self._process_s: float | None = None
         self.dropped = 0
         """Frames that were answered and are in no recording, though the settings want one."""
         self.gaps = 0
@@ -137,6 +141,19 @@ class LiveRecorder:
 
     def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
         """Take a frame; say whether it is to be answered by asking for a snapshot."""
+        began_s = time.thread_time()
+        if self._process_s is None:
+            self._process_s = time.process_time()
+        asks = self._begin(frame, reply_max_bytes, wanted, state)
+        self._beside_s += time.thread_time() - began_s
+        return asks
+
+    def cost(self) -> Cost:
+        """Return what recording has cost so far, and what the process has since it began."""
+        process_s = 0.0 if self._process_s is None else time.process_time() - self._process_s
+        return Cost(round(1e6 * self._beside_s), round(1e6 * self._writing_s), round(1e6 * process_s))
+
+    def _begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
         self._tick = None
         if not self._record.folder or self._settings is None:
             return False
@@ -192,6 +209,11 @@ class LiveRecorder:
 
     def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
         """Take the answer; what has no room is dropped."""
+        began_s = time.thread_time()
+        self._end(answer, decide_us, known, warnings, engine)
+        self._beside_s += time.thread_time() - began_s
+
+    def _end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
         tick, self._tick = self._tick, None
         if tick is None:
             return
@@ -313,6 +335,7 @@ class LiveRecorder:
         with self._changed:
             there = self._changed.wait_for(lambda: bool(self._queue), FLUSH_S)
             item, size = self._queue.popleft() if there else (None, 0)
+        began_s = time.thread_time()
         try:
             if item is not None:
                 self._write(item)
@@ -326,6 +349,7 @@ class LiveRecorder:
             _log.exception("the recording failed")
             self._fail(f"{type(error).__name__}: {error}")
         finally:
+            self._writing_s += time.thread_time() - began_s
             with self._changed:
                 self._waiting_bytes -= size
             if isinstance(item, _End):
@@ -333,7 +357,7 @@ class LiveRecorder:
 
     def _write(self, item: Tick | _Begin | _End) -> None:
         if isinstance(item, _Begin):
-            self._writer.write({"kind": "end", "why": "the next one begins"}, [])
+            self._writer.write(end_head("the next one begins", self.cost()), [])
             self._writer.begin(item.record, item.segment.engine, item.segment.number)
             self._writer.write(segment_record(item.segment), [])
             self._writer.write(*settings_record(text_of(item.settings)))
@@ -343,7 +367,7 @@ class LiveRecorder:
         elif isinstance(item, Tick):
             self._writer.write(*tick_record(item))
         else:
-            self._writer.write({"kind": "end", "why": item.why}, [])
+            self._writer.write(end_head(item.why, self.cost()), [])
             self._writer.close()
 
     def _fail(self, problem: str) -> None:

@@ -28,7 +28,8 @@ RECORD_HEADER: Final = Struct("<II")
 CHUNK_BYTES_MAX: Final = 1 << 30
 """A longer one is damaged, packed or unpacked."""
 
-LEVEL: Final = 1
+LEVEL: Final = -5
+"""Of zstd: columns of numbers pack nearly twice as fast as at 1, into half as much again."""
 _WINDOW_BYTES_MAX: Final = 1 << 27
 
 
@@ -94,7 +95,7 @@ class ChunkWriter:
         """Put a record, its body in parts, into the chunk that is being made."""
         text = json.dumps(head, separators=(",", ":")).encode()
         length = sum(len(part) for part in body)
-        for part in (RECORD_HEADER.pack(len(text), length), text, *body):
+        for part in (RECORD_HEADER.pack(len(text), length) + text, *body):
             self._packed.append(self._packer.compress(part))
             self._unpacked += len(part)
 

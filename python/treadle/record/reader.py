@@ -13,9 +13,11 @@ from treadle.record.frames_of_others import Translator
 from treadle.record.hashes import schema_hash
 from treadle.record.state import State
 from treadle.record.ticks import (
+    Cost,
     Segment,
     SettingsText,
     Tick,
+    read_cost,
     read_segment,
     read_settings_text,
     read_state,
@@ -40,6 +42,8 @@ class RecordedSegment:
     ticks: Iterator[Tick]
     notes: list[str] = field(default_factory=list)
     """What is not as it should be; of the ticks when all were read."""
+    cost: Cost = field(default_factory=Cost)
+    """What recording had cost its process when the segment ended."""
     open_end: bool = False
     """Does the file end without saying that it does, all of it being readable: is it still being written?"""
     whole: bool = False
@@ -121,6 +125,7 @@ def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record
             yield tick if translator is None else replace(tick, frame=translator.frame(tick.frame))
         elif record.kind == "end":
             ended = str(record.head.get("why", ""))
+            found.cost = read_cost(record)
     if translator is not None:
         found.notes += translator.notes()
     found.whole = bool(ended) and not chunks.damage

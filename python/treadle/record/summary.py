@@ -12,7 +12,7 @@ import numpy as np
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Nodes, NodeState, Queues
 from treadle.record.hashes import engine_hash, schema_hash
 from treadle.record.reader import RecordedSegment, open_all
-from treadle.record.ticks import Tick
+from treadle.record.ticks import Cost, Tick
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import Frame, FrameDecoder
 from treadle.wire.schema import WireError
@@ -56,6 +56,8 @@ class Summary:
     containers: int = 0
     """That began."""
     bytes: int = 0
+    cost: Cost = field(default_factory=Cost)
+    """Of the process that recorded the last segment that has ended."""
     nodes: int = 0
     jobs: int = 0
     jobs_ended: int = 0
@@ -85,7 +87,11 @@ class Summary:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON takes it."""
-        return asdict(self) | {"bytes_per_container": self.bytes_per_container, "whole": self.whole}
+        return asdict(self) | {
+            "bytes_per_container": self.bytes_per_container,
+            "whole": self.whole,
+            "cost_share": self.cost.share,
+        }
 
 
 def summarise(files: Sequence[Path]) -> Summary:
@@ -136,6 +142,7 @@ class _Looker:
             self._tick(tick, mine, decoder)
         mine.notes = recorded.notes
         found.is_open = recorded.open_end
+        found.cost = recorded.cost if recorded.cost.process_us else found.cost
         found.segments.append(mine)
         found.frames += mine.frames
         found.dropped += mine.dropped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -91,6 +91,33 @@ class Segment:
     keys_for: Sequence[str] = ()
     """Types of the applications whose keys the frames should bring; the keys are in no recording."""
     anonymised: bool = False
+
+
+class Cost(NamedTuple):
+    """CPU time, microseconds, since a process began to record; kept where a segment ends."""
+
+    beside_us: int = 0
+    """On the thread that decides."""
+    writing_us: int = 0
+    """On the writer's thread."""
+    process_us: int = 0
+    """Of the whole process."""
+
+    @property
+    def share(self) -> float | None:
+        """What part of the process's CPU time recording was; None if that is not known."""
+        return (self.beside_us + self.writing_us) / self.process_us if self.process_us else None
+
+
+def end_head(why: str, cost: Cost) -> dict[str, Any]:
+    """Return the head of the record with which a segment ends."""
+    return {"kind": "end", "why": why, "cost_us": list(cost)}
+
+
+def read_cost(record: Record) -> Cost:
+    """Return what recording had cost when a segment ended; zeros if it does not say so."""
+    told = record.head.get("cost_us", ())
+    return Cost(*told) if len(told) == len(Cost()) and all(isinstance(each, int) for each in told) else Cost()
 
 
 @dataclass(slots=True)

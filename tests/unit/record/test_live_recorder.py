@@ -24,12 +24,13 @@ from treadle.live import segment_writer
 from treadle.live.recorder import ASK_S, LiveRecorder
 from treadle.live.segment_writer import SegmentWriter
 from treadle.proposals import Proposals
+from treadle.record import chunks
 from treadle.record.chunks import RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
 from treadle.record.state import State
 from treadle.record.summary import summarise
-from treadle.record.ticks import Tick
+from treadle.record.ticks import Tick, read_cost
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -137,6 +138,21 @@ def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path
     assert [tick.warnings for tick in ticks] == [("warns",), None, None]
     assert [len(tick.switches) for tick in ticks] == [0, 1, 0]
     assert {(tick.answer, tick.decide_us, tick.reply_max_bytes) for tick in ticks} == {(ANSWER, 5, 1 << 20)}
+
+
+def test_a_segment_ends_with_what_recording_has_cost(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec")
+    caller.tick(SNAPSHOT)
+    caller.tick()
+    caller.recorder.finish("over")
+    (path,) = segments(tmp_path / "rec")
+    recorded, _ = read(path)
+    cost = recorded.cost
+    assert 0 < cost.beside_us <= cost.process_us
+    assert 0 < cost.writing_us <= cost.process_us
+    assert cost.share == (cost.beside_us + cost.writing_us) / cost.process_us
+    assert read_cost(chunks.Record({"kind": "end", "why": "an older release"}, b"")).share is None
+    assert read_cost(chunks.Record({"kind": "end", "cost_us": ["a", 1, 2]}, b"")).share is None
 
 
 def test_keys_of_attempts_are_in_no_file(tmp_path: Path) -> None:

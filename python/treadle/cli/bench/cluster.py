@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder
 from treadle.lab.bench import cluster, jars
 from treadle.lab.bench import sls_load as modes
+from treadle.lab.bench.recording_mode import cost_of, recording_mode
 from treadle.lab.bench.results import ModeResult, comparison
 from treadle.lab.bench.sls import Setting
 from treadle.lab.bench.sls_load import BenchError, Workload
@@ -39,6 +40,9 @@ def cluster_command(
     task_ms: Annotated[int, typer.Option(help="How long a task runs, milliseconds.")] = 5_000,
     rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
     mode: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(modes.MODES)}; all if not given.")] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Run Treadle once more with a recording, and say what that costs.")
+    ] = False,
     heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
@@ -71,7 +75,7 @@ def cluster_command(
     cluster.write_report(json_file, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
     setting = replace(setting, class_path=jars.class_path(runtime))
-    outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True))
+    outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True), record=record)
     if any(result.failures for result in outcome):
         raise typer.Exit(1)
 
@@ -110,8 +114,12 @@ def _run(
     plot: Path | None,
     keep: Path | None,
     console: Console,
+    *,
+    record: bool,
 ) -> list[ModeResult]:
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    if record:
+        chosen = [*chosen, recording_mode(folder / "recording")]
     with console.status("starting") as status:
         progress = _Progress(status, setting.workload).show
         outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, progress)
@@ -119,6 +127,13 @@ def _run(
         for failure in result.failures:
             console.print(f"[red]{result.mode.name}[/]: {failure}", highlight=False)
     console_for_tables().print(results_table(outcome, comparison(outcome)))
+    if record and not any(result.failures for result in outcome):
+        cost = cost_of(folder / "recording")
+        cluster.write_report(json_file, cluster.report(setting, rounds, outcome) | {"recording": asdict(cost)})
+        console_for_tables().print(
+            f"recording: {cost.share:.1%} of the sidecar's {cost.sidecar_s:.2f} s of CPU time ({cost.beside_s:.3f} s "
+            f"beside the decisions, {cost.writing_s:.3f} s writing), {cost.bytes_per_container:.1f} bytes a container"
+        )
     console.print(f"Results: {json_file}")
     if plot is not None:
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, runs))))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +16,12 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, steps
 from treadle.cli._results import check_results, write_json
+from treadle.errors import UserError
 
 if TYPE_CHECKING:
     from treadle.lab.bench.replay_run import Error
+    from treadle.lab.bench.replay_sls import UnequalLoad
+    from treadle.lab.bench.sls import Setting
 
 app = typer.Typer()
 
@@ -34,6 +40,9 @@ TITLES = (
     "A again",
 )
 
+STALL_S = 90.0
+"""A run on SLS in which nothing happens for so long is given up."""
+
 MEDIANS = {
     "own": "model of A",
     "error": "model of B",
@@ -48,13 +57,22 @@ def replay_command(
         int, typer.Option(min=1, max=1000, help="How many; every fourth and fifth is no MapReduce.")
     ] = 10,
     jobs: Annotated[int, typer.Option(min=2, max=10_000, help="Of each workload.")] = 60,
+    sls: Annotated[
+        bool, typer.Option("--sls", help="On real ResourceManagers, below Hadoop's load simulator, in real time.")
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="With --sls: keep recordings and logs in this folder; what ran there does not run again."),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
 ) -> None:
     """Record simulated clusters under a policy A, replay them under B, and compare with what B does there.
 
+    With --sls each workload runs under A, under B and under A again, at the same time, on a real ResourceManager each.
     Pairs of figures are makespan and mean completion time, as parts of what there was.
     """
     from treadle.lab.bench.replay_run import measure
+    from treadle.lab.bench.replay_sls import measure_sls
     from treadle.policy.catalogue import register_parts
 
     check_results(json_file, None)
@@ -62,8 +80,13 @@ def replay_command(
     table = Table(box=None)
     for at, title in enumerate(TITLES):
         table.add_column(title, justify="left" if 1 <= at <= 3 else "right")
-    with steps(Console(stderr=True)) as shown:
-        found = list(measure(workloads, jobs, shown))
+    if keep is not None and not sls:
+        raise UserError("--keep goes with --sls: of the simulator's own clusters nothing is kept")
+    with steps(Console(stderr=True)) as shown, _folder(keep) as folder:
+        measured = (
+            measure_sls(workloads, jobs, _sls_setting(), folder, shown) if sls else measure(workloads, jobs, shown)
+        )
+        found = list(measured)
     for each in found:
         after = "never" if each.after_s is None else f"{each.after_s:.0f}"
         texts = (each.framework, each.recorded, each.replayed, str(each.jobs), f"{each.containers:,}", after)
@@ -83,6 +106,29 @@ def replay_command(
             console.print(f"{MEDIANS[name]}: {text}")
     if json_file is not None:
         write_json(json_file, {"replay": [asdict(each) for each in found]})
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """Yield where recordings go: a folder that stays, or one that is gone afterwards."""
+    if keep is not None:
+        yield keep.absolute()
+        return
+    with TemporaryDirectory(prefix="treadle-bench-") as place:
+        yield Path(place)
+
+
+def _sls_setting() -> Callable[[UnequalLoad], Setting]:
+    from treadle.cli.bench.cluster import heap_mb_for, sidecar_command
+    from treadle.lab.bench import jars
+    from treadle.lab.bench.sls import Setting
+
+    class_path, java, command = jars.class_path(None), jars.java_command(), str(sidecar_command(None))
+
+    def setting(load: UnequalLoad) -> Setting:
+        return Setting(load, class_path, java, heap_mb_for(load, 0), command, STALL_S)
+
+    return setting
 
 
 def _pair(error: Error | None) -> str:
