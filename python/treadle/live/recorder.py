@@ -46,6 +46,9 @@ _log = logging.getLogger(__name__)
 FLUSH_S: Final = 1.0
 """What was recorded is in the file so much later: as much is lost when the process is killed."""
 
+WAKE_BYTES: Final = 4 << 20
+"""When so much waits the writer begins before its second is over."""
+
 ASK_S: Final = 60.0
 """After something was lost a snapshot is asked for no more often."""
 
@@ -101,6 +104,7 @@ class LiveRecorder:
         self._changed = Condition()
         self._queue: deque[tuple[Tick | _Begin | _End, int]] = deque()
         self._waiting_bytes = 0
+        self._urgent = False
         self._writer = writer or SegmentWriter()
         self._settings: Settings | None = None
         self._record = Record()
@@ -296,7 +300,7 @@ class LiveRecorder:
         if was_open:
             with self._changed:
                 self._queue.append((_End(why), 0))
-                self._changed.notify()
+                self._wake()
 
     def _put(self, item: Tick | _Begin, size: int) -> bool:
         """Let an item wait for the writer; False if there is no room."""
@@ -305,8 +309,14 @@ class LiveRecorder:
                 return False
             self._waiting_bytes += size
             self._queue.append((item, size))
-            self._changed.notify()
+            if self._waiting_bytes >= WAKE_BYTES:
+                self._wake()
         return True
+
+    def _wake(self) -> None:
+        """Let the writer begin at once; the lock is held."""
+        self._urgent = True
+        self._changed.notify()
 
     def work_off(self) -> None:
         """Write all that waits, on the caller's thread: of a recorder that was not started."""
@@ -323,18 +333,22 @@ class LiveRecorder:
         end = _End(why)
         with self._changed:
             self._queue.append((end, 0))
-            self._changed.notify()
+            self._wake()
         return end.written.wait(within_s)
 
     def _work(self) -> None:
+        """Write what waits, once a second: to be woken for each tick would cost more than to write it."""
         while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._urgent, FLUSH_S)
+                self._urgent = False
+            self.work_off()
             self._next_item()
 
     def _next_item(self) -> None:
-        """Write what waits longest; when nothing does for a while, let what was written be in the file."""
+        """Write what waits longest; if nothing does, let what was written be in the file."""
         with self._changed:
-            there = self._changed.wait_for(lambda: bool(self._queue), FLUSH_S)
-            item, size = self._queue.popleft() if there else (None, 0)
+            item, size = self._queue.popleft() if self._queue else (None, 0)
         began_s = time.thread_time()
         try:
             if item is not None:
