@@ -94,7 +94,7 @@ class Py4jEngineTest {
       assertTrue(thrown.getMessage().contains("no answer within"), thrown.getMessage());
     }
     CountDownLatch over = new CountDownLatch(1);
-    byte[] frame = new byte[64 << 20];
+    byte[] frame = new byte[16 << 20]; // more than the buffers of a connection hold
     AtomicReference<String> first = new AtomicReference<>();
     try (FakeSidecar sidecar = new FakeSidecar((asked, out) -> {
       FakeSidecar.reply(out, asked);
