@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from treadle.workload.job import Workload
 from treadle.workload.own_code import READERS, Function, function_of_file, made, offered, offered_function, place_of
+from treadle.workload.traces.alibaba import COLUMNS, read_alibaba
+from treadle.workload.traces.alibaba import TASKS_FILE as TASKS_CSV
 from treadle.workload.traces.eagle import read_eagle
 from treadle.workload.traces.google import TASKS_FILE, TASKS_HEADER, read_google
 from treadle.workload.traces.omega import START, TABLES, read_omega
@@ -101,6 +103,17 @@ def _headed(header: str, file: str) -> Callable[[Content], str]:
     return objection
 
 
+def _not_alibaba(content: Content) -> str:
+    if content.is_folder:
+        return "" if find_file(content.path, TASKS_CSV) else f"no {TASKS_CSV} in the folder"
+    for line in content.lines[:5]:
+        fields = line.split(",")
+        numbers = [field for at, field in enumerate(fields) if at in (1, 5, 6, 7, 8)]
+        if len(fields) != len(COLUMNS) or not all(not field or _is_number(field) for field in numbers):
+            return "a line is not of nine columns such as M1,1,j_1,1,Terminated,87,90,100.0,0.5"
+    return "" if content.lines else "no line"
+
+
 def _not_eagle(content: Content) -> str:
     if content.is_folder:
         return "a folder"
@@ -146,6 +159,7 @@ FORMATS: Final[dict[str, Format]] = {
         ),
         Format("rumen", "Rumen's JSON of finished MapReduce jobs", _json_with("jobID", "mapTasks"), read_rumen),
         Format("google", "extract of Google's trace of 2011", _headed(TASKS_HEADER, TASKS_FILE), read_google),
+        Format("alibaba", "batch tasks of Alibaba's trace of 2018", _not_alibaba, read_alibaba),
         Format("eagle", "trace of the Sparrow, Hawk and Eagle simulators", _not_eagle, read_eagle),
         Format("tpch", "TPC-H DAGs measured on Spark", _headed(PROFILES_HEADER, "profiles.csv"), read_tpch),
         Format("swim", "SWIM's samples of Facebook's clusters", _not_swim, read_swim),
@@ -213,7 +227,7 @@ def recognised(path: Path) -> str:
     """
     content = Content(path, "" if path.is_dir() else read_text(path, SAMPLE_CHARACTERS))
     if not path.is_dir() and not content.start.strip():
-        raise wrong(path, "", "the file is empty")
+        raise wrong(path, "", "the file is empty; name one with jobs (docs/workloads.md)")
     objections = {}
     for known in FORMATS.values():
         objection = known.objection(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ FILES = {
     "synth": "synth.json",
     "rumen": "rumen.json",
     "google": "google",
+    "alibaba": "alibaba.csv",
     "eagle": "eagle.tr",
     "tpch": "tpch",
     "swim": "swim.tsv",
@@ -42,6 +44,49 @@ def by_id(workload: Workload) -> dict[str, Job]:
 
 def facts(stage: Stage) -> tuple[str, list[int], dict[str, float], tuple[int, ...]]:
     return stage.name, stage.durations().tolist(), dict(stage.demand), stage.parents
+
+
+def test_alibaba_names_say_the_dag() -> None:
+    workload = read("alibaba")
+    jobs = by_id(workload)
+    assert sorted(jobs) == ["j_1", "j_2"]
+    assert [(job.id, job.arrival_ms, job.framework) for job in workload.jobs] == [
+        ("j_2", 60_000, Framework.TEZ),
+        ("j_1", 87_000, Framework.TEZ),
+    ]
+    first, second, third, free = sorted(jobs["j_1"].dag.stages, key=lambda stage: stage.id)
+    assert facts(first) == ("M1", [3000, 3000], {"memory-mb": 1967, "vcores": 1}, ())
+    assert facts(second) == ("M2", [1], {"memory-mb": 1967, "vcores": 2}, ())
+    assert facts(third) == ("R3_1_2", [10_000], {"memory-mb": 1024, "vcores": 1}, (1, 2))
+    assert (first.id, second.id, third.id, free.id) == (1, 2, 3, 4)
+    assert free.parents == ()
+    assert jobs["j_2"].dag.stages[0].parents == (), "a stage that the file has not is taken as done"
+    assert workload.notes[1:] == (
+        "2 of 5 jobs have a stage that did not end well, or without instances.",
+        "1 of 5 jobs have stages of one number, or that wait for each other.",
+    )
+
+
+def test_a_folder_of_alibaba_s_tables_is_read(tmp_path: Path) -> None:
+    (tmp_path / "batch_task.csv.xz").write_bytes(lzma.compress((DATA / FILES["alibaba"]).read_bytes()))
+    assert recognised(tmp_path) == "alibaba"
+    assert [job.id for job in read_workload(tmp_path).jobs] == ["j_2", "j_1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("M1,2,j,1,Terminated,5,9,100", "line 1: 8 columns where 9 are wanted"),
+        ("M1,two,j,1,Terminated,5,9,100,1", "line 1: instance_num: 'two' is no whole number"),
+        ("M1,2,j,1,Terminated,5,later,100,1", "line 1: end_time: 'later' is no number"),
+        ("M1,2,j,1,Terminated,5,1e20,100,1", "line 1: start_time: 1e+20 s is out of all reason"),
+        ("M1,20000000,j,1,Terminated,5,9,100,1", "line 1: over 10,000,000 instances; cut the file"),
+    ],
+)
+def test_a_wrong_line_of_alibaba_s_is_named(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "a.csv").write_text(line + "\n")
+    with pytest.raises(WorkloadError, match=re.escape(said)):
+        read_workload(tmp_path / "a.csv", "alibaba")
 
 
 def test_every_format_has_a_file() -> None:

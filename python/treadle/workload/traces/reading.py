@@ -193,7 +193,9 @@ def read_values(path: Path, progress: Progress | None = None) -> Iterator[tuple[
         try:
             value, end = decode(text, at)
         except json.JSONDecodeError as error:
-            raise wrong(path, f"line {error.lineno}", f"this is no JSON: {error.msg}") from None
+            raise wrong(
+                path, f"line {error.lineno}", f"this is no JSON: {error.msg}; name the right format, or put it right"
+            ) from None
         except RecursionError:
             raise wrong(path, f"line {line}", "the JSON is nested too deep") from None
         except TwiceError as error:
