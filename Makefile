@@ -75,7 +75,9 @@ test: ## every check that a change must pass
 
 .PHONY: test-all
 test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
+	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "chromium is missing. On Debian: apt-get install chromium" >&2; exit 1; }
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--hypothesis-profile explore'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group browser
 	@$(BIN)/pytest --hypothesis-profile explore -m '(cluster or slow) and not kerberos'
 	@$(MVN) -Pstock-tests verify
 

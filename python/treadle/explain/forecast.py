@@ -6,7 +6,7 @@ applications of a leaf in the order that the latest decide gave them. Nobody els
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
@@ -117,6 +117,7 @@ class Forecast:
     def __init__(
         self,
         free: dict[int, list[int]],
+        roomy: Sequence[int],
         usable: frozenset[int],
         leaves: dict[int, Leaf],
         limits: list[Limit],
@@ -128,6 +129,7 @@ class Forecast:
 
         Args:
             free: of each node what is free
+            roomy: the nodes that have room now for anybody at all
             usable: the nodes that the ask may have
             leaves: by index, with who waits
             limits: what counts for the ask, and for others of its leaf
@@ -137,10 +139,11 @@ class Forecast:
         """
         self._rule = rule
         self._held = {node: (row, rule.duration_ms) for node, row in held.items()}
-        self._free, self._usable, self._leaves, self._limits = free, usable, leaves, limits
+        self._free, self._roomy, self._usable, self._leaves, self._limits = free, roomy, usable, leaves, limits
         self._ends = [(at_ms, number, end) for number, (at_ms, end) in enumerate(ends)]
         heapify(self._ends)
         self._next = len(self._ends)
+        self._ending = sorted({end.node for _, _, end in self._ends if end.node in free})
         waiting = [item.amounts for leaf in leaves.values() for item in leaf.waiting]
         self._least = tuple(map(min, zip(*waiting, strict=True))) if waiting else ()
         self.reached_ms = 0.0
@@ -148,7 +151,7 @@ class Forecast:
 
     def served_ms(self, budget: Budget) -> float | None:
         """Return when the ask gets its first container; None if not within the budget (`reached_ms`), or never."""
-        for node in list(self._free):
+        for node in self._roomy:
             if self._give(node, 0.0, budget):
                 return 0.0
             if budget.left < 0:
@@ -228,17 +231,19 @@ class Forecast:
         return None
 
     def _hold(self, item: Item, at_ms: float) -> None:
-        """Hold the node that lacks least for an ask that was passed over, unless one is held, or too many are."""
+        """Hold the node that lacks least for an ask that was passed over, unless one is held, or too many are.
+
+        Of the nodes on which something ends: others will not have room.
+        """
         for node, (_, until_ms) in list(self._held.items()):
             if until_ms < at_ms:
                 del self._held[node]
         if len(self._held) >= self._rule.nodes_max or any(row == item.row for row, _ in self._held.values()):
             return
-        of = self._usable if item.is_asked else self._free.keys()
         lacks = {
             node: max(want - free for want, free in zip(item.amounts, self._free[node], strict=True))
-            for node in of
-            if node not in self._held
+            for node in self._ending
+            if node not in self._held and (node in self._usable or not item.is_asked)
         }
         if lacks:
             self._held[min(lacks, key=lambda node: (lacks[node], node))] = (item.row, at_ms + self._rule.duration_ms)

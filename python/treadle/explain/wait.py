@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, I64
 from treadle.events import ApplicationState, NodeState
 from treadle.explain.causes import Cause, Verdict, Wait, Way, Why
-from treadle.explain.ends import DRAWS, Durations, Ends, drawn_durations, durations_of, ends_of
+from treadle.explain.ends import DRAWS, Durations, Ends, Running, drawn_durations, durations_of, ends_of, running_of
 from treadle.explain.forecast import Budget, End, Forecast, Item, Leaf, Limit, Rule
 from treadle.explain.limits import queues_up
 from treadle.explain.nodes import NodesOfAsk
@@ -24,15 +24,20 @@ from treadle.words import counted, in_time
 
 ESTIMATED_MAX: Final = 4
 """Of so many asks of an application the wait is estimated unless one is named."""
-STEPS_MAX: Final = 4096
+STEPS_MAX: Final = 2800
 """So many steps are made for all of them."""
-ENDS_MAX: Final = 4096
+SOON: Final = 4
+"""Of so many times as many containers as there are steps it is drawn when they end: those that should end next."""
+TRIES: Final = 3
+"""If it is served in none of the first draws, the others are spared."""
 MARGIN: Final = 2.0
 """The earliest of what was drawn is divided by this, and the latest multiplied: the forecast is not the policy."""
-DURATIONS: Final = 8
+DURATIONS: Final = 4
 """So many durations are drawn for each kind of ask; its containers have them in turn."""
-ITEMS_MAX: Final = 64
-"""So many kinds of asks of a leaf are looked at."""
+ITEMS_MAX: Final = 32
+"""So many asks of a leaf are looked at."""
+ROWS_MAX: Final = 512
+"""So many of all leaves; those of its own come first."""
 _TIMED: Final = {
     Why.QUEUE_MAXIMUM,
     Why.USER_LIMIT,
@@ -47,6 +52,19 @@ _TIMED: Final = {
 }
 """What goes by as containers end; when anything else does, sizes do not tell."""
 _MAY_SERVE: Final = ("rejected", "reserved", "full", "would_do")
+
+
+class _Setting(NamedTuple):
+    """What a forecast begins with."""
+
+    row: int
+    partition: int
+    nodes: npt.NDArray[np.int64]
+    free: I64
+    usable: frozenset[int]
+    waiting: npt.NDArray[np.int64]
+    rule: Rule
+    held: dict[int, int]
 
 
 class Waits:
@@ -66,12 +84,21 @@ class Waits:
         self._left = ESTIMATED_MAX
 
     @cached_property
+    def _running(self) -> Running:
+        return running_of(self._situation)
+
+    @cached_property
     def _durations(self) -> Durations:
-        return durations_of(self._situation)
+        return durations_of(self._situation, self._running)
 
     @cached_property
     def _ends(self) -> Ends:
-        return ends_of(self._situation, self._durations)
+        return ends_of(self._situation, self._running, self._durations)
+
+    @cached_property
+    def _soon(self) -> Ends:
+        """Those of which some end within a forecast, however it is drawn."""
+        return self._ends.soonest(SOON * self._steps)
 
     def of(self, row: int, nodes: NodesOfAsk, causes: Collection[Cause]) -> tuple[Wait, tuple[Way, ...]]:
         """Return how long the ask of a request row is expected to wait, and what would let it start."""
@@ -84,7 +111,7 @@ class Waits:
         if why:
             return Wait(why), labels
         ways = (
-            *next_nodes(self._situation, self._ends, nodes),
+            *next_nodes(self._situation, self._soon, nodes),
             *next_queues(self._situation, self._ends, row, usable, causes),
         )
         return self._wait(row, usable), (*ways, *labels)
@@ -111,13 +138,17 @@ class Waits:
         return "nothing that is known to end runs on the nodes that may serve it"
 
     def _wait(self, row: int, usable: npt.NDArray[np.bool_]) -> Wait:
-        times, reached = list[float](), list[float]()
+        times, reached, setting = list[float](), list[float](), self._setting(row, usable)
         for draw in range(DRAWS):
-            forecast = self._forecast(row, usable, draw)
+            forecast = self._forecast(setting, draw)
             served_ms = forecast.served_ms(Budget(self._steps))
             times.append(float("inf") if served_ms is None else served_ms)
             reached.append(forecast.reached_ms)
-        early, expected, late = min(times), sorted(times)[DRAWS // 2], max(times)
+            if served_ms is None and not forecast.reached_ms:  # what is free now is so in each draw
+                return Wait("more asks are served before it in the next decisions than are looked at")
+            if len(times) == TRIES and min(times) == float("inf"):
+                break
+        early, expected, late = min(times), sorted(times)[len(times) // 2], max(times)
         if early == float("inf"):
             return Wait(f"more containers end before than are looked at, those of {in_time(max(reached))} at least")
         unknown = ~self._ends.known() & usable[self._ends.node]
@@ -127,73 +158,77 @@ class Waits:
         early, late = early / MARGIN, late * MARGIN
         return Wait("", round(early), _whole(expected), _whole(late), None if beyond is None else round(beyond))
 
-    def _forecast(self, row: int, usable: npt.NDArray[np.bool_], draw: int) -> Forecast:
+    def _setting(self, row: int, usable: npt.NDArray[np.bool_]) -> _Setting:
+        """Return what is the same however often it is drawn when containers end."""
         situation, view = self._situation, self._situation.view
         partition = int(view.rows["partition"][row])
         here = usable | ((view.nodes["partition"] == partition) & (view.nodes["state"] == NodeState.USABLE))
-        free = situation.available()[:, self._counted]
+        indices = np.flatnonzero(here)
         held = np.flatnonzero((view.nodes["hold_row"] >= 0) & here).tolist()
         hold, share = situation.settings.hold, situation.settings.policy.share.kind.traits.compares_shares
-        nodes_max = min(hold.nodes_max, max(round((1.0 if share else hold.nodes_share) * np.count_nonzero(here)), 1))
-        rule = Rule(nodes_max if hold.duration_ms else 0, float(hold.duration_ms))
-        leaf = int(view.apps["queue"][self._application])
-        leaves = self._leaves(row, leaf, partition, draw)
-        indices = np.flatnonzero(here)
+        nodes_max = min(hold.nodes_max, max(round((1.0 if share else hold.nodes_share) * len(indices)), 1))
+        return _Setting(
+            row=row,
+            partition=partition,
+            nodes=indices,
+            free=situation.available()[indices][:, self._counted],
+            usable=frozenset(np.flatnonzero(usable).tolist()),
+            waiting=self._waiting(row, partition),
+            rule=Rule(nodes_max if hold.duration_ms else 0, float(hold.duration_ms)),
+            held=dict(zip(held, view.nodes["hold_row"][held].tolist(), strict=True)),
+        )
+
+    def _forecast(self, setting: _Setting, draw: int) -> Forecast:
+        leaf = int(self._situation.view.apps["queue"][self._application])
+        least = self._situation.view.capability[setting.waiting][:, self._counted].min(axis=0)
         return Forecast(
-            dict(zip(indices.tolist(), free[indices].tolist(), strict=True)),
-            frozenset(np.flatnonzero(usable).tolist()),
-            leaves,
-            self._limits(row, leaf, partition),
+            dict(zip(setting.nodes.tolist(), setting.free.tolist(), strict=True)),
+            setting.nodes[(setting.free >= least).all(axis=1)].tolist(),
+            setting.usable,
+            self._leaves(setting, leaf, draw),
+            self._limits(setting.row, leaf, setting.partition),
             self._soonest(draw),
-            rule,
-            dict(zip(held, view.nodes["hold_row"][held].tolist(), strict=True)),
+            setting.rule,
+            setting.held,
         )
 
     def _soonest(self, draw: int) -> Iterator[tuple[float, End]]:
-        ends, view = self._ends, self._situation.view
+        ends, view = self._soon, self._situation.view
         in_ms = ends.drawn_ms(draw, self._situation.settings.seed)
         known = np.flatnonzero(np.isfinite(in_ms))
-        first = known[np.argsort(in_ms[known], kind="stable")[:ENDS_MAX]]
-        users = view.apps["user"][ends.application[first]]
+        first = known[np.argsort(in_ms[known], kind="stable")[: self._steps]]
         columns = (
             in_ms[first].tolist(),
             ends.node[first].tolist(),
             ends.queue[first].tolist(),
-            users.tolist(),
+            view.apps["user"][ends.application[first]].tolist(),
             ends.amounts[first][:, self._counted].tolist(),
         )
         for at_ms, node, queue, user, amounts in zip(*columns, strict=True):
             yield at_ms, End(node, queue, user, tuple(amounts))
 
-    def _leaves(self, row: int, own: int, partition: int, draw: int) -> dict[int, Leaf]:
+    def _leaves(self, setting: _Setting, own: int, draw: int) -> dict[int, Leaf]:
         """Return the leaves that ask for something in the partition, with what they ask for in order."""
-        view, situation = self._situation.view, self._situation
+        view, situation, rows = self._situation.view, self._situation, setting.waiting
         shared = situation.settings.policy.share.label != "none"
-        waiting = self._waiting(row, partition)
+        apps = view.rows["application"][rows]
+        durations = drawn_durations(self._durations.rows_ms[rows], DURATIONS, situation.settings.seed, draw)
+        columns = (
+            rows.tolist(),
+            view.apps["queue"][apps].tolist(),
+            view.apps["user"][apps].tolist(),
+            view.capability[rows][:, self._counted].tolist(),
+            (view.rows["count"][rows] - view.rows["assumed"][rows]).tolist(),
+            durations,
+        )
         leaves: dict[int, Leaf] = {}
-        for at in waiting.tolist():
-            app = int(view.rows["application"][at])
-            queue = int(view.apps["queue"][app])
+        for row, queue, user, amounts, count, durations_ms in zip(*columns, strict=True):
             place = queue if shared else own
             if place not in leaves:
-                leaves[place] = self._leaf(place, partition)
-            items = leaves[place].waiting
-            asked = at == row
-            if len(items) >= ITEMS_MAX and not asked:
-                continue
-            count = 1 if asked else int(view.rows["count"][at] - view.rows["assumed"][at])
-            durations = drawn_durations(self._durations.rows_ms[at], DURATIONS, situation.settings.seed + at, draw)
-            items.append(
-                Item(
-                    at,
-                    place,
-                    int(view.apps["user"][app]),
-                    tuple(view.capability[at][self._counted].tolist()),
-                    count,
-                    durations,
-                    asked,
-                )
-            )
+                leaves[place] = self._leaf(place, setting.partition)
+            asked = row == setting.row
+            item = Item(row, place, user, tuple(amounts), 1 if asked else count, durations_ms, asked)
+            leaves[place].waiting.append(item)
         return leaves
 
     def _leaf(self, queue: int, partition: int) -> Leaf:
@@ -223,7 +258,23 @@ class Waits:
         first, rank = self._order()
         of = app[found]
         keys = (rows["allocation_request_id"][found], rows["priority"][found], rank[of], first[of])
-        return found[np.lexsort(keys)]
+        found = found[np.lexsort(keys)]
+        return self._first_of_leaves(found, row)
+
+    def _first_of_leaves(self, rows: npt.NDArray[np.int64], asked: int) -> npt.NDArray[np.int64]:
+        """Return of request rows in their order the first `ITEMS_MAX` of each leaf, and the one that is asked about."""
+        view = self._situation.view
+        leaves = view.apps["queue"][view.rows["application"][rows]]
+        by_leaf = np.argsort(leaves, kind="stable")
+        first = np.searchsorted(leaves[by_leaf], leaves[by_leaf])
+        place = np.empty(len(rows), np.int64)
+        place[by_leaf] = np.arange(len(rows)) - first
+        chosen: npt.NDArray[np.int64] = rows[(place < ITEMS_MAX) | (rows == asked)]
+        if len(chosen) <= ROWS_MAX:
+            return chosen
+        own = leaves[rows == asked][0]
+        mine = view.apps["queue"][view.rows["application"][chosen]] == own
+        return np.concatenate([chosen[mine], chosen[~mine][: ROWS_MAX - np.count_nonzero(mine)]])
 
     def _order(self) -> tuple[F64, F64]:
         """Return for each application two numbers by which its leaf serves it, as the latest decide had them."""

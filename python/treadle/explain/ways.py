@@ -50,12 +50,10 @@ def next_queues(
     """Yield the queues whose containers must end: those above the ask if they are full, else who has its nodes."""
     leaf = int(situation.view.apps["queue"][situation.view.rows["application"][row]])
     limited = {cause.why for cause in causes} & {Why.QUEUE_MAXIMUM, Why.USER_LIMIT}
-    expected_ms = ends.expected_ms()
     here = ends.queue == leaf if limited else usable[ends.node]
     queues, counts = np.unique(ends.queue[here & (ends.queue >= 0)], return_counts=True)
     for one in np.argsort(-counts, kind="stable")[:WAYS_MAX].tolist():
-        of_queue = here & (ends.queue == queues[one])
-        soon = float(expected_ms[of_queue].min())
+        soon = float(ends.those(np.flatnonzero(here & (ends.queue == queues[one]))).expected_ms().min())
         path, count = situation.queue_path(int(queues[one])), counted(int(counts[one]), "container")
         where = "runs" if counts[one] == 1 else "run"
         where += "" if limited else " on nodes that may serve it"
