@@ -259,7 +259,9 @@ class Session:
         """Refuse a frame that does not continue what came before."""
         if header.snapshot:
             if header.epoch != self._epoch:
-                _log.info("new scheduler session (epoch %d): full snapshot received, frame %d", header.epoch, header.sequence)
+                _log.info(
+                    "new scheduler session (epoch %d): snapshot received, frame %d", header.epoch, header.sequence
+                )
             self._epoch = header.epoch
             self._status.forget_sent()
         elif self._lost:
