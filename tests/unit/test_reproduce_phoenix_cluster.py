@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.events import Names, Tags
 from treadle.lab.minicluster import Scheduler
@@ -158,3 +159,8 @@ def test_a_run_of_the_testbed_is_a_round_of_the_report() -> None:
     found = testbed.round_of("srpt", 1, script, Played(jobs, 1_000, {"Proposals": 50, "RejectedConstraint": 2}))
     assert (found.proposals, found.constraint_rejections, found.kind) == (50, 2, "attribute")
     assert {(job.short, job.misplaced) for job in found.jobs} == {(True, 1), (False, 0)}
+
+
+def test_nodes_are_the_testbeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert treadle(["reproduce", "phoenix-cluster", "--nodes", "50"]) == 2
+    assert "--nodes is for --on sls" in capsys.readouterr().err

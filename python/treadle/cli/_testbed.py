@@ -28,7 +28,7 @@ class SimulatorKind(StrEnum):
     SLS = "sls"
 
 
-def testbed_setting(sidecar: Path | None = None) -> Setting:
+def setting_of_testbed(sidecar: Path | None = None) -> Setting:
     """Return Java, class path and sidecar of the testbed; may gather Hadoop's jars and build for a minute.
 
     Raises:

@@ -10,7 +10,8 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
-from treadle.cli._testbed import ClusterKind, testbed_setting
+from treadle.cli._testbed import ClusterKind, setting_of_testbed
+from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
 
 app = typer.Typer()
@@ -23,7 +24,9 @@ def phoenix_cluster(
     on: Annotated[
         ClusterKind, typer.Option("--on", help="Real daemons, or Hadoop's load simulator: many nodes, no JVM starts.")
     ] = ClusterKind.MINICLUSTER,
-    nodes: Annotated[int, typer.Option(min=10, max=5_000, help="Of the cluster, with --on sls.")] = 200,
+    nodes: Annotated[
+        int | None, typer.Option(min=10, max=5_000, help="Of the cluster, with --on sls; default: 200.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One round of few jobs: shows that it works.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
@@ -39,16 +42,18 @@ def phoenix_cluster(
     from treadle.lab.reproduce.phoenix_cluster.report import document, plot_completions, reached, shortfalls, table
 
     check_results(json_file, plot)
+    if nodes is not None and on is not ClusterKind.SLS:
+        raise UserError("--nodes is for --on sls; the mini cluster has six")
     rounds = 1 if quick else rounds
     check_intervals("--rounds", rounds)
     console = console_for_tables(140)
     taking_turns, found = schemes(), list[Round]()
     if on is ClusterKind.SLS:
         place = (folder or build_folder() / "reproduce-phoenix-sls").resolve()
-        size = testbed.Size(nodes)
+        size = testbed.Size(nodes or testbed.Size().nodes)
         settings = testbed.settings_of(size)
         settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
-        setting = testbed_setting()
+        setting = setting_of_testbed()
     else:
         place = (folder or build_folder() / "reproduce-phoenix").resolve()
         settings = QUICK if quick else Settings()

@@ -14,12 +14,15 @@ from rich.table import Table
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
+from treadle.cli._testbed import SimulatorKind, setting_of_testbed
+from treadle.errors import UserError
 from treadle.lab.harness.statistics import Interval, check_intervals
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
     from treadle.lab.reproduce.slearn.experiment import Outcome
     from treadle.lab.reproduce.slearn.report import Report
+    from treadle.lab.reproduce.slearn.trace import Source
 
 app = typer.Typer()
 
@@ -32,11 +35,14 @@ def slearn(
         Path | None,
         typer.Option(help="The folder of the extract of Google's trace of 2011; default: the checkout's data folder."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="One seed, no other thin limits and ratios.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One seed, no other thin limits and ratios; with --on sls 200 jobs.")
+    ] = False,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
     first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
     jobs: Annotated[
-        int | None, typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}.")
+        int | None,
+        typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}."),
     ] = None,
     nodes: Annotated[
         int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
@@ -64,8 +70,14 @@ def slearn(
     ] = False,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
+    on: Annotated[
+        SimulatorKind, typer.Option("--on", help="Treadle's simulator, or Hadoop's with a real ResourceManager.")
+    ] = SimulatorKind.SIMULATOR,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    place: Annotated[
+        Path | None, typer.Option("--folder", help="Logs of --on sls; default: build/reproduce-slearn-sls.")
+    ] = None,
 ) -> None:
     """SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, by the paper's letter too, LAS, FIFO, Oracle."""
     from treadle.lab.harness.data import GOOGLE, given_or_found
@@ -75,13 +87,32 @@ def slearn(
     from treadle.lab.reproduce.slearn.paper import OF_DAGS, OF_JOBS
     from treadle.lab.reproduce.slearn.report import report_of
     from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES
-    from treadle.lab.reproduce.slearn.trace import Choices
+    from treadle.lab.reproduce.slearn.testbed import QUICK_JOBS
+    from treadle.lab.reproduce.slearn.trace import Choices, Source
     from treadle.simulator.simulation import warm_up
 
     check_results(json_file, plot)
     check_intervals("--seeds", 1 if quick else seeds)
     console = console_for_tables()
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
+    if on is SimulatorKind.SLS:
+        if dags or shuffled or model or plot is not None or cache is not None or processes:
+            raise UserError(
+                "--on sls plays jobs of one stage, one run after the other, without plots: "
+                "leave out --dags, --shuffled, --model, --plot, --cache and --processes"
+            )
+        choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, load=load)
+        folder = given_or_found(trace, GOOGLE, partial(say, console))
+        _on_sls(
+            Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices),
+            range(first_seed, first_seed + (1 if quick else seeds)),
+            nodes,
+            place,
+            json_file,
+        )
+        return
+    if place is not None:
+        raise UserError("--folder is for --on sls, whose logs go there; leave it out")
     choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled, load)
     folder = given_or_found(trace, GOOGLE, partial(say, console))
     draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices)
@@ -102,6 +133,26 @@ def slearn(
         write_json(json_file, report.as_json())
     if plot is not None:
         _plot(outcomes, report, plot, console)
+
+
+def _on_sls(source: Source, seeds: range, nodes: int, folder: Path | None, json_file: Path | None) -> None:
+    """Play draws on the testbed."""
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.readiness import terminable
+    from treadle.lab.minicluster.runtime import build_folder
+    from treadle.lab.reproduce.slearn.testbed import document, run_draw, shortfalls, table
+
+    console = console_for_tables(140)
+    place, setting, draws = (folder or build_folder() / "reproduce-slearn-sls").resolve(), setting_of_testbed(), []
+    with terminable(), saying(console) as tell:
+        for turn, seed in enumerate(seeds):
+            tell(f"seed {seed}: reading the trace")
+            draws.append(run_draw(source.draw(seed), nodes, turn, setting, place, tell))
+            if json_file is not None:
+                write_json(json_file, document(draws, nodes))
+    console.print(table(draws))
+    for text in shortfalls(draws):
+        console.print(text, style="red", soft_wrap=True, highlight=False)
 
 
 def _print(report: Report, console: Console) -> None:

@@ -1,0 +1,54 @@
+"""A script on the testbed, under the stock scheduler and Treadle: all of it runs where it may. No time is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from treadle.cli._testbed import setting_of_testbed
+from treadle.dag.dag import Dag, Stage
+from treadle.lab.bench.sls import Setting
+from treadle.lab.reproduce.phoenix_cluster.experiment import ALLOCATOR, POLICY
+from treadle.lab.testbed.cluster import Cluster, Scheduling
+from treadle.lab.testbed.play import Played, play
+from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce, stages_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+CLUSTER = Cluster(10, 5_120, 8)
+TASK = {"memory-mb": 1024, "vcores": 1}
+CHAIN = Dag(
+    "chain", tuple(Stage(id_, 3, 400, {"memory-mb": 512.0 * (id_ + 1)}, (id_ - 1,) * (id_ > 0)) for id_ in (0, 1, 2))
+)
+SCRIPT = Script(
+    (
+        ScriptedJob("words", 0, map_reduce([300] * 60, TASK, [200, 200])),
+        ScriptedJob("needs", 100, map_reduce([200] * 12, TASK), requires={"zone": "special"}),
+        ScriptedJob("chain", 200, stages_of(CHAIN), type="TEZ"),
+    ),
+    {CLUSTER.host(3): {"zone": "special"}},
+)
+SCHEDULINGS = (
+    Scheduling("stock", settings=ALLOCATOR),
+    Scheduling("treadle", POLICY, settings=ALLOCATOR),
+)
+
+
+@pytest.fixture(scope="module")
+def setting() -> Setting:
+    return setting_of_testbed()
+
+
+@pytest.mark.parametrize("scheduling", SCHEDULINGS, ids=lambda each: each.name)
+def test_every_task_runs_once_where_it_may(scheduling: Scheduling, setting: Setting, tmp_path: Path) -> None:
+    found: Played = play(scheduling, SCRIPT, CLUSTER, setting, 1, tmp_path / "run", lambda _: None)
+    assert [(job.name, job.status, job.containers) for job in found.jobs] == [
+        ("words", "SUCCEEDED", 62),
+        ("needs", "SUCCEEDED", 12),
+        ("chain", "SUCCEEDED", 9),
+    ]
+    assert [job.misplaced for job in found.jobs] == [0, 0, 0]
+    assert found.placed_natively == 0
+    assert found.jobs[2].completion_ms >= 1_200, "three stages one after the other"
+    assert found.jobs[0].completion_ms >= 500, "reduces come after maps"
