@@ -84,10 +84,10 @@ def test_a_table_says_where_its_figures_come_from(folder: Path, capsys: pytest.C
         "`treadle reproduce slearn`: seeds 1 to 3; 2026-11-23; 2 cores; busy machine ([figures](kept/slearn.json))."
         in page
     )
-    assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.4) | 1.56 | 1.06 to 2.01, sd 0.22 |" in page
+    assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.56 | 1.06 to 2.01, sd 0.22 |" in page
     assert page.endswith("<!-- to here -->\n\nAs told.\n")
     summary = (folder / "summary.md").read_text()
-    assert "| [SLearn over 3Sigma](slearn.md) | as written | 1.56 | 1.32 | 1.26 to 1.4 |  |" in summary
+    assert "| [SLearn over 3Sigma](slearn.md) | as written | 1.56 | 1.32 | 1.26 to 1.40 |  |" in summary
     assert "not kept" not in summary
     assert render(folder) == 0
     assert "up to date" in capsys.readouterr().out

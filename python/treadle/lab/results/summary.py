@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from treadle.errors import UserError
 from treadle.lab.results.kept import KeptResult, read_kept
-from treadle.lab.results.tables import interval, markdown_table
+from treadle.lab.results.tables import figure, interval, markdown_table
 
 SOURCE: Final = "summary.yaml"
 PAGE: Final = "summary.md"
@@ -111,4 +111,6 @@ def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
         figures = interval(found)
     except (KeyError, TypeError):
         raise UserError(f"{SOURCE}: {row.mechanism}: {row.at} of {row.kept} is no interval") from None
-    return f"{figures.mean:.3g}", "" if figures.low == figures.high else f"{figures.low:.3g} to {figures.high:.3g}"
+    return figure(
+        figures.mean
+    ), "" if figures.low == figures.high else f"{figure(figures.low)} to {figure(figures.high)}"

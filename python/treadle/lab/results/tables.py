@@ -82,6 +82,11 @@ def interval(found: Mapping[str, float]) -> Interval:
     return Interval(found["mean"], found["low"], found["high"])
 
 
+def figure(value: float) -> str:
+    """Return a number with three digits that count, noughts at its end too."""
+    return f"{value:#.3g}".removesuffix(".")
+
+
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     lines = [heading, ["---"] * len(heading), *rows]
@@ -89,7 +94,11 @@ def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 
 
 def _shown(table: Mapping[str, Any], name: str) -> str:
-    return str(interval(table[name])) if name in table else ""
+    if name not in table:
+        return ""
+    found = interval(table[name])
+    uncertain = "" if found.low == found.high else f" ({figure(found.low)} to {figure(found.high)})"
+    return figure(found.mean) + uncertain
 
 
 def _number(table: Mapping[str, float], name: str) -> str:
