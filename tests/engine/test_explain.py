@@ -13,6 +13,7 @@ from tests.engine.fake_rm import FakeRM
 from tests.engine.parts import settings_with
 
 from treadle.engine import Engine
+from treadle.engine.engine import TOO_LARGE_EVERY
 from treadle.events import ApplicationState, Fate, NodeState
 from treadle.explain.application import explain_application
 from treadle.explain.causes import AskExplained, Explanation, Verdict, Why
@@ -330,6 +331,26 @@ def test_what_fits_a_shared_label_alone_is_served_and_nothing_is_told() -> None:
     at.rm.node("big", (NODE[0] * 2, 16), partition="big")
     larger_than_any_node(at)
     assert told(at) == {}
+
+
+def test_it_is_looked_for_again_and_taken_back() -> None:
+    at = Planted(11)
+    engine = Engine(settings_with())
+    seen = []
+    for turn in range(2 * TOO_LARGE_EVERY + 6):
+        if turn == 1:
+            larger_than_any_node(at)
+            at.rm.change(at.app)
+        if turn == 2 * TOO_LARGE_EVERY + 3:
+            at.rm.applications[at.app].asks[0].count = 0
+            at.rm.change(at.app)
+        engine.apply(at.rm.frame())
+        at.rm.commit(engine.decide(1000 * turn, 16, sequence=at.rm.sequence))
+        seen.append(bool(engine.diagnostics()))
+    assert not seen[0]
+    assert any(seen[: TOO_LARGE_EVERY + 1])
+    assert seen[2 * TOO_LARGE_EVERY + 2]
+    assert not any(seen[2 * TOO_LARGE_EVERY + 3 :]), "who asks no more is told nothing from then on"
 
 
 def test_nothing_is_told_while_there_is_no_node() -> None:

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 from treadle.dashboard.addresses import addresses
 from treadle.dashboard.board import Board
-from treadle.dashboard.collector import Collector
+from treadle.dashboard.collector import Collector, Held, nobody_tells
 from treadle.dashboard.history import History
 from treadle.dashboard.questions import Explain, Questions
 from treadle.dashboard.reading import Reader
@@ -39,10 +39,12 @@ class Dashboard:
 
 
 @contextmanager
-def dashboard(rm: str, folder: Path, explain: Explain, urls: tuple[str, ...] = ()) -> Iterator[Dashboard]:
+def dashboard(
+    rm: str, folder: Path, explain: Explain, urls: tuple[str, ...] = (), held: Held = nobody_tells
+) -> Iterator[Dashboard]:
     """Serve a dashboard that has looked at least once."""
     history, board, reader = History(folder / "history.sqlite"), Board(), Reader(rm)
-    collector = Collector(reader, history, board)
+    collector = Collector(reader, history, board, held=held)
     questions = Questions(reader, explain, collector.engines)
     with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]

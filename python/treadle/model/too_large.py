@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import I64
+from treadle.compiled.array_types import I64, Records
 from treadle.events import ApplicationState, NodeState
 from treadle.model.tables import TOTAL
 
@@ -17,8 +17,14 @@ NOTHING: Final = -1
 """Of each resource: the partition has no node."""
 
 
-def too_large(cluster: Cluster, most: int) -> dict[int, str]:
-    """Return applications with asks that are larger than any node of their partition, by index, each with why.
+def asks_still(apps: Records, application: int, id_: int) -> bool:
+    """Say whether an application of an index is still the one of an id, and asks for something."""
+    row = apps[application]
+    return bool(row["id"] == id_ and row["state"] == ApplicationState.ACTIVE and row["pending"] > 0)
+
+
+def too_large(cluster: Cluster, most: int) -> dict[tuple[int, int], str]:
+    """Return applications with asks that are larger than any node of their partition, by index and id, each with why.
 
     Nothing is said while the cluster has no node. Nodes that may not be used now count: they may come back.
 
@@ -34,7 +40,7 @@ def too_large(cluster: Cluster, most: int) -> dict[int, str]:
     counted = cluster.counted == 1
     wanted = (rows["application"] >= 0) & (rows["count"] > 0)
     over = wanted & (capability > largest[rows["partition"]])[:, counted].any(axis=1)
-    found: dict[int, str] = {}
+    found: dict[tuple[int, int], str] = {}
     if not over.any():
         return found
     lent = cluster.shared_partitions()
@@ -42,8 +48,9 @@ def too_large(cluster: Cluster, most: int) -> dict[int, str]:
         application, partition = int(rows["application"][row]), int(rows["partition"][row])
         places = [partition, *(lent if partition == 0 and not apps["awaiting_am"][application] else ())]
         fits = (capability[row] <= largest[places])[:, counted].all(axis=1).any()
-        if not fits and apps["state"][application] == ApplicationState.ACTIVE and application not in found:
-            found[application] = _why(cluster, row, largest[partition])
+        which = application, int(apps["id"][application])
+        if not fits and apps["state"][application] == ApplicationState.ACTIVE and which not in found:
+            found[which] = _why(cluster, row, largest[partition])
             if len(found) == most:
                 break
     return found
