@@ -62,8 +62,8 @@ def test_alibaba_names_say_the_dag() -> None:
     assert free.parents == ()
     assert jobs["j_2"].dag.stages[0].parents == (), "a stage that the file has not is taken as done"
     assert workload.notes[1:] == (
-        "2 of 5 jobs have a stage that did not end well, or without instances.",
-        "1 of 5 jobs have stages of one number, or that wait for each other.",
+        "2 of 5 jobs have a stage that did not end well, or without instances",
+        "1 of 5 jobs have stages of one number, or that wait for each other",
     )
 
 

@@ -117,11 +117,11 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
             broken += 1
             continue
         jobs.append(Job(name, min(task.start_ms for task in tasks), dag, Framework.TEZ, name))
-    notes = ["The tasks of a stage all last as long as the stage did: instances are in a table of their own."]
+    notes = ["The tasks of a stage all last as long as the stage did: instances are in a table of their own"]
     if unfinished:
-        notes.append(f"{unfinished} of {len(stages)} jobs have a stage that did not end well, or without instances.")
+        notes.append(f"{unfinished} of {len(stages)} jobs have a stage that did not end well, or without instances")
     if broken:
-        notes.append(f"{broken} of {len(stages)} jobs have stages of one number, or that wait for each other.")
+        notes.append(f"{broken} of {len(stages)} jobs have stages of one number, or that wait for each other")
     return arranged(jobs, notes)
 
 
