@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.property.planner.schedules import check, check_ranks
@@ -12,6 +14,8 @@ from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.planner.cpsat import solve
 from treadle.planner.graphene import plan
+
+ROOT = Path(__file__).parents[3]
 
 PAIRS = Dag("pairs", (Stage(0, 3, 4, {"cpu": 1.0}), Stage(1, 3, 1, {"cpu": 1.0}, (0,), frozenset({0}))))
 
@@ -39,3 +43,28 @@ def test_tasks_one_to_one_wait_for_their_own_parent_alone() -> None:
     assert solve(PAIRS, {"cpu": 1.0}, 1, 60_000).makespan == 15
     wide = Dag("wide", (Stage(0, 3, 4, {"cpu": 1.0}), Stage(1, 3, 4, {"cpu": 1.0}, (0,), frozenset({0}))))
     assert solve(wide, {"cpu": 2.0}, 1, 60_000).makespan == 12, "with a barrier 16"
+
+
+INTERRUPTED = """
+import os, signal
+from tests.unit.planner.test_cpsat import ONE
+from treadle.planner.cpsat import solve
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may have it ignored
+solve(ONE, {"cpu": 4.0}, 1, milliseconds=10_000)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1_000_000):
+        pass
+    print("went on")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+ONE = Dag("one", (Stage(0, 2, 1_000, {"cpu": 1.0}),))
+
+
+def test_ctrl_c_interrupts_as_ever_once_something_was_solved() -> None:
+    pytest.importorskip("ortools")
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
