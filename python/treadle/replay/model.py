@@ -31,6 +31,9 @@ SLACK_MS: Final = 2_000
 STARTED: Final = 0.25
 """Part of a stage that has ended when those behind it are asked for (Tez: vertex-manager min-src-fraction)."""
 
+TEZ_MAX_FRACTION: Final = 0.75
+"""By then Tez has asked for all of them (vertex-manager max-src-fraction)."""
+
 SPANS_MAX: Final = 5
 """A policy under which the jobs take so many times as long as in the recording, and an hour, is cut off."""
 
@@ -258,6 +261,7 @@ def _scenario(seen: Seen) -> dict[str, Any]:
             "heartbeat_ms": AM_HEARTBEAT_MS,
             "slow_start": _slow_start(seen),
             "tez_reuse": False,
+            **_early(seen),
         },
         "start_s": seen.begin_ms / 1000,
         "duration_limit_s": 3600 + SPANS_MAX * (seen.end_ms - seen.begin_ms) / 1000,
@@ -284,6 +288,30 @@ def _slow_start(seen: Seen) -> float:
                 found.append(sum(end_ms <= reduces.first_ask_ms for end_ms in ends) / len(ends))
     least = min(found, default=SLOW_START)
     return least if len(found) >= SLOW_START_JOBS and least >= SLOW_START_SEEN else SLOW_START
+
+
+def _early(seen: Seen) -> dict[str, float]:
+    """Return which part of the stages before it is done when a stage of no MapReduce job is asked for, if all show it.
+
+    Tez asks from a quarter on; others, as Hadoop's load simulator, ask when all is done.
+    """
+    found = []
+    for job in seen.jobs.values():
+        stages = {at: stage for at, stage in job.stages.items() if stage.containers}
+        if job.framework is Recorded.MAPREDUCE or job.before:
+            continue
+        for at, parents in parents_of(stages, job.framework).items():
+            if parents:
+                found.append(min(_done(stages[parent], stages[at].first_ask_ms) for parent in parents))
+    least = min(found, default=STARTED)
+    if len(found) < SLOW_START_JOBS or least <= TEZ_MAX_FRACTION:
+        return {}
+    return {"tez_min_fraction": least, "tez_max_fraction": least}
+
+
+def _done(stage: SeenStage, at_ms: int) -> float:
+    """Return which part of a stage's containers had ended at an instant."""
+    return sum(each.end_ms <= at_ms and not each.runs for each in stage.containers) / len(stage.containers)
 
 
 def _queues(seen: Seen) -> dict[str, Any]:

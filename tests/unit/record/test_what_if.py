@@ -16,8 +16,8 @@ from treadle.history.stages.frameworks import Framework, StageId
 from treadle.record.folder import segments
 from treadle.record.summary import summarise
 from treadle.record.ticks import SettingsText
-from treadle.replay.model import parents_of, reduce
-from treadle.replay.seen import SeenContainer, SeenStage, look
+from treadle.replay.model import _early, parents_of, reduce
+from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
 from treadle.replay.switch import OBSERVED, first_difference
 from treadle.replay.what_if import as_recorded, modelled, open_recording, outcomes_of, recorded_settings, replayed
 from treadle.simulator.cluster import state as tables
@@ -103,6 +103,20 @@ def test_a_stage_waits_for_those_that_were_well_under_way_when_it_was_asked_for(
         third: stage(31_000, (31_000, 40_000)),
     }
     assert parents_of(stages, Framework.TEZ) == {first: [], second: [first], beside: [], third: [first, second]}
+
+
+@pytest.mark.parametrize(("asked_ms", "jobs", "fraction"), [(21_000, 3, 1.0), (21_000, 2, None), (12_000, 3, None)])
+def test_a_stage_is_asked_for_when_all_jobs_showed_that_it_was(
+    asked_ms: int, jobs: int, fraction: float | None
+) -> None:
+    first, second = StageId(20, "20"), StageId(10, "10")
+    seen = Seen()
+    for number in range(jobs):
+        stages = {first: stage(0, (0, 10_000), (0, 20_000)), second: stage(asked_ms, (asked_ms, 40_000))}
+        id_ = (1, number)
+        seen.jobs[id_] = SeenJob(id_, "", "YARN", "", "", 0, 0, before=False, stages=stages)
+    wanted = {} if fraction is None else {"tez_min_fraction": fraction, "tez_max_fraction": fraction}
+    assert _early(seen) == wanted
 
 
 def test_what_would_have_happened_is_told_beside_what_there_was(
