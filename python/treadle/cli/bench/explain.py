@@ -39,9 +39,29 @@ def explain_command(
         results = [
             explain_run.measure(name, settings, nodes, asks, questions, shown) for name, settings in policies.items()
         ]
-    table = Table("policy", "nodes", "asks", "copy p50, ms", "max", "explain p50, ms", "p99", "max", "what decided")
+    table = Table(
+        "policy",
+        "nodes",
+        "asks",
+        "copy p50, ms",
+        "max",
+        "explain p50, ms",
+        "p99",
+        "max",
+        "CPU p50",
+        "max",
+        "what decided",
+    )
     for each in results:
-        times = (each.copy_p50_ms, each.copy_max_ms, each.explain_p50_ms, each.explain_p99_ms, each.explain_max_ms)
+        copied = (each.copy_p50_ms, each.copy_max_ms)
+        times = (
+            *copied,
+            each.explain_p50_ms,
+            each.explain_p99_ms,
+            each.explain_max_ms,
+            each.cpu_p50_ms,
+            each.cpu_max_ms,
+        )
         why = ", ".join(f"{cause} {count}" for cause, count in each.verdicts.items())
         table.add_row(each.policy, str(each.nodes), str(each.asks), *(f"{value:.1f}" for value in times), why)
     console_for_tables(160).print(table, markup=False)

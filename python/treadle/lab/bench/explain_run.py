@@ -25,7 +25,7 @@ SAID_EVERY: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What was measured. Times are of the wall, milliseconds."""
+    """What was measured. Times are of the wall, milliseconds, unless they say CPU."""
 
     policy: str
     nodes: int
@@ -38,6 +38,9 @@ class Explained:
     """Beside the decisions, on the copy."""
     explain_p99_ms: float
     explain_max_ms: float
+    cpu_p50_ms: float
+    """CPU time of a question, which other work on the machine does not lengthen as much."""
+    cpu_max_ms: float
     verdicts: dict[str, int]
     """How often each cause decided an ask's verdict."""
 
@@ -68,15 +71,16 @@ def measure(
     if not len(waiting):
         raise BenchError("no application asks for anything; give more --asks")
     chosen = waiting[np.linspace(0, len(waiting) - 1, questions).astype(np.int64)]
-    copies, answers, why = [], [], Counter[str]()
+    copies, answers, cpu, why = [], [], [], Counter[str]()
     for number, application in enumerate(chosen):
         if number % SAID_EVERY == 0:
             say(f"{name}: question {number + 1} of {questions}")
         began = time.perf_counter()
         copied = look.copied()
-        middle = time.perf_counter()
+        middle, began_cpu = time.perf_counter(), time.thread_time()
         explained = explain_application(copied, int(application))
         ended = time.perf_counter()
+        cpu.append(1000 * (time.thread_time() - began_cpu))
         copies.append(1000 * (middle - began))
         answers.append(1000 * (ended - middle))
         why.update(str(ask.causes[0].why) for ask in explained.asks if ask.causes)
@@ -90,6 +94,8 @@ def measure(
         explain_p50_ms=_rounded(np.median(answers)),
         explain_p99_ms=_rounded(np.percentile(answers, 99)),
         explain_max_ms=_rounded(max(answers)),
+        cpu_p50_ms=_rounded(np.median(cpu)),
+        cpu_max_ms=_rounded(max(cpu)),
         verdicts=dict(sorted(why.items())),
     )
 
