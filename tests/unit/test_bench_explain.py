@@ -22,6 +22,7 @@ def test_every_question_is_answered_and_measured(tmp_path: Path, capsys: pytest.
     assert sum(result["verdicts"].values()) >= 4
     assert 0 < result["explain_p50_ms"] <= result["explain_p99_ms"] <= result["explain_max_ms"]
     assert 0 < result["copy_p50_ms"] <= result["copy_max_ms"]
+    assert 0 <= result["cpu_p50_ms"] <= result["cpu_max_ms"]
     assert "explain p50, ms" in capsys.readouterr().out
 
 
