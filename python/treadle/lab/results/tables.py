@@ -21,6 +21,7 @@ SCHEMES: Final = {
     "oracle": "Oracle",
     "combined": "pilots and history (ours)",
     "drawn": "3Sigma with drawn errors as large as the paper's",
+    "exact": "SLearn whose pilots tell the truth",
     "pilots": "pilots",
     "median": "median of earlier jobs",
 }
