@@ -50,6 +50,7 @@ class CentralRun:
         jobs = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
         asked = [[place, each.hard.text(), each.soft.text()] for place, each in sorted(wanted.asked.items())]
         own = [self.name, jobs, trace.cutoff_s, trace.long_percent, self.slots, self.seed, self.relaxed_slowdown]
+        own.append(repr(CENTRAL[self.name].settings()))  # a ready-made policy's, which is a file
         return digest_of("phoenix", own, asked, wanted.machines.as_lists())
 
 
