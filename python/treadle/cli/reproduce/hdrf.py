@@ -84,6 +84,7 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     from treadle.lab.harness.runs import Asked, run_all
     from treadle.lab.reproduce.hdrf.comparison import SHARES, SchemeRun, run_scheme, settings_of
     from treadle.lab.reproduce.hdrf.comparison_report import Comparison
+    from treadle.simulate.statistics import FEW
     from treadle.simulator.simulation import warm_up
 
     check_results(json_file, None)
@@ -101,7 +102,8 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
         found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), told))
     for table in found.tables():
         console.print(table)
-    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by the bootstrap")
+    narrow = f"; of fewer than {FEW} seeds they are too narrow" if seeds < FEW else ""
+    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by the bootstrap{narrow}")
     if json_file is not None:
         write_json(json_file, found.as_json())
 

@@ -27,11 +27,12 @@ SHARES: Final[Mapping[str, Any]] = {
     HDRF: "hdrf",
     "capacity": "capacity",
 }
-"""By scheme. `naive` is the paper's Pareto-efficient capacity scheduler, which it calls exactly naive H-DRF."""
+"""By scheme. `naive` is the paper's Pareto-efficient capacity scheduler, which it calls exactly naive H-DRF.
+`capacity` is the order of the stock scheduler, without the headroom that it keeps back."""
 TITLES: Final = {
     "naive": "naive H-DRF (Pareto CS)",
     HDRF: "H-DRF",
-    "capacity": "capacity share, without the stock scheduler's blocked headroom",
+    "capacity": "capacity share",
 }
 
 
