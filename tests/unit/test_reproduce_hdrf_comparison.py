@@ -71,9 +71,9 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A smaller cluster and shorter schedule show what the paper's do."""
-    for name, value in {"JOBS": 30, "LARGE_JOBS": 6, "TASKS_MAX": 600, "ARRIVE_S": 20.0}.items():
+    for name, value in {"JOBS": 20, "LARGE_JOBS": 3, "TASKS_MAX": 600, "ARRIVE_S": 20.0}.items():
         monkeypatch.setattr(facebook, name, value)
-    monkeypatch.setattr(comparison, "NODES", 25)
+    monkeypatch.setattr(comparison, "NODES", 16)
     out, kept = tmp_path / "out.json", tmp_path / "kept"
     command = ["reproduce", "hdrf", "--section=5.2", "--seeds=1", "--processes=1", f"--json={out}", f"--cache={kept}"]
     assert run(command) == 0
@@ -86,7 +86,8 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     }
     assert tasks["naive"]["n1.1"] < tasks["hdrf"]["n1.1"] / 2
     assert tasks["naive"]["n3.1"] > tasks["hdrf"]["n3.1"]
-    assert document["schemes"]["naive"]["n1.1"]["response_over_hdrf"]["mean"] > 1.2
+    ratios = {leaf: row["response_over_hdrf"]["mean"] for leaf, row in document["schemes"]["naive"].items()}
+    assert ratios["n3.1"] < 1.0 < ratios["n1.1"]
     monkeypatch.setattr(comparison, "simulate", None)  # what is kept does not run
     assert run(command) == 0
     assert json.loads(out.read_text()) == document
