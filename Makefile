@@ -70,8 +70,8 @@ fast-test:
 .PHONY: test
 test: ## every check that a change must pass
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--durations=15'
-	@# by file: tests of one file share its cluster, and each of the two processes has a shared one
-	@$(BIN)/pytest -n 2 --dist loadfile --durations=15 -m 'cluster and not slow'
+	@# by file: tests of one file share its cluster, and each process has a shared one; they wait more than they work
+	@$(BIN)/pytest -n 3 --dist loadfile --durations=15 -m 'cluster and not slow'
 
 .PHONY: test-all
 test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests on our class
