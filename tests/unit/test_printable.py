@@ -71,7 +71,7 @@ def test_errors_that_quote_others_are_printable(
 
         return fail
 
-    monkeypatch.setattr(main, "_application", application)
+    monkeypatch.setattr(main, "application", application)
     assert main.run(["status"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("first line\n")
