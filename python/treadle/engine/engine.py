@@ -43,7 +43,7 @@ SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
 
 
-TOO_LARGE_EVERY: Final = 128
+TOO_LARGE_EVERY: Final = 16
 """So seldom, in decides, it is looked for asks that are larger than any node: that takes a third of a millisecond."""
 
 BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
@@ -98,6 +98,8 @@ class Engine:
         """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
         self._too_large: dict[tuple[int, int], str] | None = None
         """Who asks for more than any node has; None: nobody has looked at this epoch's model."""
+        self._too_large_at = 0
+        """At which decide somebody looked."""
         self._told: Sequence[tuple[int, str]] | None = None
         """What applications should know; None as long as ``_unmet`` is."""
         self._follow_roster()
@@ -331,7 +333,8 @@ class Engine:
         if self._cluster is None:
             return ()
         if self._told is None:
-            if self._too_large is None or self._decides % TOO_LARGE_EVERY == 0:
+            if self._too_large is None or self._decides - self._too_large_at >= TOO_LARGE_EVERY:
+                self._too_large_at = self._decides
                 self._too_large = too_large(self._cluster, UNMET_TOLD_MAX)
             apps = self._cluster.apps.at  # who has ended since may have left its index to somebody else
             same = {app: text for (app, id_), text in self._too_large.items() if asks_still(apps, app, id_)}

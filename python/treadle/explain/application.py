@@ -10,7 +10,7 @@ import numpy as np
 from treadle.engine.attempts import CONFLICTS
 from treadle.events import ApplicationState, Fate
 from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
-from treadle.explain.limits import queue_causes, share_of, user_causes
+from treadle.explain.limits import queue_causes, queues_of_all, share_of, user_causes
 from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
 from treadle.explain.situation import Situation
 from treadle.explain.wait import Waits
@@ -83,8 +83,9 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
         *user_causes(situation, row),
         *_node_causes(situation, row, nodes),
     ]
-    # the root is full when nodes are; these say more
-    found.sort(key=lambda cause: cause.why == Why.QUEUE_MAXIMUM and cause.of == situation.root)
+    # a queue that may have everything is full when nodes are; these say more
+    whole = queues_of_all(situation, row)
+    found.sort(key=lambda cause: cause.why == Why.QUEUE_MAXIMUM and cause.of in whole)
     causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
     wait, ways = waits.of(row, nodes, causes)
     return AskExplained(

@@ -48,6 +48,16 @@ def queue_causes(situation: Situation, row: int) -> Iterator[Cause]:
             yield Cause(Why.QUEUE_MAXIMUM, text, needed, situation.amounts(np.maximum(left, 0)), path)
 
 
+def queues_of_all(situation: Situation, row: int) -> set[str]:
+    """Return the paths of the queues of an ask that may have as much of its partition as the root has."""
+    view, counted = situation.view, situation.cluster.counted == 1
+    partition = int(view.rows["partition"][row])
+    queues = list(queues_up(situation, int(view.apps["queue"][view.rows["application"][row]])))
+    most = view.limit_amounts[queues[-1], partition, MAXIMUM]
+    found = [queue for queue in queues if (view.limit_amounts[queue, partition, MAXIMUM] >= most)[counted].all()]
+    return {situation.queue_path(queue) for queue in found}
+
+
 def user_causes(situation: Situation, row: int) -> Iterator[Cause]:
     """Yield what the user's limit in the leaf has against an ask."""
     view = situation.view

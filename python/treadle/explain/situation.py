@@ -73,13 +73,6 @@ class Situation:
         """Return the path of a queue."""
         return self.cluster.names.texts[int(self.view.queues["path"][queue])]
 
-    @property
-    def root(self) -> str:
-        """The path of the root queue; empty if there is none."""
-        queues = self.view.queues
-        roots = np.flatnonzero((queues["exists"] == 1) & (queues["parent"] < 0))
-        return self.queue_path(int(roots[0])) if len(roots) else ""
-
     def application_id(self, application: int) -> str:
         """Return YARN's id of an application."""
         row = self.view.apps[application]
