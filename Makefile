@@ -81,6 +81,11 @@ test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests 
 	@$(BIN)/pytest --hypothesis-profile explore -m '(cluster or slow) and not kerberos'
 	@$(MVN) -Pstock-tests verify
 
+.PHONY: screenshots
+screenshots: build ## the pictures of the dashboard in docs/pictures, of a busy mini cluster (Debian: chromium)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group browser
+	@$(BIN)/python -m tests.screenshots docs/pictures
+
 .PHONY: kerberos-test
 kerberos-test: build ## a secure cluster on loopback (Debian: krb5-user, libkrb5-dev, gcc)
 	@command -v kinit >/dev/null || { echo "kinit is missing. On Debian: apt-get install krb5-user libkrb5-dev gcc" >&2; exit 1; }
