@@ -117,7 +117,8 @@ def replayed(recording: Recording, policies: Sequence[Policy], seeds: int) -> li
         UserError: a policy does not go with the cluster, or fails.
     """
     found: list[WhatIf] = []
-    baselines: dict[int, list[Outcome]] = {}
+    starts: dict[int, tuple[Reduced, list[Outcome]]] = {}
+    """By the frames up to it, where the model takes over, and what it makes of the recorded policy from there."""
     there = as_recorded(recording.whole)
     for policy in policies:
         name, settings = settings_of(policy, recording.whole.scenario)
@@ -131,11 +132,12 @@ def replayed(recording: Recording, policies: Sequence[Policy], seeds: int) -> li
         if switch is None:
             found.append(WhatIf(name, None, [replace(there, policy=name)], [there]))
             continue
-        reduced = reduce(recording.seen, look(recording.files, switch.ticks))
-        if switch.ticks not in baselines:
-            baselines[switch.ticks] = modelled(reduced, "recorded", recording.own, seeds)
-        outcomes = baselines[switch.ticks] if mine is None else modelled(reduced, name, settings, seeds)
-        found.append(WhatIf(name, switch, [replace(each, policy=name) for each in outcomes], baselines[switch.ticks]))
+        if switch.ticks not in starts:
+            begun = reduce(recording.seen, look(recording.files, switch.ticks))
+            starts[switch.ticks] = begun, modelled(begun, "recorded", recording.own, seeds)
+        reduced, baseline = starts[switch.ticks]
+        outcomes = baseline if mine is None else modelled(reduced, name, settings, seeds)
+        found.append(WhatIf(name, switch, [replace(each, policy=name) for each in outcomes], baseline))
     return found
 
 
