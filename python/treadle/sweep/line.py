@@ -86,10 +86,15 @@ def run_line(line: Line, files: Path) -> tuple[bytes, bool]:
     except UserError as error:
         document = {"failure": str(error).replace(f"{files}/", "")}
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        document = {"failure": f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"}
+        document = {"failure": raised(error)}
     failed = document["failure"] is not None
     return result_bytes({"key": line.key, **document}), failed
+
+
+def raised(error: Exception) -> str:
+    """Return what was raised, and where, in one line of a kept result."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from treadle.lab.bench.paced_load import LONG_QUEUE
-from treadle.lab.bench.sls_load import MODES, Kind, Mode
+from treadle.lab.bench.sls_load import Mode, treadle_under
 
 LEASE_MS: Final = 20_000
 """Of all modes alike: an engine that decides alone for seconds must keep its lease, or the stock scheduler works."""
@@ -141,8 +141,6 @@ class Rosters:
         content = {"limits": {"part_timeout_ms": PART_TIMEOUT_MS}, **document}
         file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         settings = {
-            **MODES["treadle"].yarn_settings,
-            "yarn.scheduler.treadle.config.file": str(file),
             "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
             "yarn.scheduler.treadle.idle-guard-ms": "0",
             "treadle.bench.engines": str(engines),
@@ -150,4 +148,4 @@ class Rosters:
         }
         # so that no job waits for another one's end
         masters = {"yarn.scheduler.capacity.maximum-am-resource-percent": "0.6"}
-        return Mode(name, Kind.TREADLE, MODES["treadle"].scheduler_class, masters, settings)
+        return treadle_under(name, file, settings, masters)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from treadle.lab.bench.sls_load import MODES, BenchError, Mode
+from treadle.lab.bench.sls_load import BenchError, Mode, treadle_under
 from treadle.record.folder import segments
 from treadle.record.summary import summarise
 
@@ -33,9 +33,7 @@ def recording_mode(folder: Path) -> Mode:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "treadle.yaml"
     file.write_text(yaml.safe_dump({"record": {"folder": str(place_of(folder))}}), "utf-8")
-    treadle = MODES["treadle"]
-    settings = {**treadle.yarn_settings, "yarn.scheduler.treadle.config.file": str(file)}
-    return Mode(NAME, treadle.kind, treadle.scheduler_class, treadle.capacity_settings, settings)
+    return treadle_under(NAME, file)
 
 
 def place_of(folder: Path) -> Path:

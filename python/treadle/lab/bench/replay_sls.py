@@ -19,7 +19,7 @@ from treadle.lab.bench.engines_modes import LEASE_MS
 from treadle.lab.bench.paced_load import PacedLoad
 from treadle.lab.bench.replay_run import SEEDS, Error, ReplayFigures, containers_of, mean_of, over, pair_of
 from treadle.lab.bench.sls import Run, Setting, simulate
-from treadle.lab.bench.sls_load import MODES, BenchError, Kind, Mode, Workload
+from treadle.lab.bench.sls_load import BenchError, Mode, Workload, treadle_under
 from treadle.record.folder import segments
 from treadle.replay.what_if import Recording, as_recorded, open_recording, replayed
 
@@ -159,11 +159,9 @@ def _mode(name: str, policy: str, folder: Path, load: UnequalLoad) -> Mode:
     file = folder.with_suffix(".yaml")
     file.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
     settings = {
-        **MODES["treadle"].yarn_settings,
-        "yarn.scheduler.treadle.config.file": str(file),
         "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
         "yarn.scheduler.treadle.idle-guard-ms": "0",
         **load.settings,
     }
     masters = {"yarn.scheduler.capacity.maximum-am-resource-percent": "0.6"}
-    return Mode(name, Kind.TREADLE, MODES["treadle"].scheduler_class, masters, settings)
+    return treadle_under(name, file, settings, masters)

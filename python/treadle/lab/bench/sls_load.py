@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from treadle.errors import UserError
@@ -93,6 +94,23 @@ MODES: Final[dict[str, Mode]] = {
     )
 }
 """All modes by name, in the order in which they run."""
+
+
+def treadle_under(
+    name: str, file: Path, settings: Mapping[str, str] = MappingProxyType({}), capacity: Mapping[str, str] | None = None
+) -> Mode:
+    """Return Treadle under a treadle.yaml.
+
+    Args:
+        name: of the mode
+        file: the treadle.yaml
+        settings: further ones of yarn-site.xml
+        capacity: what capacity-scheduler.xml has; None: what it has in every mode
+    """
+    treadle = MODES["treadle"]
+    yarn = {**treadle.yarn_settings, "yarn.scheduler.treadle.config.file": str(file), **settings}
+    own = treadle.capacity_settings if capacity is None else dict(capacity)
+    return replace(treadle, name=name, capacity_settings=own, yarn_settings=yarn)
 
 
 def chosen(names: Iterable[str]) -> list[Mode]:

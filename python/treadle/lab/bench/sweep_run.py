@@ -14,10 +14,9 @@ from typing import Any, Final
 import psutil
 
 from treadle.errors import UserError
-from treadle.lab.demo.jobs import spark_home
+from treadle.lab.demo.jobs import java_of_spark, spark_environment, spark_options
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
-from treadle.lab.minicluster.site import FRUGAL
 
 SCENARIO: Final = """\
 cluster: {nodes: [{count: 2, resources: {memory-mb: 8192, vcores: 8}}]}
@@ -151,26 +150,16 @@ def _command(folder: Path, name: str, *options: str) -> list[str]:
 
 
 def _on_yarn(cluster: MiniCluster, folder: Path, executors: int) -> list[str]:
-    java = f"{FRUGAL} -Djdk.net.hosts.file={cluster.folder}/hosts"
-    conf = {
-        "spark.yarn.jars": f"local:{spark_home()}/jars/*",
-        "spark.yarn.stagingDir": f"file://{cluster.folder}/staging",
-        "spark.executor.instances": str(executors),
-        "spark.executor.memory": "512m",
-        "spark.yarn.am.memory": "512m",
-        "spark.driver.memory": "512m",
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.pyspark.python": sys.executable,
-        "spark.driver.extraJavaOptions": java,
-        "spark.yarn.am.extraJavaOptions": java,
-        "spark.executor.extraJavaOptions": java,
-        "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
-        "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    environment = ["/usr/bin/env", f"SPARK_HOME={spark_home()}", "SPARK_LOCAL_IP=127.0.0.1"]
-    return [*environment, *_command(folder, "yarn", "--on=spark", "--master=yarn", *options)]
+    options = spark_options(
+        cluster,
+        {
+            "spark.executor.instances": str(executors),
+            "spark.yarn.am.memory": "512m",
+            "spark.driver.host": "127.0.0.1",
+            "spark.yarn.am.extraJavaOptions": java_of_spark(cluster),
+        },
+    )
+    return [*spark_environment(), *_command(folder, "yarn", "--on=spark", "--master=yarn", *options)]
 
 
 def _executors(cluster: MiniCluster) -> list[psutil.Process]:

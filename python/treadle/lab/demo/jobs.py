@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,19 +133,23 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def spark_submit(cluster: MiniCluster, tag: str, queue: str, *arguments: str) -> list[str]:
-    """Return the command that submits the PySpark job in cluster mode."""
-    home = spark_home()
-    java = f"{FRUGAL} -Djdk.net.hosts.file={cluster.folder}/hosts"
+def spark_environment() -> list[str]:
+    """Return the command that runs another one with what Spark needs in its environment on a mini cluster's host."""
+    return ["/usr/bin/env", f"SPARK_HOME={spark_home()}", "SPARK_LOCAL_IP=127.0.0.1"]
+
+
+def java_of_spark(cluster: MiniCluster) -> str:
+    """Return the options of Spark's JVMs on a mini cluster."""
+    return f"{FRUGAL} -Djdk.net.hosts.file={cluster.folder}/hosts"
+
+
+def spark_options(cluster: MiniCluster, further: Mapping[str, str]) -> list[str]:
+    """Return the options of a Spark application on a mini cluster: what each has, and what this one has further."""
+    java = java_of_spark(cluster)
     settings = {
-        "spark.yarn.queue": queue,
-        "spark.yarn.tags": tag,
         # the jars are on every node already: nothing of some 450 MB is uploaded
-        "spark.yarn.jars": f"local:{home}/jars/*",
+        "spark.yarn.jars": f"local:{spark_home()}/jars/*",
         "spark.yarn.stagingDir": f"file://{cluster.folder}/staging",
-        "spark.yarn.maxAppAttempts": "1",
-        "spark.yarn.report.interval": "500",
-        "spark.executor.instances": "2",
         "spark.executor.memory": "512m",
         "spark.driver.memory": "512m",
         "spark.ui.enabled": "false",
@@ -154,8 +158,23 @@ def spark_submit(cluster: MiniCluster, tag: str, queue: str, *arguments: str) ->
         "spark.executor.extraJavaOptions": java,
         "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
         "spark.executorEnv.SPARK_LOCAL_IP": "127.0.0.1",
+        **further,
     }
-    options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+
+
+def spark_submit(cluster: MiniCluster, tag: str, queue: str, *arguments: str) -> list[str]:
+    """Return the command that submits the PySpark job in cluster mode."""
+    options = spark_options(
+        cluster,
+        {
+            "spark.yarn.queue": queue,
+            "spark.yarn.tags": tag,
+            "spark.yarn.maxAppAttempts": "1",
+            "spark.yarn.report.interval": "500",
+            "spark.executor.instances": "2",
+        },
+    )
     script = str(Path(__file__).with_name("spark_words.py"))
-    submit = ["/usr/bin/env", f"SPARK_HOME={home}", "SPARK_LOCAL_IP=127.0.0.1", str(home / "bin" / "spark-submit")]
+    submit = [*spark_environment(), str(spark_home() / "bin" / "spark-submit")]
     return [*submit, "--master", "yarn", "--deploy-mode", "cluster", *options, script, *arguments]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 import treadle
 from treadle.errors import UserError
 from treadle.sweep.kept import Kept, result_bytes
-from treadle.sweep.line import engine_digest
+from treadle.sweep.line import engine_digest, raised
 from treadle.sweep.local import Told, run_locally, tell
 from treadle.sweep.runs import Runs
 from treadle.sweep.worker import package_digest
@@ -110,6 +109,5 @@ def _called(call: Callable[[T], dict[str, Any]], task: T) -> tuple[bytes, bool]:
     except UserError as error:
         document = {"failure": str(error)}
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        document = {"failure": f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"}
+        document = {"failure": raised(error)}
     return result_bytes({"key": task.key} | document), document["failure"] is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from treadle.lab.bench.sls_load import FIRST_ADDRESS, MODES, Files, Kind, Mode, Workload
+from treadle.lab.bench.sls_load import FIRST_ADDRESS, MODES, Files, Kind, Mode, Workload, treadle_under
 from treadle.lab.testbed.script import Script
 
 __all__ = ["QUEUE", "Cluster", "Scheduling", "ScriptedLoad"]
@@ -92,14 +92,8 @@ class Scheduling:
             return Mode(self.name, Kind.STOCK, stock.scheduler_class, capacity, settings)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.policy, encoding="utf-8")
-        treadle = MODES["treadle"]
-        settings = {
-            **treadle.yarn_settings,
-            "yarn.scheduler.treadle.config.file": str(file.resolve()),
-            "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
-            **settings,
-        }
-        return Mode(self.name, Kind.TREADLE, treadle.scheduler_class, cluster.queues(self.ordering), settings)
+        settings = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS), **settings}
+        return treadle_under(self.name, file.resolve(), settings, cluster.queues(self.ordering))
 
 
 @dataclass(frozen=True)
