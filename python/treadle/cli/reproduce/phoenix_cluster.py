@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
+from treadle.cli._runs import CacheOption, going_on
 from treadle.cli._testbed import ClusterKind, setting_of_testbed
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
@@ -31,6 +33,7 @@ def phoenix_cluster(
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/reproduce-phoenix.")] = None,
+    cache: CacheOption = None,
 ) -> None:
     """Short jobs that two of six nodes, or a tenth of 200, can serve, beside long ones, under four schedulers."""
     from treadle.lab.harness.statistics import check_intervals
@@ -39,6 +42,7 @@ def phoenix_cluster(
     from treadle.lab.reproduce.phoenix_cluster import testbed
     from treadle.lab.reproduce.phoenix_cluster.experiment import Round, Scheme, run_scheme, schemes
     from treadle.lab.reproduce.phoenix_cluster.jobs import KINDS, QUICK, Settings, arrivals
+    from treadle.lab.reproduce.phoenix_cluster.kept_rounds import KeptRounds
     from treadle.lab.reproduce.phoenix_cluster.report import document, plot_completions, reached, shortfalls, table
 
     check_results(json_file, plot)
@@ -63,12 +67,15 @@ def phoenix_cluster(
             return testbed.run_scheme(scheme, one, settings, size, setting, place / f"{one}-{scheme.name}", say)
         return run_scheme(scheme, arrivals(one, settings), one, KINDS[turn % len(KINDS)], place, say)
 
-    with terminable(), saying(console) as say:
+    kept = KeptRounds(cache, on, asdict(settings), nodes)
+    with going_on(console, cache), terminable(), saying(console) as say:
         for turn, one in enumerate(range(seed, seed + rounds)):
             # whoever comes first finds the machine's caches cold: each does in turn
             first = turn % len(taking_turns)
             for scheme in (*taking_turns[first:], *taking_turns[:first]):
-                found.append(run(scheme, one, turn, say))
+                kind = "" if on is ClusterKind.SLS else KINDS[turn % len(KINDS)]
+                which = (asdict(scheme), one, kind, first)
+                found.append(kept.get_or_run(partial(run, scheme, one, turn, say), *which))
                 if json_file is not None:
                     write_json(json_file, document(found, settings))
     console.print(table(found))
