@@ -1,4 +1,4 @@
-"""What all tests share: property tests draw the same few examples each time, unless told to explore.
+"""What all tests share: property tests draw the same few examples each time, unless set to explore.
 
 `make test-all` explores (`--hypothesis-profile explore`) with hypothesis' own number of examples; what it finds becomes
 an example in the test. The same examples again prove little more than some of them, so that a change draws fewer.

@@ -16,6 +16,8 @@ from treadle.fairness.algorithms import ALGORITHMS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SCENARIOS: Final = Path(__file__).parent / "scenarios"
+ENGINES: Final = Path(__file__).parent / "engines"
+"""Scenarios with several engines, which name their policies themselves."""
 RECORDED: Final = SCENARIOS / "map-reduce.yaml"
 PLANNED: Final = SCENARIOS / "tez-narrow.yaml"
 """What `graphene` is recorded on: a DAG without plans would not show what it does."""
@@ -67,6 +69,9 @@ def _simulate(_: Path) -> Iterator[Output]:
     for scenario in sorted(SCENARIOS.glob("*.yaml")):
         for name, policy in policies().items():
             yield _results(f"simulate/{scenario.stem}-{name}.json", "simulate", str(scenario), "--policy", str(policy))
+    example = ROOT / "docs" / "examples" / "simulate" / "two-engines.yaml"
+    for scenario in (*sorted(ENGINES.glob("*.yaml")), example):
+        yield _results(f"simulate/engines-{scenario.stem}.json", "simulate", str(scenario))
 
 
 def _plan(_: Path) -> Iterator[Output]:

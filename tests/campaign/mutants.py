@@ -145,7 +145,7 @@ def agent_jar() -> Path:
     """Build the Java agent that plants defects in an RM and return it.
 
     Raises:
-        RuntimeError: Maven came to nothing.
+        RuntimeError: Maven failed.
     """
     run_mvn("-Pstock-tests", "-pl", "shim,stock-tests", "-am", "process-classes")
     return AGENT

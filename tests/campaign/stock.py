@@ -30,7 +30,7 @@ STUBBED = f"{PACKAGE}.StubbedScheduler"
 REVIEWED_SHARE_MAX = 0.10
 REVIEWED_VERDICT = "reviewed"
 ClassResult = dict[str, Any]
-"""What came of a class: its `tests`, what came of those that `failed`, and the `turn` over all classes."""
+"""The results of a class: its `tests`, the outcomes of those that `failed`, and the `turn` over all classes."""
 
 BATCH = 4
 """Classes of one run of Maven."""
@@ -91,7 +91,7 @@ def run_tests(selection: str, stubbed: bool, tally: Path | None = None, agent: s
     """Run tests with our scheduler beside the stub, or on the stock one.
 
     Raises:
-        RuntimeError: Maven came to nothing; its last lines are in the message.
+        RuntimeError: Maven failed; its last lines are in the message.
     """
     reports = MODULE / "target" / "surefire-reports"
     shutil.rmtree(reports, ignore_errors=True)
@@ -180,7 +180,7 @@ def run(work: Slice) -> None:
 
 
 def _batch(batch: list[str], work: Slice, excluded: dict[str, str]) -> dict[str, ClassResult]:
-    """Run some classes; returns what came of each."""
+    """Run some classes; return the results of each."""
     tally = ROOT / "build" / "campaign" / "stock-tally"
     tally.parent.mkdir(parents=True, exist_ok=True)
     tally.unlink(missing_ok=True)

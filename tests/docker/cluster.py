@@ -108,7 +108,7 @@ class DockerCluster:
         return text
 
     def kill_inside(self, service: str) -> None:
-        """Kill what runs in a container, which starts anew if Compose says so; after `docker kill` it would not."""
+        """Kill what runs in a container, which Compose may start anew; after `docker kill` it would not."""
         self.container(service).exec_run(["sh", "-c", "kill -9 -1"], user="hadoop")
 
     @contextmanager

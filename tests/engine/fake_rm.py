@@ -1,4 +1,4 @@
-"""A small ResourceManager in Python: it keeps the truth, tells it as the shim does, and checks every proposal."""
+"""A small ResourceManager in Python: it keeps the state, sends it as the shim does, and checks every proposal."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Application:
 
 
 class FakeRM:
-    """The truth. ``counted`` says which resources the calculator looks at; there are as many as it is long."""
+    """The state. ``counted`` says which resources the calculator looks at; there are as many as it is long."""
 
     def __init__(self, counted: Amounts = (1, 1), settings: dict[str, str] | None = None) -> None:
         self.counted = counted
@@ -258,10 +258,10 @@ class FakeRM:
             for name, (count, relax) in ask.places.items()
         ]
 
-    # What becomes of proposals.
+    # The fates of proposals.
 
     def commit(self, made: Proposals, reject: Callable[[int], Fate] = lambda position: Fate.COMMITTED) -> list[Fate]:
-        """Check each proposal against the truth, commit those that ``reject`` does not turn down; return the fates."""
+        """Check each proposal against the state, commit those that ``reject`` does not turn down; return the fates."""
         fates = []
         for position, (app, key, node) in enumerate(
             zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True)
@@ -307,7 +307,7 @@ class FakeRM:
         return "user limit" if over_limit and self._dominant(used) >= self._dominant(limit) else ""
 
     def _limit_now(self, app: Application, partition: str) -> Amounts:
-        """Return the user's limit: as told last, and what a leaf at its guarantee has grown by since."""
+        """Return the user's limit: as sent last, and what a leaf at its guarantee has grown by since."""
         limit = self.user_limit.get(app.user, (1 << 60,) * len(self.counted))
         then = self._told_used.get((app.queue, partition), self.none)
         queue = self.queues[app.queue]

@@ -30,7 +30,7 @@ def sharing(kind: str, **parameters: Any) -> Settings:
 
 
 class Sleepers:
-    """Queues with a job of endless tasks in each leaf; tasks end when they are told to."""
+    """Queues with a job of endless tasks in each leaf; tasks end when the test ends them."""
 
     def __init__(self, tree: Tree, nodes: int, cpu: int, gpu: int, settings: Settings) -> None:
         self.rm = FakeRM(counted=(1, 1, 1, 1))

@@ -89,7 +89,7 @@ def test_a_tag_asks_for_a_gang() -> None:
     assert set(made.transaction.tolist()) == {0}
 
 
-def test_more_than_can_be_committed_together_is_told() -> None:
+def test_more_than_can_be_committed_together_is_reported() -> None:
     cluster = Cluster(1, 2 * GANG_MAX, transactions="gang")
     large = cluster.app(GANG_MAX + 1)
     small = cluster.app(2)
@@ -192,7 +192,7 @@ def test_the_answer_that_says_the_roster_has_no_transactions() -> None:
     assert len(made) == 3
 
 
-def test_a_gang_that_no_answer_can_hold_is_told() -> None:
+def test_a_gang_that_no_answer_can_hold_is_reported() -> None:
     cluster = Cluster(1, 100, transactions="gang")
     limits = default_settings().limits.model_copy(update={"proposals_max": 10})
     cluster.engine.configure(replace(cluster.engine.running, limits=limits))

@@ -98,7 +98,7 @@ def most_held(nodes: int, asks: int, settings: Settings) -> int:
     ("nodes", "share", "held"), [(2, 0.25, 1), (4, 0.25, 1), (8, 0.25, 2), (8, 1.0, 4), (40, 0.25, 4)]
 )
 def test_of_few_nodes_few_are_held_however_many_large_asks_were_overtaken(nodes: int, share: float, held: int) -> None:
-    """At most four, and a quarter of the nodes unless told otherwise, but one in any case."""
+    """At most four, and a quarter of the nodes by default, but one in any case."""
     settings = replace(default_settings(), hold=Hold(nodes_share=share))
     assert most_held(nodes, 6, settings) == held
 

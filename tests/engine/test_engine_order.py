@@ -140,7 +140,7 @@ def test_a_lone_user_of_a_leaf_over_its_guarantee_is_not_slowed_by_a_limit_that_
     rm.user_limit["u"] = (20, 20)
     rm.ask(rm.application(leaf), 0, 40, (1, 1))
     engine = Engine(default_settings())
-    assert len(placed(rm, 40, engine)) == 21  # up to the limit as told, and one
+    assert len(placed(rm, 40, engine)) == 21  # up to the limit as sent, and one
     rm.user_limit["u"] = (22, 22)  # what the RM says then: used and one more
     assert len(placed(rm, 40, engine)) == 19
 

@@ -71,7 +71,7 @@ def test_weight_0_gets_what_the_others_leave_and_two_of_them_are_equals(kind: st
     assert cluster.tasks() == {"q0": 0, "q1": 0, "q2": 9, "q3": 3}
 
 
-def test_queues_that_a_given_tree_does_not_name_come_last_and_are_told() -> None:
+def test_queues_that_a_given_tree_does_not_name_come_last_and_are_reported() -> None:
     settings = sharing("hdrf", tree={"a": {"children": given(q1=1.0, q2=1.0)}, "b": {"queue": "root.gone"}})
     cluster = Sleepers(flat(3), 1, cpu=9, gpu=1, settings=settings)
     for leaf in ("q2", "q1", "q0"):

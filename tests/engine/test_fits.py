@@ -139,7 +139,7 @@ def test_what_the_rm_does_not_count_is_given_out_so_many_times(factor: float, co
     assert engine.warnings() == ()
 
 
-def test_what_the_rm_counts_is_not_overbooked_and_a_warning_says_so() -> None:
+def test_what_the_rm_counts_is_not_overbooked_and_a_warning_reports_it() -> None:
     engine, rm = overbooking((1, 1))
     assert len(placed(rm, 100, engine)) == 4
     assert engine.warnings() == ("vcores cannot be overbooked: the ResourceCalculator counts it",)

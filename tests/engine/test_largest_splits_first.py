@@ -43,7 +43,7 @@ def _job(generator: np.random.Generator, number: int, local: bool) -> tuple[Job,
 
 
 def _errors(local: bool, known: bool, seed: int) -> tuple[list[float], list[float]]:
-    """Run jobs; return what the pilots said over the truth, and the standard error that they said, as logarithms."""
+    """Run jobs; return the pilots' estimates over the true durations, and their standard errors, as logarithms."""
     generator = np.random.default_rng(seed)
     made = [_job(generator, number, local) for number in range(JOBS)]
     scenario = Scenario.model_validate(

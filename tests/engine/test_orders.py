@@ -57,19 +57,19 @@ def test_srpt_serves_the_least_sum_of_demands_when_nothing_is_known_of_durations
     assert served(rm, engine_with(order="srpt"), 10) == [0, 0, 0, 0, 2, 2, 1]
 
 
-def test_srpt_serves_the_least_duration_times_demands_that_was_told() -> None:
+def test_srpt_serves_the_least_estimated_duration_times_demands() -> None:
     rm = leaf_with((4, (1, 1)), (1, (9, 3)), (2, (1, 3)))
     told = estimates((0, 0, 900, -1), (1, 0, 100, -1), (2, 0, 400, -1))
     assert served(rm, engine_with(order="srpt", estimate="hints"), 10, told) == [1, 2, 2, 0, 0, 0, 0]
 
 
-def test_srpt_counts_the_tasks_left_that_were_told_also_before_they_are_asked_for() -> None:
+def test_srpt_counts_the_tasks_left_of_hints_also_before_they_are_asked_for() -> None:
     rm = leaf_with((2, (1, 1)), (2, (1, 1)))
     told = estimates((0, 0, 100, 50), (1, 0, 100, 3))
     assert served(rm, engine_with(order="srpt", estimate="hints"), 2, told) == [1, 1]
 
 
-def test_what_nothing_was_told_of_takes_the_default() -> None:
+def test_without_a_hint_the_default_holds() -> None:
     rm = leaf_with((1, (1, 1)), (1, (1, 1)))
     slow, fast = estimates((1, 0, 40_000, -1)), estimates((1, 0, 20_000, -1))
     told = ("hints", {"default_ms": 30_000})

@@ -20,7 +20,7 @@ FIXED = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False}
 
 
 class Bench:
-    """One leaf of 1,000 slots, and an engine whose answers are committed and told as containers that begin."""
+    """One leaf of 1,000 slots, and an engine whose answers are committed and sent back as containers that begin."""
 
     def __init__(self, nodes: int = 1, slots: int = 1000, estimate: str = "pilots", **gate: Any) -> None:
         self.rm = FakeRM()
@@ -139,7 +139,7 @@ def test_failed_maps_are_served_at_once() -> None:
     assert len(bench.begun()) == 36, "the attempt that was made again is a pilot"
 
 
-def test_pilots_that_fail_in_peace_are_told_by_the_asks_that_follow() -> None:
+def test_pilots_that_fail_alone_are_recognized_by_the_asks_that_follow() -> None:
     bench = Bench(slots=8)
     app = bench.job(40)
     for turn in range(3):
@@ -312,7 +312,7 @@ def test_containers_that_tez_gives_back_have_done_their_task() -> None:
     assert job_row(bench.engine, app)["pilot_mean_ms"] == 9000
 
 
-def test_what_was_told_well_enough_needs_no_pilots() -> None:
+def test_a_confident_hint_needs_no_pilots() -> None:
     bench = Bench(estimate="combined", trusted_deviation=0.2)
     app = bench.job(40)
     told = estimates((app, 0, 10_000, -1))
@@ -321,7 +321,7 @@ def test_what_was_told_well_enough_needs_no_pilots() -> None:
     assert len(bench.begun()) == 40
 
 
-def test_what_is_told_a_tick_later_opens_the_gate_too() -> None:
+def test_a_hint_that_comes_a_tick_later_opens_the_gate_too() -> None:
     bench = Bench(estimate="combined", trusted_deviation=0.2)
     app = bench.job(40)
     assert len(bench.begun()) == 4

@@ -1,4 +1,4 @@
-"""What pilots have said outlives the engine: told to the next one after its snapshot, nothing is sampled again."""
+"""Pilot measurements outlive the engine: sent to the next one after its snapshot, so that nothing is sampled again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_pilots_that_have_ended_count_on() -> None:
     assert len(sidecar.begun()) == 36
 
 
-def test_without_what_was_told_pilots_run_again() -> None:
+def test_without_samples_pilots_run_again() -> None:
     sidecar = Sidecar()
     sidecar.bench.job(40)
     sidecar.begun()
@@ -102,7 +102,7 @@ def test_those_that_began_first_are_taken_for_the_pilots_that_run() -> None:
     tasks = sidecar.bench.engine._cluster.tasks.tasks.at  # type: ignore[union-attr]
     is_pilot = pilot_table(sidecar.bench.engine).pilot[: len(tasks)] == 1
     pilots = tasks[is_pilot]
-    assert len(pilots) == 4, "that the fourth ended was not told before the restart"
+    assert len(pilots) == 4, "that the fourth ended was not sent before the restart"
     others = tasks[~is_pilot & (tasks["created_ms"] > 0)]
     assert len(others) == 17
     assert pilots["created_ms"].max() <= others["created_ms"].min()
@@ -117,7 +117,7 @@ def test_thin_jobs_stay_thin() -> None:
     assert sidecar.application(app)["sampling"] == Sampling.THIN
 
 
-def test_what_is_told_of_a_job_that_is_gone_is_left_out() -> None:
+def test_samples_of_a_job_that_is_gone_are_left_out() -> None:
     sidecar = Sidecar()
     app = sidecar.bench.job(40)
     sidecar.begun()
@@ -141,7 +141,7 @@ def test_impossible_samples_are_refused(name: str) -> None:
         sidecar.bench.engine.apply([replace(told, error=np.full(1, np.nan))])
 
 
-def test_samples_are_told_once_and_again_when_they_change() -> None:
+def test_samples_are_sent_once_and_again_when_they_change() -> None:
     bench = Bench()
     first = bench.job(40)
     bench.begun()
@@ -161,7 +161,7 @@ def test_samples_are_told_once_and_again_when_they_change() -> None:
     assert (said.application.tolist(), said.ended.tolist()) == ([first], [1])
 
 
-def test_nothing_is_told_without_a_gate_that_samples() -> None:
+def test_nothing_is_sent_without_a_gate_that_samples() -> None:
     bench = Bench()
     bench.engine = engine_with(order="srpt")
     bench.job(40)

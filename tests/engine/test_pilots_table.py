@@ -69,7 +69,7 @@ def test_with_another_gate_levels_are_as_if_nothing_had_been_sampled() -> None:
     assert levels(bench.engine)[:2] == [0.0, 0.0]
 
 
-def test_what_pilots_have_said_outlives_a_change_of_parameters() -> None:
+def test_pilot_measurements_outlive_a_change_of_parameters() -> None:
     bench = bench_with(SAMPLES)
     app = bench.job(40)
     bench.begun()

@@ -59,7 +59,7 @@ def churn(twins: Twins, ticks: int, ends: int = 1) -> None:
         {"order": "srpt", "estimate": "observed", "fit": ("tetris", {"candidates": 4})},
     ],
 )
-def test_what_a_policy_has_learned_of_applications_and_queues_lives_on(parts: dict[str, Any]) -> None:
+def test_what_a_policy_has_learned_of_applications_and_queues_is_kept(parts: dict[str, Any]) -> None:
     rm, leaves = two_queues()
     for at, leaf in enumerate((*leaves, *leaves)):
         app = rm.application(leaf, start_ms=at)
@@ -161,7 +161,7 @@ def test_tasks_that_begin_before_a_snapshot_is_drawn_are_pilots_as_long_as_some_
     twins = pilots(ratio="fixed", ratio_percent=10.0)
     app = sampled(twins, 40)
     assert len(twins.tick()) == 4
-    assert twins.tick(snapshot=ELSEWHERE) == [], "four run that the engine is told of now for the first time"
+    assert twins.tick(snapshot=ELSEWHERE) == [], "four run that the engine hears of now for the first time"
     assert job_row(twins.other.engine, app + ELSEWHERE.application)["pilots_running"] == 4
 
 
@@ -242,7 +242,7 @@ def test_a_node_stays_held_for_a_big_ask() -> None:
     assert placed == [(big, 0, held)], "the node was kept free until the big one fitted"
 
 
-def test_what_was_told_of_tasks_is_kept() -> None:
+def test_hints_about_tasks_are_kept() -> None:
     """Durations and ranks of keys that ask, of one that asks no more but runs, and of a stage not asked for yet."""
     rm, leaves = two_queues()
     apps = [rm.application(leaf, start_ms=at) for at, leaf in enumerate(leaves)]

@@ -1,4 +1,4 @@
-"""What is told of tasks reaches the request rows, whichever comes first, and goes with the application."""
+"""Hints about tasks reach the request rows, whichever comes first, and go with the application."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asking() -> tuple[FakeRM, int]:
 
 
 def row_of(engine: Engine, app: int, key: int) -> Any:
-    """Return what was told of a request row, with its ask, or None."""
+    """Return the hint of a request row, with its ask, or None."""
     view = engine._cluster.view()  # type: ignore[union-attr]
     row = engine._cluster.requests.index.find(app, key)  # type: ignore[union-attr]
     told = int(view.rows["hint"][row])
@@ -33,7 +33,7 @@ def row_of(engine: Engine, app: int, key: int) -> Any:
 
 
 @pytest.mark.parametrize("told_first", [True, False])
-def test_what_is_told_reaches_the_row_whichever_comes_first(told_first: bool) -> None:
+def test_a_hint_reaches_the_row_whichever_comes_first(told_first: bool) -> None:
     rm, app = asking()
     engine = Engine(default_settings())
     frame = rm.frame()

@@ -42,7 +42,7 @@ def rm() -> FakeRM:
     return rm
 
 
-def test_each_reason_is_counted_and_conflicts_are_told_apart(rm: FakeRM) -> None:
+def test_each_reason_is_counted_and_conflicts_are_distinguished(rm: FakeRM) -> None:
     engine = Engine(settings_with())
     turn(engine, rm, Fate.OVER_BATCH)
     turn(engine, rm, Fate.NODE_FULL)

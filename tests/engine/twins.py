@@ -1,4 +1,4 @@
-"""Two equal clusters side by side: one engine is told by deltas alone, the other now and then by a snapshot."""
+"""Two equal clusters side by side: one engine gets deltas alone, the other now and then a snapshot."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _KIND = {"application": "application", "node": "node", "queue": "queue", "parent
 
 
 class Told:
-    """A fake RM and an engine that is told by it."""
+    """A fake RM and an engine that gets its frames."""
 
     def __init__(self, rm: FakeRM, settings: Settings) -> None:
         self.rm = rm
@@ -146,7 +146,7 @@ class Twins:
         fate: Callable[[int], Fate | None] = lambda _: None,
         assume: bool = True,
     ) -> list[Proposal]:
-        """Tell both, let both decide, compare and commit; before a snapshot they are told what it would not tell.
+        """Tell both, let both decide, compare and commit; before a snapshot they are sent what it would leave out.
 
         ``fate`` is that of a proposal by its position, None if it is committed.
         """

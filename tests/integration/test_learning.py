@@ -1,4 +1,4 @@
-"""SLearn on a real cluster: what jobs teach is remembered, told to their next runs, and survives the sidecar."""
+"""SLearn on a real cluster: durations are learned from jobs, used for their next runs, and survive the sidecar."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def assert_no_reduce_preempted(learning: Learning) -> None:
             assert not PREEMPTED.search(text), f"{log}: {PREEMPTED.search(text)}"
 
 
-def test_the_second_run_of_two_users_jobs_is_told_of_the_first(
+def test_the_second_run_of_two_users_jobs_gets_estimates_from_the_first(
     learning: Learning, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = learning.cluster
@@ -122,7 +122,7 @@ def test_the_second_run_of_two_users_jobs_is_told_of_the_first(
     for user in users:
         (first, second) = show(learning, capsys, user, name)["map"]
         assert (first[2], first[5]) == (5, -1), "five maps, of which nothing had been known"
-        assert second[5] == first[3] > 500, "the second was told the mean of the first"
+        assert second[5] == first[3] > 500, "the second got the mean of the first"
         assert treadle(["profiles", "show", name, "--store", str(learning.store), "--user", user]) == 0
         assert "told before" in capsys.readouterr().out
     wait_settled(cluster)

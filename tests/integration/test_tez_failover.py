@@ -1,4 +1,4 @@
-"""A failover in the middle of a Tez DAG with the plug-in: the engine of the other ResourceManager is told all of it."""
+"""A failover in the middle of a Tez DAG with the plug-in: the engine of the other ResourceManager gets all of it."""
 
 from __future__ import annotations
 

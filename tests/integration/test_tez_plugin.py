@@ -168,7 +168,7 @@ def test_a_master_that_dies_is_followed_by_one_that_asks_anew(tez: TezCluster) -
     assert "natural order" not in log
 
 
-def test_a_width_that_tez_changes_is_told(tez: TezCluster) -> None:
+def test_a_width_that_tez_changes_is_reported(tez: TezCluster) -> None:
     inputs = (str(tez.folder / "large"), str(tez.folder / "small"), "4", str(tez.folder / "shrinks"))
     job = tez.start("shrinks", JOIN, *inputs, settings={"tez.shuffle-vertex-manager.enable.auto-parallel": "true"})
     assert job.wait() == "SUCCEEDED"

@@ -51,7 +51,7 @@ class Followed:
     def __init__(self) -> None:
         self.roster = Roster(THREE)
         self.living = {engine.name: -STEADY_MS for engine in THREE}
-        """Who lives, since when."""
+        """Who is alive, since when."""
         self.owners: dict[int, str | None] = {}
         self.now_ms = 0
         self._begun = 0
@@ -100,7 +100,7 @@ class Followed:
 
 
 @given(steps)
-def test_every_active_application_has_one_owner_and_that_one_lives(drawn: list[tuple[str, object]]) -> None:
+def test_every_active_application_has_one_owner_and_that_one_is_alive(drawn: list[tuple[str, object]]) -> None:
     followed = Followed()
     for what, value in drawn:
         followed.step(what, value)

@@ -1,4 +1,4 @@
-"""Mini clusters for tests: two nodes, two queues, and a sidecar that can be told to misbehave."""
+"""Mini clusters for tests: two nodes, two queues, and a sidecar that can be made to misbehave."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def for_shell_jobs(folder: Path) -> dict[str, str]:
 
 
 class FaultyCluster(MiniCluster):
-    """A mini cluster whose sidecar can be told to misbehave."""
+    """A mini cluster whose sidecar can be made to misbehave."""
 
     _has_shown_faults = False
 

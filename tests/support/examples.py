@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import settings
 
 SAME_EXAMPLES: Final = 40
-"""What a property test draws unless told to explore."""
+"""What a property test draws by default."""
 
 
 def few(examples: int) -> int:

@@ -18,7 +18,7 @@ SERVICES = ("address", "scheduler.address", "resource-tracker.address", "admin.a
 class PairOfResourceManagers(MiniCluster):
     """Two RMs on one state store; `rm1` is active at first, and `rm` speaks to the active one.
 
-    The file state store fences nobody off, so the one that is active must be told to stand by before the other takes
+    The file state store fences nobody off, so the one that is active must be put on standby before the other takes
     over, as `yarn rmadmin` does.
     """
 

@@ -1,4 +1,4 @@
-"""What an engine was told beside its frames, as bytes: with the frames enough to repeat a run."""
+"""Events that an engine got beside its frames, as bytes: with the frames enough to repeat a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPES: Final[dict[str, Any]] = {kind.__name__: kind for kind in _KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What was told after the events of a frame and before the decide that answered it."""
+    """Events sent after those of a frame and before the decide that answered it."""
 
     epoch: int
     sequence: int
@@ -27,7 +27,7 @@ class Told:
     events: tuple[Event, ...]
 
     def to_bytes(self) -> bytes:
-        """Return a line of JSON, of which `from_bytes` makes an equal one: integers and floats are told exactly."""
+        """Return a line of JSON, of which `from_bytes` makes an equal one: integers and floats are exact."""
         told = [
             [type(event).__name__, {field.name: getattr(event, field.name).tolist() for field in fields(event)}]
             for event in self.events
@@ -36,7 +36,7 @@ class Told:
 
 
 class Remembering:
-    """An event source, and what it told."""
+    """An event source, and the events that it sent."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
@@ -67,7 +67,7 @@ class Remembering:
 
 
 def told_from_bytes(line: bytes) -> Told:
-    """Return what a line of `Told.to_bytes` says.
+    """Return the events of a line of `Told.to_bytes`.
 
     Raises:
         ValueError: it is no such line.

@@ -83,7 +83,7 @@ def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.
         (["--plot", "/etc/passwd"], "--plot: /etc/passwd"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_built(
+def test_a_mistake_is_reported_before_anything_is_built(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

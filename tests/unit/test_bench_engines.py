@@ -61,7 +61,7 @@ def waits(seed: int, times: float = 1.0) -> Waits:
     return Waits(times * random.gamma(4.0, 5.0, 200), times * random.gamma(4.0, 5.0, 200))
 
 
-def test_a_ratio_of_likes_is_about_one_and_its_interval_says_so() -> None:
+def test_a_ratio_of_likes_is_about_one_and_within_its_interval() -> None:
     found = ratio_of([waits(1), waits(2)], [waits(3), waits(4)], 0.99)
     assert found.low < 1 < found.high
     assert found.low < found.ratio < found.high
@@ -188,7 +188,7 @@ def test_the_plan_of_copies_grows_with_the_nodes() -> None:
     assert quick.span.jobs < full.span.jobs
 
 
-def test_rounds_alternate_and_a_failed_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_alternate_and_a_failed_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     def simulated(mode: Any, *_: object) -> Run:

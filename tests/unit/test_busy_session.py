@@ -220,7 +220,7 @@ def test_an_engine_that_fails_over_and_over_ends_the_process() -> None:
 
 
 class Source:
-    """Knows nothing, and remembers which applications it was told have gone."""
+    """Knows nothing, and remembers which applications were reported as gone."""
 
     def __init__(self) -> None:
         self.states: list[list[int]] = []

@@ -299,7 +299,7 @@ def test_status_shows_what_the_engine_warns_of(capsys: pytest.CaptureFixture[str
     assert "jobs are not remembered: /store: no space" in " ".join(capsys.readouterr().out.split())
 
 
-def test_in_another_mode_observe_says_so(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+def test_in_another_mode_observe_names_it(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     Page.beans["Treadle"]["tag.Mode"] = "enforce"
     Page.beans["TreadleObservation"]["Observation"] = "{}"
     assert run(["observe", "--rm", rm]) == 0

@@ -101,7 +101,7 @@ def test_an_error_says_line_field_and_what_is_allowed(text: str, line: str, part
     assert problems(text, parts) == [line]
 
 
-def test_a_misspelt_key_of_a_tree_is_told_with_the_keys_of_its_node() -> None:
+def test_a_misspelt_key_of_a_tree_is_reported_with_the_keys_of_its_node() -> None:
     register_parts()
     known = "is not one of children, queue, weight; did you mean weight?"
     for node, path in (("{wieght: 2}", "a"), ("{children: {b: {wieght: 2}}}", "a.children.b")):
@@ -110,7 +110,7 @@ def test_a_misspelt_key_of_a_tree_is_told_with_the_keys_of_its_node() -> None:
         assert problems(text, PARTS) == [expected]
 
 
-def test_everything_wrong_is_told_at_once(parts: PartRegistry) -> None:
+def test_everything_wrong_is_reported_at_once(parts: PartRegistry) -> None:
     found = problems("seed: x\npolicy:\n  share: {kind: drf}\nassumed: {timeout_ms: 1}\n", parts)
     assert [line.split(": ")[1] for line in found] == ["seed", "policy.share.kind", "assumed.timeout_ms"]
 

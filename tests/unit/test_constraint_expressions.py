@@ -56,7 +56,7 @@ def test_canonical_texts_are_equal_for_equal_requirements() -> None:
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_requirement_is_told_where(text: str) -> None:
+def test_a_wrong_requirement_is_reported_with_its_place(text: str) -> None:
     with pytest.raises(ExpressionError) as told:
         parse(text)
     assert 1 <= told.value.at <= len(text) + 1

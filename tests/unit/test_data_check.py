@@ -29,7 +29,7 @@ def test_the_page_has_the_size_and_the_sum_of_each_file() -> None:
         assert f"](../data/{folder.name}/README.md)" in page
 
 
-def test_what_differs_or_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_differs_or_is_missing_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "data"
     shutil.copytree(DATA, folder)
     (folder / "tpch-spark-cloudlab" / "edges.csv").write_text("query,stage,child\n")

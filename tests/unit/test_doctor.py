@@ -78,7 +78,9 @@ def test_a_healthy_pair_has_nothing_to_do(conf: Path, managers: list[FakeManager
     assert "1 flips of the lease, 1 starts of the sidecar, 0 failures in 2.0 h" in texts
 
 
-def test_a_manager_that_does_not_answer_fails_and_the_other_is_told(conf: Path, managers: list[FakeManager]) -> None:
+def test_a_manager_that_does_not_answer_fails_and_the_other_is_reported(
+    conf: Path, managers: list[FakeManager]
+) -> None:
     facts = of_pair(conf, managers)
     gone = FakeManager({}, {})
     with served(gone):
@@ -128,7 +130,7 @@ def test_what_the_shim_complains_of_is_a_warning(conf: Path, managers: list[Fake
 
 
 @pytest.mark.parametrize(("ahead_s", "status"), [(0, "ok"), (60, "warn"), (-60, "warn"), (3600, "fail")])
-def test_clocks_that_differ_are_told(ahead_s: float, status: str, conf: Path, managers: list[FakeManager]) -> None:
+def test_clocks_that_differ_are_reported(ahead_s: float, status: str, conf: Path, managers: list[FakeManager]) -> None:
     facts = of_pair(conf, managers)
     managers[0].date_s = time.time() + ahead_s
     result = found(facts, "clock")[0]
@@ -175,7 +177,7 @@ def test_wrong_settings_are_named(values: dict[str, str], status: str, said: str
     assert [True for each in found(Facts(conf), "settings") if each[0] == status and said in each[2]] == [True]
 
 
-def test_a_file_of_settings_that_cannot_be_read_is_told(conf: Path) -> None:
+def test_a_file_of_settings_that_cannot_be_read_is_reported(conf: Path) -> None:
     (conf / "yarn-site.xml").write_text("<configuration>")
     status, text, _ = found(Facts(conf), "settings")[0]
     assert status == "fail"
@@ -251,7 +253,7 @@ def test_java_is_compared_with_the_byte_code(
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, "ok"), (1, "fail")])
-def test_the_shims_own_look_at_hadoop_is_told(
+def test_the_shims_own_look_at_hadoop_is_reported(
     code: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hadoop, "_class_version", lambda _: 8)
@@ -316,7 +318,9 @@ def test_little_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(Facts(), "memory")[0][0] == "warn"
 
 
-def test_a_check_that_fails_itself_is_told_and_the_others_go_on(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_fails_itself_is_reported_and_the_others_go_on(
+    conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("psutil.virtual_memory", lambda: 1 // 0)
     results = found(Facts(conf), "memory", "settings")
     assert results[0][0] == "fail"

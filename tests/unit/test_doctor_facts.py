@@ -29,12 +29,12 @@ def conf(tmp_path: Path) -> Path:
 
 
 def broken(conf: Path, name: str) -> str:
-    """Break a file of settings; return what is to be told of it."""
+    """Break a file of settings; return the finding about it."""
     (conf / name).write_text("<configuration>")
     return f"{conf / name}:1: no element found; put the XML right first"
 
 
-def test_broken_settings_of_queues_are_told_by_each_check_that_needs_them(conf: Path) -> None:
+def test_broken_settings_of_queues_are_reported_by_each_check_that_needs_them(conf: Path) -> None:
     said = broken(conf, "capacity-scheduler.xml")
     results = findings(Facts(conf), "settings")
     assert ("fail", said) in [each[:2] for each in results]
@@ -52,7 +52,7 @@ def test_nothing_is_called_well_by_settings_that_could_not_be_read(check: str, c
     assert any(each[0] == "skipped" and said in each[1] for each in results)
 
 
-def test_a_circle_of_links_is_told(conf: Path) -> None:
+def test_a_circle_of_links_is_reported(conf: Path) -> None:
     (conf / "yarn-site.xml").unlink()
     (conf / "yarn-site.xml").symlink_to("yarn-site.xml")
     assert findings(Facts(conf), "settings")[0][0] == "fail"
@@ -173,7 +173,7 @@ def test_a_jar_that_is_gone_or_of_another_release_or_none_fails(conf: Path, ours
     assert "is not there" in text
 
 
-def test_a_script_that_cannot_be_read_is_told(conf: Path, ours: Path) -> None:
+def test_a_script_that_cannot_be_read_is_reported(conf: Path, ours: Path) -> None:
     (conf / "yarn-env.sh").unlink()
     (conf / "yarn-env.sh").mkdir()
     status, text, _ = findings(Facts(conf), "jar")[0]
@@ -205,7 +205,7 @@ def test_two_jars_are_a_warning(conf: Path, ours: Path, tmp_path: Path, monkeypa
     assert [(str(beside) in text, remedy) for _, text, remedy in warned] == [(True, f"remove {beside}")]
 
 
-def test_a_command_without_a_jar_says_so(conf: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_without_a_jar_is_reported(conf: Path, ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> Path:
         raise UserError("this installation carries no jar")
 

@@ -185,11 +185,11 @@ def test_without_entries_there_is_one_engine(text: str) -> None:
         ),
     ],
 )
-def test_a_wrong_roster_is_told_with_line_field_and_remedy(text: str, line: str) -> None:
+def test_a_wrong_roster_is_reported_with_line_field_and_remedy(text: str, line: str) -> None:
     assert problems(text) == [line]
 
 
-def test_a_misspelt_key_of_an_entry_is_told_with_all_that_may_stand_there() -> None:
+def test_a_misspelt_key_of_an_entry_is_reported_with_all_that_may_stand_there() -> None:
     (line,) = problems("engines:\n  a:\n    copys: 2\n")
     assert line.startswith(
         "conf/t.yaml:3: engines.a.copys: 'copys' is not one of assumed, claim, conflicts, constraints,"
@@ -268,7 +268,7 @@ def one_job(settings: Settings) -> Simulation:
     return Simulation(scenario, jobs_of(scenario, Path(), 1), settings, 1)
 
 
-def test_policy_use_takes_a_roster_over_only_if_told_to(tmp_path: Path) -> None:
+def test_policy_use_takes_a_roster_over_only_on_request(tmp_path: Path) -> None:
     found, target = tmp_path / "found.yaml", tmp_path / "treadle.yaml"
     roster = "engines:\n  a: {policy: {fit: {kind: random_fit}}}\n"
     found.write_text(f"policy: {{order: {{kind: srpt}}}}\n{roster}", encoding="utf-8")

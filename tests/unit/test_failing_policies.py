@@ -132,7 +132,7 @@ def test_what_the_engine_warns_of_is_shown_and_kept(
     assert f"misspelt: warning: {warned[0]}" in captured.out + captured.err
 
 
-def test_the_memory_of_a_policy_that_failed_is_not_told(folder: Path) -> None:
+def test_the_memory_of_a_policy_that_failed_is_not_sent(folder: Path) -> None:
     with pytest.raises(BenchError, match="lifo has had enough"):
         (folder / "lifo.py").write_text(FAILS_AT_ONCE)
         measure_memory(read_settings(folder / "lifo50.yaml"), Load(10, 10, 1, 16))

@@ -84,7 +84,7 @@ def test_a_mini_cluster_takes_ready_made_policies(command: str, what: str, tmp_p
     assert str(file) not in said
 
 
-def test_a_registry_that_nobody_filled_says_so() -> None:
+def test_a_registry_that_nobody_filled_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="register_parts"):
         PartRegistry().kinds("share")
     with pytest.raises(RuntimeError, match="register_parts"):

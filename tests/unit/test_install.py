@@ -81,7 +81,7 @@ def test_a_dry_run_writes_nothing(conf: Path, tmp_path: Path, capsys: pytest.Cap
     assert snapshot(tmp_path) == before
 
 
-def test_a_second_run_changes_nothing_and_says_so(
+def test_a_second_run_changes_nothing_and_reports_that(
     conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "compile_kernels", nothing)
@@ -381,7 +381,7 @@ def test_two_installations_at_a_time_are_refused(conf: Path) -> None:
         put_in_place(conf, second)
 
 
-def test_what_cannot_be_put_back_is_told(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_put_back_is_reported(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = list[Path]()
 
     def full(path: Path, data: bytes, *more: object) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong with `treadle install` and `uninstall` is told, and leaves all as it was or says what it left."""
+"""A failing `treadle install` or `uninstall` reports it, and leaves all as it was or names what it left."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_a_dry_run_tells_what_keeps_the_environment(
     assert json.loads((tmp_path / "opt" / "installed.json").read_text())["files"]
 
 
-def test_a_prefix_that_cannot_be_locked_is_told_by_uninstall(
+def test_a_prefix_that_cannot_be_locked_is_reported_by_uninstall(
     conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(uninstall, "processes_below", lambda _: [])

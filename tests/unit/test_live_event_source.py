@@ -47,7 +47,7 @@ class Store:
 
 
 class Rm:
-    """Applications, told by index in the order of their numbers."""
+    """Applications, indexed in the order of their numbers."""
 
     def __init__(self, samples_max: int = 100, restored: dict[str, Sample] | None = None) -> None:
         self.store = Store(restored or {})
@@ -102,7 +102,7 @@ def test_applications_that_end_unseen_leave_nothing_behind() -> None:
     assert rm.store.kept[name(999)] == SAMPLE
 
 
-def test_samples_are_told_by_the_new_indices() -> None:
+def test_samples_are_sent_with_the_new_indices() -> None:
     rm = Rm()
     rm.snapshot(1, 2, 3)
     rm.learn(0, 2)
@@ -149,7 +149,7 @@ def test_a_snapshot_is_compared_when_all_of_it_has_come() -> None:
 
 def test_what_the_store_knows_of_others_makes_room() -> None:
     rm = Rm(samples_max=3, restored={name(number): SAMPLE for number in (10, 11, 12, 1)})
-    assert told_of(rm.snapshot(1, 2, 3)) == [0], "told though there was no room"
+    assert told_of(rm.snapshot(1, 2, 3)) == [0], "sent though there was no room"
     rm.learn(1, 2)
     assert rm.known() == [name(1), name(2), name(3)]
 

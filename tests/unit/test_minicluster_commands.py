@@ -20,7 +20,7 @@ from treadle.lab.minicluster.site import write_site
 
 @dataclass
 class Running:
-    """Stands for a cluster that runs: its Java programs are `echo`, and what is done to it is written down."""
+    """In place of a running cluster: its Java programs are `echo`, and what is done to it is written down."""
 
     folder: Path
     done: list[str] = field(default_factory=list)

@@ -53,7 +53,7 @@ def test_constraints_and_allocation_tags_go_with_their_key() -> None:
     assert constraints.text[3] == {0: mirror.texts.index("{}"), 1: -1}
     assert constraints.tags[3] == {0: {mirror.texts.index("hbase")}}
     mirror.tell(events.Constraints, {"application": 3, "text_name": "{}"})
-    assert constraints.tags[3] == {}, "tags that were told before are dropped"
+    assert constraints.tags[3] == {}, "earlier tags are dropped"
     mirror.tell(events.Requests, request(3, 0, 0, [1, 1], constrained=1))
     assert constraints.text[3] == {1: -1}
     mirror.tell(events.Applications, {"application": 3, "state": 0})

@@ -1,4 +1,4 @@
-"""Code of users' that imports modules under their names of before goes on working, and is told the new names."""
+"""Users' code that imports modules under former names goes on working, with a warning that has the new names."""
 
 from __future__ import annotations
 

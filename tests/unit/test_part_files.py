@@ -145,7 +145,7 @@ def test_a_part_is_tried_out_on_a_small_cluster(tmp_path: Path, part: str, body:
     assert "Traceback" not in line
 
 
-def test_a_constructor_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_constructor_that_fails_is_reported(tmp_path: Path) -> None:
     source = (
         "class Even:\n    def __init__(self):\n        open('/not/there')\n    def keys(self, view):\n        pass\n"
     )

@@ -93,7 +93,7 @@ def test_the_planner_goes_to_whoever_had_it_least() -> None:
     assert turns.had_s("mallory") == 2.5
 
 
-def test_who_waits_too_long_for_the_planner_is_told() -> None:
+def test_who_waits_too_long_for_the_planner_is_answered_busy() -> None:
     turns = Turns()
     with turns.turn("mallory", 0) as mine, turns.turn("ann", 0.01) as other:
         assert (mine, other) == (True, False)

@@ -1,4 +1,4 @@
-"""From an application master's plan and reports to what the engine is told, and to the store of profiles."""
+"""From an application master's plan and reports to the engine's events, and to the store of profiles."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def attempt_keys(key: bytes) -> events.AttemptKeys:
 
 
 class Cluster:
-    """A ResourceManager of one node and one application, and what the engine is told."""
+    """A ResourceManager of one node and one application, and the engine's events."""
 
     def __init__(self, schedules: int = 20) -> None:
         self.runs: list[JobRun] = []
@@ -103,7 +103,7 @@ class Cluster:
         self.tell(events.Snapshot(1), events.Names(TEXTS), types, queues, nodes, application())
 
     def tell(self, *found: events.Event) -> dict[int, tuple[float, int, int]]:
-        """A frame; returns score, duration and tasks left of each request key that the engine is told of."""
+        """A frame; returns score, duration and tasks left of each request key that the engine gets."""
         self.now_ms += 1_000
         header = FrameHeader(0, 1, self.now_ms, self.now_ms, 0, 16, 2)
         said: Any = self.source.collect(Frame(header, list(found)))
@@ -180,8 +180,8 @@ def test_what_a_key_meant_in_the_dag_before_is_taken_back() -> None:
     assert cluster.ask(report(1, {0: 9}), Kind.REPORT) is Status.UNKNOWN
 
 
-def test_what_was_told_before_a_snapshot_is_taken_back_under_the_keys_after_it() -> None:
-    """The engine keeps what it was told over the snapshot, so it must hear that the DAG ended meanwhile."""
+def test_hints_from_before_a_snapshot_are_taken_back_under_the_keys_after_it() -> None:
+    """The engine keeps hints over the snapshot, so it must hear that the DAG ended meanwhile."""
     cluster = Cluster()
     cluster.ask(DAG)
     cluster.ask(report(1, {0: 6, 1: 9}), Kind.REPORT)
@@ -239,7 +239,7 @@ def test_what_has_ended_between_snapshots_is_forgotten() -> None:
     cluster.tell(events.Snapshot(3), events.Names(TEXTS))
     assert cluster.keys.find(ONE, 5) is None
     assert cluster.plans.view(ONE) is None
-    assert cluster.ask(DAG) is Status.BUSY, "as of an attempt that nobody has told of"
+    assert cluster.ask(DAG) is Status.BUSY, "as of an attempt that no frame has reported"
 
 
 def test_applications_of_other_types_are_left_alone() -> None:

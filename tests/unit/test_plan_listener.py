@@ -380,7 +380,7 @@ def test_bytes_are_bounded_by_attempt_by_user_and_in_all() -> None:
     assert sum(more) == 10 * ALL_BYTES.per_s // size_bytes
 
 
-def test_an_attempt_that_asks_too_often_is_told_so_and_others_are_not(served: Served) -> None:
+def test_an_attempt_that_asks_too_often_is_answered_busy_and_others_are_not(served: Served) -> None:
     answers = [served.ask(Kind.REPORT, report(9, {})) for _ in range(int(BURST) + 1)]
     assert answers == [(Status.UNKNOWN, b"")] * int(BURST) + [(Status.BUSY, b"")]
     assert served.ask(Kind.REPORT, report(9, {}), OTHER, OTHER_KEY) == (Status.UNKNOWN, b"")

@@ -109,7 +109,7 @@ def test_plans_reports_runs_and_stages_go_through_the_process(link: PlanLink, ru
     assert link.claims(ONE) is None
 
 
-def test_a_process_that_dies_is_said_and_started_anew_and_told_who_runs(
+def test_a_process_that_dies_is_reported_and_started_anew_and_gets_who_runs(
     link: PlanLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
@@ -118,7 +118,7 @@ def test_a_process_that_dies_is_said_and_started_anew_and_told_who_runs(
     (child,) = listeners()
     child.kill()
     assert eventually(lambda: "ended with code -9" in link.summary())
-    assert eventually(lambda: link.news() == ONE and len(known(link)) == 0), "nobody stands for it any more"
+    assert eventually(lambda: link.news() == ONE and len(known(link)) == 0), "its sender is gone"
     assert eventually(lambda: ask(link, Kind.PLAN, DAG) == Status.OK)
     assert eventually(lambda: link.summary() == ""), "it says that it listens a moment after it does"
 
@@ -167,7 +167,7 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
         link = source._side
         assert isinstance(link, PlanLink)
         said = f"no plans, tried again soon: listener: {ADDRESS} port 8047"
-        assert source.summary().startswith(said), "the status says so meanwhile"
+        assert source.summary().startswith(said), "the status shows it meanwhile"
         assert not link.listening
         assert eventually(lambda: caplog.text.count("started anew") > 1)
         assert caplog.text.count(f"listener: {ADDRESS} port 8047") == 1, "the log says the same reason once"

@@ -1,4 +1,4 @@
-"""What the engine is told of plans between two decides is bounded, and each user's applications have their turn."""
+"""The hints from plans between two decides are bounded, and each user's applications have their turn."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Side:
 
 
 def tell(source: PlanEventSource, *found: events.Event) -> Any:
-    """Return the applications and keys that the engine is told of after a frame."""
+    """Return the applications and keys that the engine gets hints for after a frame."""
     said: Any = source.collect(Frame(FrameHeader(0, 1, 1, 1, 0, 16, 2), list(found)))
     return (said[0].application, said[0].key) if said else (i32(), i32())
 
@@ -90,7 +90,7 @@ def asks(application: int, keys: int) -> events.Requests:
     )
 
 
-def test_so_much_is_told_between_two_decides_and_each_user_has_a_turn() -> None:
+def test_hints_between_two_decides_are_bounded_and_each_user_has_a_turn() -> None:
     users = ["mallory"] * 30 + ["xavier"]
     side, keys = Side(2 * ROWS_MAX), 2 * ROWS_MAX // 3
     source = PlanEventSource(side)
@@ -107,11 +107,11 @@ def test_so_much_is_told_between_two_decides_and_each_user_has_a_turn() -> None:
         for at in first[0].tolist():
             told[at] = told.get(at, 0) + 1
         first, rounds = tell(source), rounds + 1
-    assert told == {at: 2 if user == "xavier" else keys for at, user in enumerate(users)}, "nothing is told twice"
+    assert told == {at: 2 if user == "xavier" else keys for at, user in enumerate(users)}, "nothing is sent twice"
     assert rounds >= 30 * keys // ROWS_MAX
 
 
-def test_so_many_request_keys_of_an_application_are_told_of() -> None:
+def test_hints_for_request_keys_of_an_application_are_bounded() -> None:
     source = PlanEventSource(Side(KEYS_MAX + 100))
     begun = tell(source, events.Snapshot(1), events.Names((*TEXTS, "a")), applications(["a"]), asks(0, KEYS_MAX + 100))
     count = 0

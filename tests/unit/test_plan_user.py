@@ -56,7 +56,7 @@ def uses(link: PlanLink) -> None:
     assert [one.width for one in eventually(lambda: link.take(application_of(ONE)))] == [3]
 
 
-def test_a_process_that_somebody_else_starts_serves_and_is_not_told_of_the_store(
+def test_a_process_that_somebody_else_starts_serves_without_the_store(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)

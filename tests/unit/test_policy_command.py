@@ -195,7 +195,7 @@ def test_ready_made_policies_are_not_warned_of(capsys: pytest.CaptureFixture[str
     assert "warning" not in capsys.readouterr().err
 
 
-def test_a_name_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_is_none_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "check", "hdfr"]) == 2
     assert capsys.readouterr().err == (
         f"no file hdfr, and as a ready-made policy 'hdfr' is not one of {', '.join(ready_made())}; did you mean hdrf?\n"
@@ -271,7 +271,7 @@ def test_use_puts_the_old_file_back_if_it_is_refused(
     assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
 
 
-def test_a_refused_refresh_is_told_by_its_reason_not_by_what_was_printed_last(
+def test_a_refused_refresh_is_reported_by_its_reason_not_by_what_was_printed_last(
     rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = (
@@ -346,7 +346,7 @@ def test_use_names_the_page_that_refuses_it_and_changes_nothing(
     assert not (tmp_path / "called").exists()
 
 
-def test_use_without_a_resource_manager_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_use_without_a_resource_manager_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "use", "hdrf", "--rm", "127.0.0.1:1", "--yarn", yarn(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "http://127.0.0.1:1/conf: no answer" in error

@@ -200,7 +200,7 @@ def test_what_was_written_by_hand_comes_back(target: Path, capsys: pytest.Captur
     assert "share=capacity" in capsys.readouterr().out
 
 
-def test_a_rollback_without_a_history_says_so(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rollback_without_a_history_is_refused(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "rollback", "--config", str(target), "--no-refresh"]) == 2
     assert "nothing is kept there" in capsys.readouterr().err
 

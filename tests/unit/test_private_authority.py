@@ -117,7 +117,7 @@ def test_a_host_that_the_certificate_does_not_name_is_refused(port: int, capsys:
     assert "use a host name that the certificate has" in said
 
 
-def test_https_to_a_page_without_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_https_to_a_page_without_it_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with ThreadingHTTPServer(("localhost", 0), _Page) as server:
         serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         serving.start()

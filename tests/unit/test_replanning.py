@@ -49,7 +49,7 @@ class Master:
         return self.ask(Kind.REPORT, pack(">iBBii", 1, 0, 1, 0, len(took)) + b"".join(rows))
 
     def scores(self) -> dict[int, float]:
-        """Return what the engine is told of the vertices, by id."""
+        """Return the hints about the vertices, by id."""
         view = self.plans.view(ONE)
         assert isinstance(view, DagView)
         return {vertex.low // 15 - 1: vertex.score for vertex in view.vertices}
@@ -130,7 +130,7 @@ def test_scores_go_on_as_tasks_end(*, relative: bool) -> None:
         assert after[3] < before[3], "the score of the task that is next, not of the first"
 
 
-def test_scores_are_not_told_where_orders_alone_are_wanted() -> None:
+def test_scores_are_not_sent_where_orders_alone_are_wanted() -> None:
     master = Master(scores=False)
     master.widths(2, 10, 2, 10, 2)
     assert set(master.scores().values()) == {-1.0}
@@ -158,13 +158,13 @@ def test_a_dag_that_is_as_planned_keeps_its_order() -> None:
     assert master.ask(Kind.REPORT, report(1, {}, ended=1)) == ()
 
 
-def test_a_second_attempt_asks_anew_and_is_told_apart_from_the_first() -> None:
+def test_a_second_attempt_asks_anew_and_is_distinguished_from_the_first() -> None:
     master = Master()
     master.ask(Kind.REPORT, report(1, {0: 15}, ended=2))
     second = ONE._replace(attempt=ONE.attempt + 1)
     body = master.body
     header = Header(Kind.PLAN, len(body), second, 6, hashlib.sha256(body).digest())
-    assert master.plans.serve(header, body)[0] is Status.BUSY, "the ResourceManager has not told of it yet"
+    assert master.plans.serve(header, body)[0] is Status.BUSY, "no frame has reported it yet"
     master.plans.part(ONE)
     master.plans.meet(second, recurrence_key("ann", "root.default", "TEZ", ""))
     assert master.plans.serve(Header(Kind.REPORT, 0, second, 6, b""), report(1, {}))[0] is Status.UNKNOWN

@@ -40,7 +40,7 @@ def both(policy: str = "hdrf") -> Both:
 @pytest.mark.parametrize(
     ("policy", "together"), [("capacity", {"a": 16, "b": 0, "c": 16}), ("hdrf", {"a": 8, "b": 8, "c": 16})]
 )
-def test_the_simulator_comes_to_the_shares_of_the_policy(policy: str, together: dict[str, int]) -> None:
+def test_the_simulator_reaches_the_shares_of_the_policy(policy: str, together: dict[str, int]) -> None:
     run = both(policy)
     alone, shared = phases(run)
     assert alone.simulated == {"a": 16, "b": 0, "c": 0}
@@ -52,7 +52,7 @@ def test_the_simulator_comes_to_the_shares_of_the_policy(policy: str, together: 
         assert trace.begin_s < trace.all_given_s < trace.end_s
 
 
-def test_what_does_not_agree_is_told() -> None:
+def test_what_does_not_agree_is_reported() -> None:
     run = both()
     late = replace(run.simulated.jobs["c1"], end_s=2 * run.simulated.jobs["c1"].end_s)
     jobs = {**run.simulated.jobs, "c1": late}

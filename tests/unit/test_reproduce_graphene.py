@@ -124,7 +124,7 @@ def stages_of(workload: Workload) -> list[Stage]:
     return [stage for job in workload.jobs for stage in job.dag.stages]
 
 
-def test_one_part_alone_is_run_and_told() -> None:
+def test_one_part_alone_is_run_and_reported() -> None:
     sizes = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
     outcome = Experiment(TPCH, sizes).run(1)
     assert not outcome.online
@@ -258,7 +258,7 @@ def test_a_kept_result_that_is_damaged_runs_again(tmp_path: Path) -> None:
     assert json.loads(broken.read_text())["completion_ms"] == whole["completion_ms"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match=r"taken.*name another folder for the runs with --cache"):
         Experiment(None, WRONG, keep=tmp_path / "taken")

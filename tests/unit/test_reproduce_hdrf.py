@@ -16,7 +16,7 @@ from treadle.lab.reproduce.hdrf.report import document, faults, off, plot_test, 
 
 
 def ended(test: HdrfTest, scheduler: str, algorithm: str) -> Run:
-    """A run that came to the shares of an algorithm, to a whole task."""
+    """A run that reached the shares of an algorithm, to a whole task."""
     steps, samples = [], []
     for number, (step, shares) in enumerate(zip(test.steps, test.shares(algorithm), strict=True)):
         tasks = {leaf: round(count) for leaf, count in shares.items()}

@@ -48,7 +48,7 @@ def test_the_workload_is_the_paper_s_as_far_as_it_is_known(sample: Path) -> None
     assert [job.arrival_ms for job in schedule(sample, 4).jobs] != [job.arrival_ms for job in jobs]
 
 
-def test_a_sample_with_too_few_jobs_is_told(tmp_path: Path) -> None:
+def test_a_sample_with_too_few_jobs_is_reported(tmp_path: Path) -> None:
     (tmp_path / "few.tsv").write_text("job1\t0\t0\t1000\t0\t0\n")
     with pytest.raises(UserError, match=r"--sample: .*few.tsv has 1 jobs of up to 500 tasks and 0 of up to 2000"):
         schedule(tmp_path / "few.tsv", 1)

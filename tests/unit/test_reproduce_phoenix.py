@@ -97,7 +97,7 @@ def test_all_systems_run_by_what_warm_up_compiled() -> None:
     assert len(kernel.signatures) == compiled
 
 
-def test_a_trace_that_is_none_is_told_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_that_is_none_is_reported_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["reproduce", "phoenix", "--trace", "yahooo"]) == 2
     told = capsys.readouterr().err.strip()
     assert told == "--trace: 'yahooo' is no file, no folder and none of google, facebook, yahoo; did you mean yahoo?"

@@ -87,7 +87,7 @@ def test_short_jobs_say_what_they_require_in_the_way_of_their_framework() -> Non
     assert [requirement(kind) for kind in KINDS] == ["zone=special", "gpu>=1", ""]
 
 
-def test_a_blind_engine_is_told_of_no_requirement() -> None:
+def test_a_blind_engine_gets_no_requirement() -> None:
     texts = ("", "etl", "treadle:require=zone=a", '{"and":[{"scope":"node"}]}', "treadle:gang=2")
     told = hidden([Names(texts)])
     assert isinstance(told[0], Names)

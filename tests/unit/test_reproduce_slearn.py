@@ -50,7 +50,7 @@ def test_no_scheme_is_faster_than_the_tasks_allow(outcome: Outcome) -> None:
         assert (completion_ms >= outcome.trace.true_ms - 1).all(), name
 
 
-def test_estimates_are_compared_with_the_truth(outcome: Outcome) -> None:
+def test_estimates_are_compared_with_true_durations(outcome: Outcome) -> None:
     assert np.percentile(outcome.errors("pilots"), 90) < 12.0
     assert outcome.right_queue("pilots") > outcome.right_queue("3sigma")
     assert (outcome.errors("oracle") == 0).all()

@@ -24,7 +24,7 @@ LONG = [
 
 @pytest.mark.parametrize("command", LONG, ids=lambda command: " ".join(command[:2]))
 @pytest.mark.parametrize(("option", "kind"), [("--json", "file"), ("--plot", "folder")])
-def test_results_that_cannot_be_written_are_told_before_the_work(
+def test_results_that_cannot_be_written_are_reported_before_the_work(
     command: list[str], option: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample = tmp_path / "sample.tsv"

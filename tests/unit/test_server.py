@@ -298,7 +298,7 @@ def test_half_a_call_disturbs_nobody(server: LoopbackServer) -> None:
     assert serves(server)
 
 
-def test_a_server_that_can_take_no_more_is_told_to_the_process(
+def test_a_server_that_can_take_no_more_is_reported_to_the_process(
     server: LoopbackServer, failures: Failures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(accepted: socket.socket, stream: BinaryIO) -> None:
@@ -312,7 +312,7 @@ def test_a_server_that_can_take_no_more_is_told_to_the_process(
         assert client
 
 
-def test_a_failure_is_told_to_the_process(server: LoopbackServer, failures: Failures) -> None:
+def test_a_failure_is_reported_to_the_process(server: LoopbackServer, failures: Failures) -> None:
     with Client(server) as client:
         client.authenticate()
         client.say(call(b"fail"))

@@ -209,7 +209,7 @@ def test_an_engine_that_fails_is_replaced_and_said() -> None:
     assert len(caller.engines[1].applied) == 1
 
 
-def test_a_failure_is_told_until_the_new_engine_has_proved_itself() -> None:
+def test_a_failure_is_reported_until_the_new_engine_has_proved_itself() -> None:
     caller = Caller()
     caller.send(1, SNAPSHOT)
     caller.engines[0].fail = ZeroDivisionError("a fault")
@@ -308,7 +308,7 @@ def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
     assert caller.status(caller.send(3, configuration=2))["warnings"] == ["odd"]
 
 
-def test_what_the_engine_waits_for_is_told_when_it_changes() -> None:
+def test_what_the_engine_waits_for_is_reported_when_it_changes() -> None:
     caller = Caller()
     assert caller.status(caller.send(1, SNAPSHOT))["waits_for"] == ""
     caller.engines[0].waiting = "pilots"
@@ -371,7 +371,7 @@ def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
 
 
 class Keeper:
-    """Writes down what it is told."""
+    """Writes down what it gets."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []

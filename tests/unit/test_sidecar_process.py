@@ -109,7 +109,7 @@ def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: A
     assert SECRET not in sidecar.log.read_text()
 
 
-def test_a_sidecar_explains_what_it_was_told_and_what_it_recorded_outlives_its_being_killed(
+def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
     started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
@@ -183,7 +183,7 @@ def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(starte
         (b"x" * 5000 + b"\n", "--managed is for the ResourceManager"),
     ],
 )
-def test_a_wrong_greeting_is_told_in_one_line(started: Any, greeting: bytes, error: str) -> None:
+def test_a_wrong_greeting_is_reported_in_one_line(started: Any, greeting: bytes, error: str) -> None:
     sidecar = started("--managed")
     (line,) = sidecar.greet(greeting)
     assert list(line) == ["error"]
@@ -192,7 +192,7 @@ def test_a_wrong_greeting_is_told_in_one_line(started: Any, greeting: bytes, err
     assert "Traceback" not in sidecar.log.read_text()
 
 
-def test_wrong_settings_are_told_in_one_line(started: Any, tmp_path: Path) -> None:
+def test_wrong_settings_are_reported_in_one_line(started: Any, tmp_path: Path) -> None:
     config = tmp_path / "treadle.yaml"
     config.write_text("seed: -1\nholt: {}\n")
     sidecar = started("--managed", "--config", str(config))

@@ -124,7 +124,7 @@ def test_without_a_sidecar_it_says_where_to_look(
     assert processes[0].poll() is None
 
 
-def test_a_sidecar_is_told_from_other_processes() -> None:
+def test_a_sidecar_is_distinguished_from_other_processes() -> None:
     process = sidecar()
     try:
         assert process.pid in {each.pid for each in running.sidecars()}

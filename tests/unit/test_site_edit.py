@@ -91,7 +91,7 @@ def test_a_value_with_any_letter_is_what_hadoop_reads() -> None:
     assert values(data) == wanted
 
 
-def test_what_others_changed_stays_and_is_told() -> None:
+def test_what_others_changed_stays_and_is_reported() -> None:
     data = (
         b"<configuration>\n  <property><name>%b</name><value>C</value></property>\n</configuration>\n" % CLASS.encode()
     )

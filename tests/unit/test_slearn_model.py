@@ -27,7 +27,7 @@ def trace_of(
 ) -> Trace:
     """Return jobs of (arrival, durations), both in seconds.
 
-    History says ``hint_ms`` of a task, else the truth; it is as good as sure of those that are ``certain``.
+    History's estimate of a task is ``hint_ms``, else the true duration; it is nearly certain of those in ``certain``.
     """
     made, true_ms = [], np.array([1000.0 * np.mean(durations) for _, durations in jobs])
     for number, (arrival_s, durations) in enumerate(jobs):
@@ -70,9 +70,9 @@ def test_small_jobs_overtake_large_ones_once_pilots_have_said_so() -> None:
     assert completions_s(trace_of([large, small]), BY_NAME["fifo"], 2)[1] > 20_000.0
 
 
-def test_the_level_is_that_of_what_was_told() -> None:
+def test_the_level_is_that_of_the_hint() -> None:
     jobs = [(0, [1000] * 4), (1, [600] * 4), (2, [600] * 4)]
-    # Sizes of level 1; told wrongly the last is of level 0 and comes first of those that wait.
+    # Sizes of level 1; with its wrong hint the last is of level 0 and comes first of those that wait.
     right = completions_s(trace_of(jobs), BY_NAME["3sigma"], 2)
     wrong = completions_s(trace_of(jobs, hint_ms=(1_000_000, 600_000, 1)), BY_NAME["3sigma"], 2)
     assert right[1] < right[2]

@@ -1,4 +1,4 @@
-"""A part that a live engine would stop is told where a policy is checked and where it is simulated."""
+"""A part that a live engine would stop is reported where a policy is checked and where it is simulated."""
 
 from __future__ import annotations
 

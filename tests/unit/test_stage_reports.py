@@ -83,7 +83,7 @@ def test_a_stage_is_called_the_same_in_each_run(registry: StageRegistry) -> None
     assert names(runs_of(registry.take(NAME))) == ["0 sum at a.py:4", "1 run at Writer.scala:85", "2 a/b"]
 
 
-def test_what_is_not_known_has_to_be_told_from_the_start(registry: StageRegistry) -> None:
+def test_what_is_not_known_has_to_be_sent_from_the_start(registry: StageRegistry) -> None:
     assert registry.serve(ONE, report(stage(0), start=False)) is Status.UNKNOWN
     second = ONE._replace(attempt=2)
     assert registry.serve(second, report(stage(0))) is Status.BUSY

@@ -1,4 +1,4 @@
-"""Splits are read in turns: one user's files do not cost the others theirs, and what is told is arranged already."""
+"""Splits are read in turns: one user's files do not cost the others theirs, and events are prepared beforehand."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
     assert json.loads(done.result)["figures"]["tasks"] == 2
 
 
-def test_what_fails_is_kept_apart_and_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_is_kept_apart_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "mine.yaml").write_text("policy: {order: {kind: file, path: odd.py, class: Odd}}\n")
     (folder / "odd.py").write_text(
         OWN.format("view.applications['submit_time_ms'] / (1 if len(view.applications) < 3 else int('no'))")
@@ -294,7 +294,7 @@ def test_the_front_has_what_no_other_is_better_than() -> None:
         (SWEEP + "search: 5\n", "search: 5; write {kind: grid} or {kind: random"),
     ],
 )
-def test_a_mistake_is_told_before_anything_runs(
+def test_a_mistake_is_reported_before_anything_runs(
     folder: Path, text: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "tree.yaml").write_text("policy: {share: {kind: hdrf, tree: {x: {queue: root.z}}}}\n")
@@ -307,7 +307,7 @@ def test_a_mistake_is_told_before_anything_runs(
     assert "instance of" not in said
 
 
-def test_options_that_do_not_go_together_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_do_not_go_together_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep(folder, "--master", "yarn") == 2
     assert "--master and --conf are for --on spark" in capsys.readouterr().err
     assert sweep(folder, "--on", "spark", "--conf", "memory=2") == 2
@@ -426,7 +426,7 @@ def test_a_line_travels_as_text() -> None:
     assert line.key != Line("cluster: ü", "policy: {}", 4, check=False, code="x").key
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_sweep(tmp_path / "none.yaml")
 
@@ -461,6 +461,6 @@ def test_a_recording_is_a_scenario_and_what_is_in_it_counts(folder: Path, capsys
         ("{name: x}", "exactly one of {scenario: FILE} and {recording: DIR}"),
     ],
 )
-def test_a_recording_that_is_none_is_told(folder: Path, entry: str, said: str) -> None:
+def test_a_recording_that_is_none_is_reported(folder: Path, entry: str, said: str) -> None:
     with pytest.raises(UserError, match=re.escape(said)):
         planned(folder, f"scenarios: [{entry}]\npolicies: [fifo]\n")

@@ -58,7 +58,7 @@ def test_spark_gives_the_same_bytes_as_this_machine(tmp_path: Path, *, submitted
 
 
 def test_a_worker_without_treadle_gets_the_drivers(tmp_path: Path) -> None:
-    """A Python whose packages are the same ones, but for Treadle: it is told of by a file that -S leaves out."""
+    """A Python whose packages are the same ones, but for Treadle: a file that -S leaves out names it."""
     archive = tmp_path / "code.zip"
     archive.write_bytes(archive_of_package(PACKAGE))
     script = f"""
@@ -102,7 +102,7 @@ def test_the_digest_is_of_what_runs_are_made_of(tmp_path: Path) -> None:
     assert len(set(digests)) == 3
 
 
-def test_without_pyspark_it_is_told(
+def test_without_pyspark_there_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tiny.yaml").write_text(SCENARIO)
@@ -112,7 +112,7 @@ def test_without_pyspark_it_is_told(
     assert "--on spark: needs pyspark; pip install 'treadle[spark]'" in capsys.readouterr().err
 
 
-def test_what_a_worker_raised_is_told_in_a_line() -> None:
+def test_what_a_worker_raised_is_reported_in_a_line() -> None:
     said = """
 Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times
 Traceback (most recent call last):

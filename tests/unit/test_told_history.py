@@ -150,7 +150,7 @@ def store(tmp_path: Path) -> Iterator[str]:
     yield file
 
 
-def test_a_job_seen_before_is_told_at_the_next_tick_and_needs_no_pilots(store: str) -> None:
+def test_a_job_seen_before_has_hints_at_the_next_tick_and_needs_no_pilots(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
     app = live.job(40)
     assert len(live.tick().proposals) == 4, "nothing is known yet, and nobody waits for the store"
@@ -166,7 +166,7 @@ def test_a_job_seen_before_is_told_at_the_next_tick_and_needs_no_pilots(store: s
     assert {event.application.tolist()[0] for event in live.told() if isinstance(event, TaskEstimates)} == {app, known}
 
 
-def test_reduces_are_told_before_they_are_asked_for(tmp_path: Path) -> None:
+def test_reduces_have_hints_before_they_are_asked_for(tmp_path: Path) -> None:
     file = str(tmp_path / "reduces.db")
     with open_store(file) as opened:
         for number in range(3):
@@ -212,7 +212,7 @@ def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.Mo
     assert live.recorder.warnings() == ("jobs beyond 2 at a time are not remembered",)
 
 
-def test_two_jobs_of_one_key_at_once_are_both_told(store: str) -> None:
+def test_two_jobs_of_one_key_at_once_both_get_hints(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="hints"))
     jobs = [live.job(40), live.job(7)]
     live.tick()
@@ -254,7 +254,7 @@ def _columns(answer: Answer) -> tuple[Any, ...]:
     return made.application, made.key, made.node
 
 
-def test_a_repetition_from_frames_and_what_was_told_gives_the_same_bytes(store: str) -> None:
+def test_a_repetition_from_frames_and_hints_gives_the_same_bytes(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
     for maps, name in ((40, "another"), (30, "nightly load"), (3, "thin"), (25, "nightly load")):
         live.job(maps, name=name)
@@ -267,7 +267,7 @@ def test_a_repetition_from_frames_and_what_was_told_gives_the_same_bytes(store: 
     told = list(live.source.told)
     assert {type(event) for one in told for event in one.events} == {TaskEstimates, Samples}
     assert _proposals(_replayed(live, told)) == _proposals(live.answers)
-    assert _proposals(_replayed(live, [])) != _proposals(live.answers), "what was told mattered"
+    assert _proposals(_replayed(live, [])) != _proposals(live.answers), "the hints mattered"
 
 
 def test_samples_outlive_a_snapshot_of_the_same_sidecar(store: str) -> None:
@@ -293,7 +293,7 @@ def test_samples_outlive_a_sidecar_that_was_killed(store: str) -> None:
     assert (samples.application.tolist(), samples.ended.tolist(), samples.pilots.tolist()) == ([app], [3], [4])
 
 
-def test_samples_that_come_late_are_told_all_the_same(store: str) -> None:
+def test_samples_that_come_late_are_sent_nevertheless(store: str) -> None:
     refusals = 1
 
     def late(location: str, retention: Retention) -> ProfileStore:
@@ -367,7 +367,7 @@ def test_nobody_waits_for_a_store_that_hangs(store: str) -> None:
     assert [type(event) for event in told] == [TaskEstimates]
 
 
-def test_what_is_known_of_an_older_snapshot_is_not_told(store: str) -> None:
+def test_what_is_known_of_an_older_snapshot_is_not_sent(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
     live.job(40)
     live.tick()
@@ -509,7 +509,7 @@ def test_a_store_that_fails_while_jobs_run_is_said_and_tried_again(store: str, r
         assert set(again.samples()) == {"application_0_0001", "application_0_0002"}, "what had waited was written"
 
 
-def test_a_clock_that_steps_back_keeps_nothing_from_being_told_or_kept(store: str) -> None:
+def test_a_clock_that_steps_back_keeps_nothing_from_being_sent_or_kept(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
     live.job(40, name="another")
     live.tick()

@@ -206,7 +206,7 @@ def test_a_narrow_step_has_what_the_last_full_row_of_its_slot_had() -> None:
 
 
 @pytest.mark.parametrize("slot", [0, 39, 41, events.INDEX_MAX - 1])
-def test_a_step_of_a_slot_that_was_never_told_is_refused(slot: int) -> None:
+def test_a_step_of_a_slot_that_was_never_sent_is_refused(slot: int) -> None:
     decoder, encoder = FrameDecoder(), FrameEncoder()
     decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",)), container(40, 9)]))
     assert field_of(encoder.encode(DELTA, [steps(slot)]), decoder) == "CONTAINER_STEPS.slot"

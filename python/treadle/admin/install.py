@@ -63,7 +63,7 @@ def summary(file: Path) -> str:
 
 
 def find_policy(wanted: str) -> Path:
-    """Return the file that a path or the name of a ready-made policy stands for.
+    """Return the file of a path or of a ready-made policy's name.
 
     Raises:
         UserError: there is neither.

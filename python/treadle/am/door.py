@@ -1,7 +1,8 @@
 """Connections until they have shown a key: one thread for all of them, so that those turned away cost little.
 
-Whoever connects is told a challenge and has so long for a header. By that it is judged: it is handed on, to be served
-on a thread that may wait, or answered here; what it still sends is then thrown away, so that the answer is heard.
+A client gets a challenge and has a limited time to answer with a header, which decides what follows: the connection is
+handed on to a thread that may wait, or it is answered here. What the client still sends is then discarded, so that it
+receives the answer.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Crowd:
 
 
 class TurnedAway(NamedTuple):
-    """What a connection is told that is not served."""
+    """The answer to a connection that is refused."""
 
     answer: bytes
     length: int
@@ -105,7 +106,7 @@ class Door:
         Args:
             listening: the socket
             greet: makes a challenge
-            judge: says what becomes of a connection
+            judge: decides what happens to a connection
             header_bytes: how long a header is
             seconds: how long a connection has for it
             most: connections at a time, those handed on too; others are closed as they come

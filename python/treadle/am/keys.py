@@ -11,7 +11,7 @@ NUMBERS_MAX: Final = 2
 """Keys kept of an attempt: after the ResourceManager has rolled its master key over, the one before is still used."""
 
 ATTEMPTS_MAX: Final = 100_000
-"""Attempts whose keys are kept; the one told first is forgotten first."""
+"""Attempts whose keys are kept; the oldest is dropped first."""
 
 
 class Attempt(NamedTuple):

@@ -133,7 +133,7 @@ class PlanListener:
         """Hand a guest on that knows a key and is within its rates; for the listener's thread.
 
         Raises:
-            OSError: it is to be closed unanswered.
+            OSError: the caller closes it unanswered.
         """
         try:
             header, key = self._authenticate(guest)
@@ -164,7 +164,7 @@ class PlanListener:
         asked = guest.content[: REQUEST.size]
         header = read_header(asked)
         key = self._keys.find(header.attempt, header.key_number)
-        # Without a key the same is computed, so that it cannot be told from the time which attempts there are.
+        # Without a key the same is computed, so that response times do not reveal which attempts exist.
         expected = code(key or bytes(MAC_BYTES), guest.said, asked)
         if not hmac.compare_digest(expected, guest.content[REQUEST.size :]) or key is None:
             raise MessageError("whoever it is does not know the key")

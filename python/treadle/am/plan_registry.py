@@ -47,11 +47,11 @@ REPLAN_EVERY_S: Final = 5.0
 """A DAG is planned anew at most so often."""
 
 BUSY_S: Final = 1.5
-"""One plan is made at a time; who would wait longer is told `BUSY`."""
+"""One plan is made at a time; a request that would wait longer is answered `BUSY`."""
 
 Amounts = tuple[tuple[str, float], ...]
 Changed = Callable[[str, Attempt], None]
-"""Is told the user and the attempt of whose DAG something new is known; called on any thread."""
+"""Called with user and attempt when something new is known of the attempt's DAG; on any thread."""
 
 
 class PlanRegistry:

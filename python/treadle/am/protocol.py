@@ -61,7 +61,7 @@ class Kind(IntEnum):
 
 
 class Status(IntEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     OK = 0
     BUSY = 1
@@ -97,7 +97,7 @@ class Header(NamedTuple):
 
 
 class VertexAsk(NamedTuple):
-    """A vertex of a DAG that is to be planned."""
+    """A vertex of a DAG to plan."""
 
     id: int
     name: str
@@ -109,7 +109,7 @@ class VertexAsk(NamedTuple):
 
 
 class PlanRequest(NamedTuple):
-    """A DAG that is to be planned."""
+    """A DAG to plan."""
 
     dag: int
     """Its number within the application."""
@@ -141,7 +141,7 @@ class Ended(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What has become of a DAG since the last report."""
+    """The progress of a DAG since the last report."""
 
     dag: int
     state: int

@@ -12,7 +12,7 @@ from treadle.am.keys import Attempt
 
 RATE_PER_S: Final = 4.0
 BURST: Final = 40.0
-"""An attempt may make so many requests at once and so many a second in the long run; beyond, it is told `BUSY`."""
+"""Requests that an attempt may make at once, and a second in the long run; beyond, the answer is `BUSY`."""
 
 
 class Rate(NamedTuple):

@@ -66,7 +66,7 @@ class PlanSources:
         return UserSource(self, user, machines, self._schedules)
 
     def find(self, at: Hashable) -> tuple[bool, Plan | None]:
-        """Return whether a plan is remembered, and which: None stands for a DAG that cannot be planned."""
+        """Return whether a plan is remembered, and which: None for a DAG that cannot be planned."""
         with self._lock:
             found = self._kept.get(at)
         return (False, None) if found is None else (True, found[0])

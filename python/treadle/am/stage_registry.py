@@ -28,7 +28,7 @@ class StageReport(NamedTuple):
     """The whole of what is known of each stage that has changed since the last report."""
 
     from_the_start: bool
-    """What was reported before is to be forgotten."""
+    """Earlier reports are void."""
     ended: bool
     """The application has ended; nothing follows."""
     stages: dict[int, bytes]
@@ -141,7 +141,7 @@ class StageRegistry:
         with self._lock:
             user = self._attempts.get(attempt)
             if user is None:
-                return Status.BUSY  # the ResourceManager has not told of it yet
+                return Status.BUSY  # no frame has reported it yet
             before = self._reported.get(name)
             if not report.from_the_start and (before is None or before.attempt != attempt.attempt):
                 return Status.UNKNOWN

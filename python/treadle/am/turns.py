@@ -109,7 +109,7 @@ class Turns:
             return list(self._waiting.values())
 
     def had_s(self, user: str) -> float:
-        """Return how many seconds a user had of late, those long ago counted less."""
+        """Return the seconds that a user had recently, with older ones weighted less."""
         had_s, at_s = self._had.get(user, (0.0, 0.0))
         return had_s * float(2.0 ** (-max(self._clock_s() - at_s, 0.0) / HALF_LIFE_S))
 

@@ -68,7 +68,7 @@ def steps(console: Console, first: str = "starting") -> Iterator[Callable[[str],
 
 
 def compiling_task(console: Console, bar: Progress, *, visible: bool = True) -> TaskID:
-    """Add a bar that says that something is compiled, until it is told more; a log has a line of it."""
+    """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
     text = "compiling, or reading compiled code"
     if not console.is_terminal and visible:
         say(console, f"{text}: a minute or two, once a version")

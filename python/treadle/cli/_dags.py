@@ -26,7 +26,7 @@ from treadle.words import counted
 
 @dataclass(frozen=True)
 class Cluster:
-    """What histories do not tell: the machines, and what tasks ask for where nothing says so."""
+    """What histories do not contain: the machines, and the demands of tasks where none are given."""
 
     machines: int
     capacity: Mapping[str, float]
@@ -43,7 +43,7 @@ class Cluster:
 
 @dataclass
 class Importing:
-    """One import: what is wrong with a source is told at once, and the import goes on."""
+    """One import: a source's error is reported at once, and the import goes on."""
 
     cluster: Cluster
     duration_ms: int | None
@@ -74,7 +74,7 @@ class Importing:
                 yield from self._checked(source.name, self._of_source(reader, source))
 
     def tell(self) -> None:
-        """Say on standard error what the import came to."""
+        """Print the import's result on standard error."""
         typer.echo(
             f"{counted(self.sources, 'source')}: {counted(self.dags, 'DAG')}, "
             f"{self.left_out} of jobs that did not succeed, {self.wrong} that could not be used",
@@ -82,7 +82,7 @@ class Importing:
         )
 
     def _checked(self, name: str, makers: Iterator[Callable[[], Dag]]) -> Iterator[Instance]:
-        """Yield the DAGs of one source; a job that makes none is told, and so is a source that cannot be read."""
+        """Yield the DAGs of one source; jobs without a DAG and sources that cannot be read are reported."""
         self.sources += 1
         try:
             for make in makers:

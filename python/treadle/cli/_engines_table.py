@@ -31,7 +31,7 @@ COUNTS: Final = {
 
 
 def engines_tables(summaries: Sequence[Summary]) -> Iterator[Table]:
-    """Yield tables with a row for each policy and engine: how busy it was, and what became of its transactions."""
+    """Yield tables with a row for each policy and engine: how busy it was, and the outcomes of its transactions."""
     table = _table("Engines: busyness, conflicts over successes, wait to the first attempt, decision time")
     table.add_column("busy", justify="right")
     for title in TIMES.values():

@@ -39,7 +39,7 @@ def read_bean(rm: str, name: str, ca: Path | None = None) -> dict[str, Any]:
 
 
 def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
-    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME stands for anything.
+    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME matches anything.
 
     Raises:
         UserError: there is no ResourceManager.

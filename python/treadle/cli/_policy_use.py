@@ -216,7 +216,7 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
         _refuse_missing(found, found, taken)
         return Change(target, None, _marked("use", source, taken), source)
     before = _read(target)
-    YamlDocument(str(target), before)  # what is no YAML is told with its line
+    YamlDocument(str(target), before)  # raises an error that names the line of invalid YAML
     after = with_sections(str(target), before, taken, ("policy", *also))
     differing = list(_differing(found, text, target, after))
     if differing:
@@ -230,7 +230,7 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
 
 
 def _refuse_ready_made(target: Path) -> None:
-    """Refuse to write over what a name of `treadle policy list` stands for."""
+    """Refuse to write over a policy of `treadle policy list`."""
     for name, file in ready_made().items():
         if target == file.resolve():
             raise UserError(
@@ -313,7 +313,7 @@ def _value(settings: Settings, section: str, key: str) -> Any:
 
 
 def _marked(command: str, source: str, text: str) -> str:
-    # The first line differs each time: a policy that failed is tried again if an administrator says so.
+    # The first line differs each time: a policy that failed is tried again if an administrator asks for it.
     if text.startswith(_MARK):
         text = text.partition("\n")[2]
     return f"{_MARK}{command}` from {source} at {_now()}\n{text}"

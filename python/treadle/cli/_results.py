@@ -60,7 +60,7 @@ def check_writable(option: str, file: Path) -> None:
 
 
 def _make_folder_of(file: Path) -> None:
-    if not file.parent.exists():  # a parent that is no folder is told by the write, in clearer words
+    if not file.parent.exists():  # if the parent is no folder, the write reports it more clearly
         file.parent.mkdir(parents=True)
 
 

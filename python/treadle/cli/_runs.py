@@ -26,7 +26,7 @@ ProcessesOption = Annotated[
 
 @contextmanager
 def going_on(console: Console, cache: Path | None) -> Iterator[None]:
-    """End with exit code 130 on Ctrl-C, and say what becomes of the runs that have ended."""
+    """End with exit code 130 on Ctrl-C, and report what happens to the runs that have ended."""
     try:
         yield
     except KeyboardInterrupt:

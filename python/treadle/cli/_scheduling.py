@@ -13,13 +13,13 @@ from treadle.yarn.treadle_beans import why_not
 
 WAIT_S: Final = 30.0
 REFUSED_S: Final = 1.0
-"""A refusal that stands for so long is no longer that of the policy before."""
+"""A refusal that lasts longer than this concerns the new policy, not the one before."""
 
 _POLL_S: Final = 0.2
 
 
 def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, ca: Path | None = None) -> str:
-    """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence that says so.
+    """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence for the user.
 
     In mode ``observe_only`` nothing is scheduled by any policy; the sentence says that.
 

@@ -96,7 +96,7 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
 
 @dataclass
 class _Work:
-    """The runs of a command, and what came of them."""
+    """The runs of a command, and their results."""
 
     scenario: Scenario
     how: How
@@ -105,7 +105,7 @@ class _Work:
     broken: dict[str, str] = field(default_factory=dict)
     """Policies of which a part failed before anything ran, and why."""
     notes: dict[str, None] = field(default_factory=dict)
-    """What is to be said below the tables, each once."""
+    """The notes below the tables, each once."""
     stuck: bool = False
     """Did jobs wait for what they would never get?"""
 

@@ -82,7 +82,7 @@ def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None) -> No
 
 
 def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on_spark: OnSpark | None) -> list[bytes]:
-    """Return what each run of a plan came to, in its order; what is kept does not run."""
+    """Return the result of each run of a plan, in its order; runs with a kept result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
     say(console, f"{counted(len(plan.runs), 'run')}, {runs.kept} of them kept")

@@ -127,7 +127,7 @@ def _add(app: typer.Typer, name: str, command: typer.Typer) -> None:
 
 
 def _not_called() -> None:
-    """Stands for a command that only the help lists."""
+    """A placeholder for a command that only the help lists."""
 
 
 def _show_version(wanted: bool) -> None:

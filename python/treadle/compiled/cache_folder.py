@@ -1,7 +1,7 @@
 """Where compiled kernels are kept.
 
 numba keeps them next to the package, or under the user's home. An administrator installs the package as one user and
-runs the ResourceManager as another, perhaps with no home: then numba refuses to work, unless it is told of a folder.
+runs the ResourceManager as another, perhaps with no home: then numba refuses to work, unless a folder is set.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class InnerCompiler(Compiler):
     """Compiles a function that only kernels call."""
 
     def compile_extra(self, func: Any) -> Any:
-        """Return what numba keeps of a compiled function; its entry point stands for it, but cannot be called."""
+        """Return what numba keeps of a compiled function; its entry point represents it, but cannot be called."""
         state = self.state
         state.flags.no_compile = True
         state.library = InnerLibrary(state.targetctx.codegen(), func.__qualname__)

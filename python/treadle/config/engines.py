@@ -1,7 +1,7 @@
 """The section `engines:` of a treadle.yaml or a scenario: several engines on one cluster, and which serves what.
 
 The section is a mapping from names to entries, in order; the first entry whose `select` matches an application serves
-it. An entry with `copies` stands for several engines, which share the entry's applications by their ids. Sections of
+it. An entry with `copies` describes several engines, which share the entry's applications by their ids. Sections of
 treadle.yaml that stand in an entry are that entry's instead of the file's (`treadle.config.reader`).
 """
 
@@ -177,7 +177,7 @@ def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator
 
 
 def idle(entries: Mapping[str, Entry]) -> Iterator[str]:
-    """Yield words on each entry that serves nothing as long as all others live, and that none has as its fallback."""
+    """Yield a warning for each entry that serves nothing while all others are alive, and is no fallback."""
     named = {entry.fallback for entry in entries.values()}
     all_before = ""
     for name, entry in entries.items():

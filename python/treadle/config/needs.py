@@ -9,7 +9,7 @@ from treadle.config.settings import Policy, Settings
 
 
 def missing(settings: Settings) -> list[str]:
-    """Return what is to be set before a policy can do what it promises, a line for each part; empty if all is there."""
+    """Return the settings that a policy's parts still need to work, a line for each part; empty if none is missing."""
     lines = [
         f"{says}: set {' or '.join(needs)}"
         for says, needs in _going_by_history(settings)

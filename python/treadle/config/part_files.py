@@ -83,7 +83,7 @@ class FilePart(Parameters):
         """Return the same with an absolute path and the class found.
 
         Args:
-            part: which of the kinds of parts it is to be
+            part: the kind of part that it must be
             folder: where relative paths begin
             kept: what is in the files, by path, if they are not to be read
 

@@ -86,7 +86,7 @@ class Traits:
     chooses_nodes: bool = False
     """Of a gate or a fit: it says which nodes asks may use."""
     keeper: type[Any] | None = None
-    """Of a gate: what cares for the table that it keeps beside the model (`treadle.policy.parts.Keeper`)."""
+    """Of a gate: maintains the table that it keeps beside the model (`treadle.policy.parts.Keeper`)."""
     uses_keeper: bool = False
     """Of a gate or an estimate: it goes by the table that the policy's gate keeps."""
     weighs_classes: bool = False
@@ -165,7 +165,7 @@ class PartRegistry:
         """
         kinds = self._kinds[part]
         if DEFAULTS[part] not in kinds:
-            # A mistake of the program's; without this a user would be told that his policy is wrong.
+            # An error of the program; without this it would be reported as an error in the user's policy.
             raise RuntimeError(
                 f"{part}.{DEFAULTS[part]} is not registered; call treadle.policy.catalogue.register_parts()"
             )

@@ -42,7 +42,7 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
         parts: the parts that a policy may have; they must have been registered
 
     Raises:
-        ConfigError: the file cannot be read, or something in it is wrong; all that is wrong is told at once.
+        ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
     return parse_settings(str(file), text_of(file), parts)
 
@@ -122,7 +122,7 @@ def parse_settings(
 
 
 def peek_source(file: FilePath) -> Source | None:
-    """Return what a treadle.yaml and its parts' files say, without running any code; None where that cannot be told."""
+    """Return what a treadle.yaml and its parts' files say, without running any code; None if it is not known."""
     try:
         text = file.read_bytes()[: BYTES_MAX + 1].decode("utf-8")
         files = {}

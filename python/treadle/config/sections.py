@@ -1,6 +1,6 @@
 """Sections of a treadle.yaml as text: one is put in another's place, and all else stays as it was written.
 
-Where a section begins and ends is told by the marks of PyYAML's nodes. A round trip through a library that keeps
+The marks of PyYAML's nodes give where a section begins and ends. A round trip through a library that keeps
 comments would lose those that stand between two sections, since such a library takes them for a part of the one before.
 """
 

@@ -16,7 +16,7 @@ BYTES_MAX: Final = 1 << 20
 
 
 def dotted(path: Path) -> str:
-    """Return a path as it is told to people: ``policy.fit.window``."""
+    """Return a path as messages show it: ``policy.fit.window``."""
     return ".".join(map(str, path))
 
 

@@ -39,7 +39,7 @@ class NodeFacts:
     def values(self, name: str, *, exact: bool) -> tuple[str, ...]:
         """Return what the node has under a predicate's name.
 
-        A name without a prefix means the attributes of that name under any prefix, unless it is to be exact.
+        A name without a prefix means the attributes of that name under any prefix, unless the match is exact.
         """
         if exact:
             if name == EXACT_PARTITION:

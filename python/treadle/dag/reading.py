@@ -110,7 +110,7 @@ def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
     """Return an object as the model has it.
 
     Raises:
-        DagError: it does not fit; the first mistake is told.
+        DagError: it does not fit the schema; the message names the first error.
     """
     try:
         return model.model_validate(values)
@@ -120,7 +120,7 @@ def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
 
 
 def _place(location: tuple[str | int, ...]) -> str:
-    """Return a place as it is told: ``stages[0]: demand.cpu``."""
+    """Return a place as messages show it: ``stages[0]: demand.cpu``."""
     told = ""
     for at, step in enumerate(location):
         if isinstance(step, int):

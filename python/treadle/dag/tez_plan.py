@@ -42,7 +42,7 @@ message_type {
   field { name: "dataMovementType" number: 4 label: LABEL_OPTIONAL type: TYPE_INT32 default_value: "-1" }
 }
 """
-"""What is read of ``DAGApiRecords.proto``: its names and numbers. Names are bytes: a text that is not UTF-8 is told."""
+"""What is read of ``DAGApiRecords.proto``: its names and numbers. Names are bytes: invalid UTF-8 is reported."""
 
 ONE_TO_ONE: Final = 0
 """Of ``PlanEdgeDataMovementType``."""

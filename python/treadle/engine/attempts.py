@@ -51,7 +51,7 @@ class _Trying:
 
 @dataclass(slots=True)
 class _Told:
-    """What became of the proposals for an application since the last decide."""
+    """The outcome of the proposals for an application since the last decide."""
 
     placed: int = 0
     conflict: bool = False

@@ -47,7 +47,7 @@ TOO_LARGE_EVERY: Final = 16
 """So seldom, in decides, it is looked for asks that are larger than any node: that takes a third of a millisecond."""
 
 BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
-"""Told when a frame has come as a whole."""
+"""Called when a frame is complete."""
 
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
     {"order": "srpt", "estimate": "hints"},
@@ -297,7 +297,7 @@ class Engine:
         good, self._good = self._good or default_settings(), None
         failure.digest = self._running.digest
         if failure.stopped and self._stop_reason:
-            # as it was told then
+            # as it was then
             failure.args, failure.text = (self._stop_reason,), self._stop_reason.partition("): ")[2]
             self._stop_reason = ""
         self._running = replace(self._settings, policy=good.policy, source=good.source)

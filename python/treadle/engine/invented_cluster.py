@@ -55,7 +55,7 @@ def rows(kind: type[E], texts: Texts, given: Iterable[Mapping[str, Any]]) -> E:
 
 
 def resource_types(names: Sequence[str], counted: Sequence[int]) -> events.ResourceTypes:
-    """Return resource types with no bounds to speak of."""
+    """Return resource types with practically no bounds."""
     ones = np.ones(len(names), np.int64)
     return events.ResourceTypes(
         tuple(names), tuple("" for _ in names), np.array(counted, np.uint8), 0 * ones, ones << 40

@@ -1,8 +1,8 @@
 """Which of several engines serves an application. Time is an argument, and all orders are defined.
 
 Each application has a *home*, the engine that the roster's selectors name. Its *owner* is who serves it now: its home,
-or another engine while that is dead or after that has given it up. While any engine lives every application has one
-owner, and that one lives.
+or another engine while that is dead or after that has given it up. While any engine is alive every application has one
+owner, and that one is alive.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An application that changes its owner; None for nobody, since no engine lives or the application is new."""
+    """An application that changes its owner; None for nobody, since no engine is alive or the application is new."""
 
     application: int
     before: str | None
@@ -52,7 +52,7 @@ class _Served:
 class _Life:
     alive: bool
     since_ms: int
-    """Since when it lives; long enough ago, and it is steady."""
+    """Time since which it has been alive; long enough, and it is steady."""
 
 
 def matches(select: Select, asking: Asking) -> bool:
@@ -101,7 +101,7 @@ class Roster:
         return None if served is None else served.owner
 
     def home(self, application: int) -> str:
-        """Return whose an active application is while that engine lives."""
+        """Return the owner of an active application while that engine is alive."""
         return self._served[application].home
 
     def owned_by(self, name: str) -> Iterator[int]:
@@ -109,7 +109,7 @@ class Roster:
         return (application for application, served in self._served.items() if served.owner == name)
 
     def lives(self, name: str) -> bool:
-        """Say whether an engine lives."""
+        """Return whether an engine is alive."""
         return self._lives[name].alive
 
     def next_ms(self) -> int:
@@ -143,7 +143,7 @@ class Roster:
         return self.settle(now_ms)
 
     def give_up(self, application: int, now_ms: int) -> Move | None:
-        """Let another engine serve an application from now on; None if no other lives, or it is not active."""
+        """Let another engine serve an application from now on; None if no other is alive, or it is not active."""
         served = self._served.get(application)
         if served is None or served.given_up:
             return None
@@ -156,7 +156,7 @@ class Roster:
         return Move(application, before, chosen)
 
     def replace(self, engines: Sequence[RosterEngine], now_ms: int, *, living: Collection[str]) -> list[Move]:
-        """Follow another roster; engines that stay keep their state, others live if they are named."""
+        """Follow another roster; engines that stay keep their state, others are alive if they are named."""
         before = self._lives
         self._engines = tuple(engines)
         self._place = {engine.name: at for at, engine in enumerate(self._engines)}
@@ -183,7 +183,7 @@ class Roster:
         return moves
 
     def _due(self, served: _Served, now_ms: int) -> str | None:
-        """Return who is to serve an application: its home if that is steady, else who does, if that one lives."""
+        """Return the engine for an application: its home if that is steady, else its present owner, if alive."""
         if not served.given_up and self._is_steady(served.home, now_ms):
             return served.home
         owner = served.owner
@@ -192,7 +192,7 @@ class Roster:
         return self._choose(served, now_ms)
 
     def _choose(self, served: _Served, now_ms: int) -> str | None:
-        """Return the first steady engine in an application's own order, else the first that lives."""
+        """Return the first steady engine in an application's own order, else the first that is alive."""
         order = list(self._order(served))
         steady = (name for name in order if self._is_steady(name, now_ms))
         alive = (name for name in order if self._lives[name].alive)

@@ -1,6 +1,6 @@
 """Events: what goes into the engine, as columns.
 
-An event is what one section of a frame says (docs/wire-format.md has the meaning of every column). The live sidecar
+An event is the content of one section of a frame (docs/wire-format.md describes every column). The live sidecar
 decodes events from frames; the simulator and tests build them directly. Rows of one event describe different things of
 one kind; every column of an event has the same number of rows. Amounts of resources have the shape (rows, R), in the
 order of `ResourceTypes`.

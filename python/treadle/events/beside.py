@@ -62,7 +62,7 @@ class StageInputs:
 
 @dataclass(frozen=True, slots=True)
 class TaskInputs:
-    """How much the tasks in containers read. Told of containers that run; not on the wire."""
+    """Bytes that the tasks of running containers read; not on the wire."""
 
     application: I32
     container: I64

@@ -48,7 +48,7 @@ class ContainerEvent(IntEnum):
 
 
 class Fate(IntEnum):
-    """What became of a proposal: committed, or the reason why not."""
+    """The fate of a proposal: committed, or the reason why not."""
 
     COMMITTED = 0
     UNKNOWN_APPLICATION = 1

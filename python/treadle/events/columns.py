@@ -30,7 +30,7 @@ whatever is below.
 """
 
 KEYS_AHEAD: Final = 128
-"""So many of the highest request keys stand for stages that are not asked for yet. They outlive a snapshot."""
+"""Number of the highest request keys, reserved for stages without asks so far. They outlive a snapshot."""
 
 KEYS_RESERVED: Final = 1024
 """So many of the highest request keys are never on the wire: those for stages ahead, and below them those under which

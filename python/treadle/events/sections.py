@@ -384,7 +384,7 @@ class AttemptKeys:
     """Keys of attempts for the plan listener ([tez-plugin.md](tez-plugin.md)).
 
     Only if the engine's status asks for them (``keys_for``). Whoever keeps frames leaves this section out; an engine is
-    never told, nothing shows or records them.
+    never sent, nothing shows or records them.
     """
 
     SECTION: ClassVar = Section(22, "KEYS")

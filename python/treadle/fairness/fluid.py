@@ -85,7 +85,7 @@ class _Node:
         self.blocked = False
         self.clock = self.level = self.share = ZERO
         self.level_rate = self.share_rate = ZERO
-        self.use: Vector = [ZERO] * resources  # as the parent sees it: rescaled, if the rule says so
+        self.use: Vector = [ZERO] * resources  # as the parent sees it: rescaled, if the rule rescales
         self.use_rate: Vector = [ZERO] * resources
         self.real_rate: Vector = [ZERO] * resources  # what is really taken from the pool
         self.next: Fraction | None = None  # when, by its own clock, something changes in its subtree

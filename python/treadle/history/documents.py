@@ -122,7 +122,7 @@ def _job_run(row: object) -> tuple[int, str, int]:
 
 
 def _stage_run(row: object) -> RecentRun:
-    # those written before estimates were told live, or attempts counted, lack the last ones
+    # documents from before live estimates and attempt counts lack the last fields
     least, most = len(RecentRun._fields) - len(RecentRun._field_defaults), len(RecentRun._fields)
     if not isinstance(row, list) or not least <= len(row) <= most:
         raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")

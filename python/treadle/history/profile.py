@@ -36,7 +36,7 @@ class RecentRun(NamedTuple):
     input_bytes: int
     """-1 if not known."""
     told_ms: int = -1
-    """How long the engine was told, from the runs before, that a task takes; -1 if it was not told."""
+    """Duration of a task that the engine was given from earlier runs; -1 if it got none."""
     retried: int = -1
     """Attempts that failed, or succeeded though their task had before; -1 if not known."""
     speculative: int = -1
@@ -90,9 +90,9 @@ class JobProfile:
 def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
     """Return a profile with one more run; None if there is nothing new in it.
 
-    A stage of a run is counted once, however often the run is told: by the live engine, and by an importer later. A run
-    that is older than the `RECENT_MAX` remembered ones could have been counted already, so it is left out. A stage that
-    none of those had is forgotten.
+    A stage of a run is counted once, however often the run is reported: by the live engine, and by an importer later. A
+    run that is older than the `RECENT_MAX` remembered ones could have been counted already, so it is left out. A stage
+    that none of those had is forgotten.
     """
     known = {name for _, name, _ in profile.recent} if profile else set()
     if profile and _is_older(run, [ended_ms for ended_ms, _, _ in profile.recent]) and run.id not in known:
@@ -239,7 +239,7 @@ def _both(newer: StageProfile, older: StageProfile) -> StageProfile:
 
 
 SIGMA_MAX: Final = 10.0
-"""Of a logarithm: nothing is told to be further off."""
+"""Of a logarithm: no larger deviation is reported."""
 
 
 class Prediction(NamedTuple):

@@ -53,7 +53,7 @@ class StageRun:
     one_to_one: tuple[str, ...] = ()
     """Those of the parents of which task i alone feeds task i."""
     told_ms: int | None = None
-    """How long the engine was told, from earlier runs, that a task of it takes; None if it was not told."""
+    """Duration of a task that the engine was given from earlier runs; None if it got none."""
     retried: int | None = None
     """Attempts that failed, or succeeded though their task had before; None if not known."""
     speculative: int | None = None
@@ -80,7 +80,7 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
     if not RUN_ID.fullmatch(name):
         name = f"sha256:{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
     ended_ms = _bounded(min(run.ended_ms, now_ms))
-    # a name is told with each edge that leaves it: a hundred times what it is, of a stage that feeds so many
+    # a name is repeated with each edge that leaves it: a hundred times for a stage that feeds a hundred
     names: dict[str, str] = {}
 
     def stored(name: str) -> str:
@@ -163,13 +163,13 @@ class RecurrenceKey(NamedTuple):
     """Without what changes from run to run."""
 
     def digest(self) -> str:
-        """Return 32 hexadecimal digits that stand for the key wherever its texts would be too long."""
+        """Return 32 hexadecimal digits that replace the key wherever its texts would be too long."""
         content = "\0".join(f"{len(text)}:{text}" for text in self)
         return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def user_digest(user: str) -> str:
-    """Return 32 hexadecimal digits that stand for a user's name in an index."""
+    """Return 32 hexadecimal digits that replace a user's name in an index."""
     return RecurrenceKey(user, "", "", "").digest()
 
 

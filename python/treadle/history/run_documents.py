@@ -55,7 +55,7 @@ def places_of(names: Sequence[str]) -> dict[str, int]:
 
 
 def named(parent: object, names: Sequence[str]) -> str:
-    """Return the name of a parent, which is told by its place or, where it has none, by its name.
+    """Return the name of a parent, which is given by its place or, where it has none, by its name.
 
     Raises:
         ValueError: there is no such place.

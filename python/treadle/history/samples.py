@@ -14,7 +14,7 @@ SUM_MAX: Final = 1e300
 
 
 class Sample(NamedTuple):
-    """One row of `treadle.events.Samples`, which says what each number is; the application is told apart by its id."""
+    """One row of `treadle.events.Samples`, which says what each number is; the application is identified by its id."""
 
     sampling: int
     stage: int

@@ -135,7 +135,7 @@ class BusySession:
         while True:
             with self._changed:
                 self._working = False
-                # the answer that waits is taken first: the engine must not decide twice on what it was told once
+                # the answer that waits is taken first: the engine must not decide twice on the same events
                 self._changed.wait_for(lambda: self._queue and self._decided is None)
                 self._working = True
                 generation, frames = self._generation, list(self._queue)

@@ -28,7 +28,7 @@ tells of its applications one after the other."""
 
 
 class Sources(Protocol):
-    """Where it comes from; `treadle.live.history_writer.ProfileRecorder` is. Nothing may wait."""
+    """The source; `treadle.live.history_writer.ProfileRecorder` is. Nothing may wait."""
 
     def hints(self) -> list[tuple[SnapshotId, KeyHint]]:
         """Return what earlier runs say of request keys, and has not been returned before."""

@@ -42,7 +42,7 @@ EXIT_MEMORY: Final = 3
 
 TOLD_EVERY_S: Final = 0.25
 TOLD_AT_ONCE: Final = 20
-"""So many DAGs are told of at a time, those of each user in turn, and each so often at most."""
+"""DAGs that are reported at a time, those of each user in turn, and how often each is at most."""
 
 RUNS: Final = Rate(20, 1.0)
 """Runs that may be remembered at once and in each second, of all users."""
@@ -59,7 +59,7 @@ class Runs:
         self.refused = 0
 
     def allows(self, user: str) -> bool:
-        """Count a run of a user; return whether it is to be remembered."""
+        """Count a run of a user; return whether to remember it."""
         with self._lock:
             own, every = self._now(f"of {user}", RUNS_OF_USER), self._now("", RUNS)
             if min(own, every) < 1.0:

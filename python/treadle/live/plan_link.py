@@ -1,6 +1,6 @@
 """The sidecar's end of its plan listener, which is a process of its own (`treadle.live.plan_child`).
 
-What an application master says is parsed there. Here are only references to what came of it, for the thread that
+An application master's messages are parsed there. Here are only references to the results, for the thread that
 decides to take; the listener's process is started anew when it ends.
 """
 
@@ -37,7 +37,7 @@ BYTES: Final = Bounds(CLAIMS_MAX * CLAIM.itemsize, 8 << 20, 64 << 20)
 """Of what the engine may get of an attempt's DAG, of those of a user, of all."""
 
 WORDS_MAX: Final = 100_000
-"""Lines that wait for the listener; beyond, it is started anew and told all that is so now."""
+"""Lines that wait for the listener; beyond, it is started anew and gets the current state."""
 
 START_S: Final = 120.0
 """How long the first start may take: kernels of the planner may have to be compiled."""
@@ -218,7 +218,7 @@ class PlanLink:
             if len(self._words) >= WORDS_MAX:
                 self._words.clear()
                 if self._child is not None:
-                    self._child.kill()  # another one is told all that is so then
+                    self._child.kill()  # its successor gets the state of that moment
             self._words.append(words)
             self._changed.notify()
 
@@ -330,7 +330,7 @@ class PlanLink:
                 self._news.put(known.user, attempt)
 
     def _forget(self) -> None:
-        """Take that nobody stands for what was heard any more."""
+        """Drop everything that was received: its sender is gone."""
         with self._lock:
             for attempt, known in self._known.items():
                 if attempt in self._claims:

@@ -100,7 +100,7 @@ def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
 
 
 def run_to_bytes(run: JobRun) -> bytes:
-    """Return a run; parents are told by their places."""
+    """Return a run; parents are given by their places."""
     place: dict[str, int] = {}
     for at, stage in enumerate(run.stages):
         place.setdefault(stage.name, at)

@@ -42,7 +42,7 @@ READ_LIMIT_S: Final = 20.0
 
 
 class LivePolicies:
-    """Reads settings, makes engines, and remembers what became of policies."""
+    """Reads settings, makes engines, and remembers the outcomes of policies."""
 
     def __init__(self, config: Path | None, memory: PolicyMemory | None = None, engine: str = "") -> None:
         self._config = config
@@ -151,7 +151,7 @@ class LivePolicies:
     ) -> None:
         """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
 
-        ``switches`` are those of the engine that were not told before, oldest first.
+        ``switches`` are those of the engine that were not reported before, oldest first.
         """
         for switch in switches:
             self._memory.remember_switch(switch)
@@ -223,7 +223,7 @@ def _beside(read: Callable[[], Settings]) -> Future[Settings]:
             future.set_result(read())
         except Exception as error:
             future.set_exception(error)
-        except BaseException as error:  # what is not told would be waited for without an end
+        except BaseException as error:  # a failure that is not reported would be waited for forever
             future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
 
     Thread(target=run, name="settings", daemon=True).start()

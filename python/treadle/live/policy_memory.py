@@ -2,7 +2,7 @@
 
 In a folder of its own: the last policy that did well, in full, because its files may have changed since; and the
 contents that failed, which are not tried again. A part that gets stuck ends the process by a timer that can only write
-where it was (`treadle.live.watchdog`): the file for that says beforehand which policy runs.
+where it was (`treadle.live.watchdog`): the file for that names beforehand the policy that runs.
 
 Beside it, ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
 """
@@ -39,7 +39,7 @@ SWITCHES_MAX: Final = 256
 
 
 def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engine: str = "") -> Path | None:
-    """Return where to remember what became of the policies of a treadle.yaml; None if nothing may be written.
+    """Return where to remember the outcomes of a treadle.yaml's policies; None if nothing may be written.
 
     Of several engines each but the first has a folder of its own, by its name.
 

@@ -1,6 +1,6 @@
 """The sidecar process: start, ready, serve, end.
 
-Managed: a child of the ResourceManager, told its secret through standard input, whose end means that the
+Managed: a child of the ResourceManager, which gets its secret through standard input, whose end means that the
 ResourceManager is gone. External: started by somebody else, found through a file. Standard output is for the
 ResourceManager alone; whatever any library prints goes to standard error, where the log is.
 """
@@ -47,7 +47,7 @@ _NO_PLACE: Final = (
 Progress = Callable[[str], None]
 
 Close = Callable[[str], None]
-"""Ends something before the process does, told why; takes at most a moment."""
+"""Ends something before the process does, given the reason; takes at most a moment."""
 
 
 def run_managed(config: Path | None, engine: str = "") -> int:
@@ -148,7 +148,7 @@ def kernel_cache(config: Path | None) -> KernelCache:
     chosen = ""
     try:
         chosen = "" if config is None else read_kernels(config).folder
-    except ConfigError as error:  # told by whoever reads all of it
+    except ConfigError as error:  # reported by the caller that reads all of it
         _log.debug("%s", error)
     if chosen:
         reason = _reason_against_kernels(Path(chosen))
@@ -216,7 +216,7 @@ def _start(
     greeting: Greeting, config: Path | None, progress: Progress, engine: str = "", closing: list[Close] | None = None
 ) -> Serving:
     progress("loading the engine")
-    # Imported here: numpy and numba take seconds, and a wrong greeting should be told at once.
+    # Imported here: numpy and numba take seconds, and a wrong greeting should be reported at once.
     from treadle.live.busy_session import BusySession
     from treadle.live.explain_door import copied_situation, held_nodes, open_door
     from treadle.live.policies import LivePolicies, without_file_parts

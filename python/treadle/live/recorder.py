@@ -1,4 +1,4 @@
-"""Records what an engine is told and answers, beside the decisions.
+"""Records an engine's input and answers, beside the decisions.
 
 The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
 told, and the recording goes on with the next segment. A segment begins with a snapshot and with the state that the
@@ -113,7 +113,7 @@ class LiveRecorder:
         self._open = False
         """Is there a segment that ticks go to?"""
         self._broken = False
-        """The writer could not go on: told by its thread."""
+        """The writer's thread failed."""
         self._due_s = self._flushed_s = 0.0
         self._asked_s = -ASK_S
         self._number = 0
@@ -144,7 +144,7 @@ class LiveRecorder:
             self._asked_s = -ASK_S
 
     def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
-        """Take a frame; say whether it is to be answered by asking for a snapshot."""
+        """Take a frame; return whether the answer must ask for a snapshot."""
         began_s = time.thread_time()
         if self._process_s is None:
             self._process_s = time.process_time()
@@ -191,7 +191,7 @@ class LiveRecorder:
             self._tick.refused = True
 
     def reading(self, reading: Future[Settings]) -> None:
-        """Take what came of reading the settings again."""
+        """Record the outcome of reading the settings again."""
         if self._tick is None:
             return
         source: Source | None = None
@@ -206,7 +206,7 @@ class LiveRecorder:
         self._tick_bytes += 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
 
     def beside(self, events: Sequence[Event]) -> None:
-        """Take what the engine was told beside the frame."""
+        """Record events that the engine got beside the frame."""
         if self._tick is not None:
             self._tick.beside += events
             self._tick_bytes += sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in events)

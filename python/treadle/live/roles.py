@@ -67,7 +67,7 @@ class DecisionEngine(Protocol):
 
 
 class PolicyKeeper(Protocol):
-    """Who is told what becomes of policies; `treadle.live.policies.LivePolicies` is."""
+    """Gets the outcome of policy changes; `treadle.live.policies.LivePolicies` is one."""
 
     def begin(self) -> None:
         """Take notice that a decide begins."""
@@ -80,7 +80,7 @@ class PolicyKeeper(Protocol):
     ) -> None:
         """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
 
-        ``switches`` are those of the engine that were not told before, oldest first.
+        ``switches`` are those of the engine that were not reported before, oldest first.
         """
 
 
@@ -101,7 +101,7 @@ class FrameObserver(Protocol):
 
 
 class EventSource(Protocol):
-    """Who knows more than the frames say; `treadle.live.event_source.HistorySource` does. All must return at once."""
+    """Knows more than the frames; `treadle.live.event_source.HistorySource` is one. All must return at once."""
 
     def collect(self, frame: Frame) -> Sequence[Event]:
         """Return the events that the engine gets after those of a frame and before it decides."""
@@ -120,13 +120,13 @@ class EventSource(Protocol):
 
 
 class TickRecorder(Protocol):
-    """Who is told all that enters a session, and what comes out; `treadle.live.recorder.LiveRecorder` is.
+    """Gets all input and output of a session; `treadle.live.recorder.LiveRecorder` is one.
 
     All must return at once and raise nothing.
     """
 
     def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
-        """Take a frame, before anything is made of it; say whether it is to be answered by asking for a snapshot.
+        """Take a frame before it is used; return whether the answer must ask for a snapshot.
 
         ``state`` returns the state of session and engine before the frame.
         """
@@ -135,10 +135,10 @@ class TickRecorder(Protocol):
         """Take notice that the frame is refused because the observer wants a snapshot."""
 
     def reading(self, reading: Future[Settings]) -> None:
-        """Take what came of reading the settings again; it is done."""
+        """Record the outcome of reading the settings again."""
 
     def beside(self, events: Sequence[Event]) -> None:
-        """Take what the engine was told beside the frame."""
+        """Record events that the engine got beside the frame."""
 
     def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
         """Take the answer, and what of it others than the engine have said.

@@ -86,7 +86,7 @@ class LoopbackServer(CallbackServer):
     def start(self) -> None:
         """Open the port; once this returns, connections are taken."""
         super().start()
-        # Py4J listens on its thread, some time after this; whoever is told the port connects at once.
+        # Py4J listens on its thread, some time after this; clients connect as soon as they know the port.
         self.server_socket.listen(STRANGERS_MAX)
 
     def run(self) -> None:

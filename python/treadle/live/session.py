@@ -42,7 +42,7 @@ FAILURES_MAX: Final = 8
 
 
 DECISIONS_TO_MEND: Final = 100
-"""A new engine that has decided so often is well: its predecessor's failure is no longer told."""
+"""After so many decisions a new engine is healthy: its predecessor's failure is no longer reported."""
 
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
@@ -130,13 +130,13 @@ class Session:
             make_engine: called again after a failure
             read_settings: called whenever the frames' configuration number changes, and now without ``settings``
             reply_max_bytes: no answer is longer, unless the call sets a bound of its own
-            clock_ns: for the time spent deciding, which is told and never decided upon
+            clock_ns: for the time spent deciding, which is reported and never decided upon
             settings: those to start with
-            keeper: who is told what becomes of policies
+            keeper: gets the outcome of policy changes
             submit: has settings read again; until they are there the old ones are followed
             observer: who is shown the frames, after each has been answered
             event_source: who knows more than the frames say
-            recorder: who is told all that enters and comes out
+            recorder: gets all input and output
 
         Raises:
             ConfigError: there are no settings to start with.

@@ -2,7 +2,7 @@
 
 Code of a user's may hang where no exception reaches it, or end the process that runs it. Here it does so alone, before
 a sidecar or a command runs it: ``python -m treadle.live.trial FILE CPU-SECONDS SECONDS`` reads the settings, tries
-the parts out on small invented clusters, and says in one line of JSON what came of it.
+the parts out on small invented clusters, and prints the result as one line of JSON.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ LATEST: Final = 10_000
 """So many waits are remembered."""
 
 TOLD_EVERY_MS: Final = 2000
-"""Figures are told no more often."""
+"""Figures are reported no more often."""
 
 
 class Waits:
@@ -34,7 +34,7 @@ class Waits:
     def take(self, frame: Frame) -> None:
         """Take notice of who asks for something, and asked for nothing before."""
         if frame.header.snapshot:
-            # indices mean others now; who waits is found anew, so that a wait may be told too short
+            # indices mean others now; who waits is found anew, so that a wait may be reported too short
             self._asks, self._since_ms = {}, {}
         now_ms = frame.header.rm_time_ms
         for event in frame.events:

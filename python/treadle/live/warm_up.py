@@ -51,7 +51,7 @@ def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
 
 
 def _frames() -> list[list[events.Event]]:
-    """Return the events of three frames: a cluster, what its application asks for, and what becomes of two proposals.
+    """Return the events of three frames: a cluster, what its application asks for, and the fates of two proposals.
 
     The cluster has two nodes, a queue of one leaf and an application whose AM runs.
     """

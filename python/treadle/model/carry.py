@@ -126,7 +126,7 @@ def carry_inputs(old: View, new: View, apps: I32, old_index: Records) -> None:
 
 @inner
 def hint_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: int) -> int:
-    """Return under which key a hint is to be kept, -1 if it is not.
+    """Return the key under which to keep a hint, -1 if it is dropped.
 
     Of what is asked for that is its new key. What is not asked for yet keeps its own; what is asked for no more, but
     may still run, gets the reserved key ``past``.

@@ -35,7 +35,7 @@ ROWS_AT_ONCE: Final = 4_096
 """So many asks are bound in one decide; further ones wait for the next, so that nobody's constraints make it long."""
 
 UNMET_TOLD_MAX: Final = 64
-"""Applications that are told why no node serves them, at once."""
+"""Applications whose diagnostics say at a time that no node serves them."""
 
 ANY_NODE: Final = -1
 NO_NODE: Final = 0
@@ -123,7 +123,7 @@ class Classes:
         self._note(application)
 
     def constraints_changed(self, applications: I32) -> None:
-        """Note that asks of applications are told to be constrained otherwise."""
+        """Note that the constraints of applications' asks have changed."""
         for application in np.unique(applications).tolist():
             self._note(application)
 
@@ -134,7 +134,7 @@ class Classes:
         self._apps_changed.add(application)
 
     def drop(self, application: int) -> None:
-        """Forget what the asks of an application are bound to, until something is told of them again."""
+        """Forget what the asks of an application are bound to, until they are reported again."""
         if application < len(self._bound) and self._bound[application]:
             self._apps_changed.add(application)
 
@@ -152,7 +152,7 @@ class Classes:
             self._nodes_changed.update(index[~same].tolist())
 
     def attributes_told(self, event: events.NodeAttributes) -> None:
-        """Note the nodes whose attributes are told."""
+        """Note the nodes whose attributes are reported."""
         if self.active:
             self._nodes_changed.update(event.node.tolist())
 

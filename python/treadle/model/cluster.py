@@ -60,7 +60,7 @@ class Cluster:
         self.changed = True
         """Has anything come that may allow a placement which the last decide could not make?"""
         self.learn: Callable[[Records, I32, U8], U8] | None = None
-        """Told of fates first, by answer and positions in it; returns what is left to be learned from each."""
+        """Gets fates first, by answer and positions in it; returns those that remain for the others."""
         self._tags: dict[int, set[int]] = {}
         self.noted_tags = ""
         """Applications with a tag that begins so are `tagged`; none if empty."""

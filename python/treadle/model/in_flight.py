@@ -48,7 +48,7 @@ def shift(view: View, batch: Records, capability: I64, i: int, sign: int) -> Non
 
 @inner
 def shift_locality(places: Records, place: int, decide: int, sign: int) -> None:
-    """Do the same to a count at a node or rack, unless it was forgotten since and the row stands for another."""
+    """Do the same to a count at a node or rack, unless it was forgotten since and the row is another's."""
     if place >= 0 and places[place].born <= decide:
         places[place].assumed += sign
 

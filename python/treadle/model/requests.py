@@ -131,7 +131,7 @@ def take_ask(model: RequestTables, row: int, asks: Asks, i: int) -> None:
 def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32) -> int:
     """Take request keys, absolute; write the rows left without an ask to ``emptied`` and return how many there are.
 
-    Such a row forgets where it wanted to be: if it asks again it says so again.
+    Such a row forgets its wanted places: they are sent again if it asks again.
     """
     rows, capabilities = model.rows, model.capability
     empty = 0
@@ -320,7 +320,7 @@ REQUEST: Final = np.dtype(
         ("next", "i4"),  # the application's next row, by priority
         ("first_locality", "i4"),
         ("localities", "i4"),
-        ("exclusions", "i4"),  # how many nodes it was rejected on of late
+        ("exclusions", "i4"),  # how many nodes it was rejected on recently
         ("hold_node", "i4"),  # the node held for it, or -1
         ("hold_avoid", "i4"),  # the node that was held for it in vain, or -1
         ("hint", "i4"),  # what are hints about its tasks, or -1

@@ -39,7 +39,7 @@ def labels(problem: Problem, found: Structure) -> I64:
 
     From the end: of the stages whose successors all have labels, the one whose successors' labels, in descending
     order, come first lexicographically. Successors are those of the transitive reduction; a stage's tasks, being alike,
-    have labels that follow one another, so one stands for them.
+    have labels that follow one another, so one represents them.
     """
     children = _reduced(problem, found)
     label = np.zeros(len(problem.tasks), np.int64)
@@ -117,7 +117,7 @@ def _ranking(
     )
     length, rows = _build(work, build, placements=placements)
     low = work.schedule.low.copy()
-    # A random priority is no topological order of its own; the starts that come of it are.
+    # A random priority is no topological order of its own; the resulting starts are.
     return Ranking(key if name in ("bfs", "cp") else low, low, length, (), rows, work.follow(key))
 
 

@@ -147,13 +147,13 @@ def build(work: Workspace, objective: Objective, recipe: Recipe, *, improve: boo
 
 
 def placed_by_list(work: Workspace, length: int, order: I64, mark: npt.NDArray[np.bool_] | None = None) -> Candidate:
-    """Return the candidate that placing a list has just come to."""
+    """Return the candidate that placing a list has just made."""
     key, starts = work.schedule.low.copy(), order_of(work.schedule.first)
     return Candidate(length, length, key, starts, lambda again: again.justify(order.copy(), 0), mark)
 
 
 def followed(work: Workspace, length: int, key: I64, mark: npt.NDArray[np.bool_] | None = None) -> Candidate:
-    """Return the candidate that following ranks has just come to: what came of it is the planned schedule."""
+    """Return the candidate that following ranks has just made: it is the planned schedule."""
     return Candidate(length, length, key, order_of(work.schedule.first), lambda again: again.follow(key), mark)
 
 

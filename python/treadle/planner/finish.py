@@ -12,7 +12,7 @@ from treadle.planner.workspace import Workspace
 
 
 class Ranking(NamedTuple):
-    """What an algorithm comes to."""
+    """The result of an algorithm."""
 
     key: I64
     """By group: the lowest starts first."""

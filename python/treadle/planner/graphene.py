@@ -29,7 +29,7 @@ from treadle.planner.troublesome import codes, divisions, part_groups, part_prob
 from treadle.planner.workspace import Workspace
 
 MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
-"""Durations are this much off, up or down by stage, when plans that are worth about the same are told apart."""
+"""Durations are this much off, up or down by stage, to choose among plans of about equal value."""
 NEARLY: Final = 1.005
 TURNS: Final = 8
 """The population builds so many schedules for one of the grid, where planned makespans count."""

@@ -1,4 +1,4 @@
-"""Plans for jobs that run: from a DAG to the ranks that an engine is told (`treadle.events.PlanRanks`).
+"""Plans for jobs that run: from a DAG to the ranks that an engine gets (`treadle.events.PlanRanks`).
 
 `plan_online` is a pure function of DAG, machines and budget. `PlanSource` remembers what it gave for equal DAGs, as
 recurring jobs bring them again and again.
@@ -253,7 +253,7 @@ class Group(NamedTuple):
 
 
 def machines_of(groups: Sequence[Group], share: float = 1.0) -> Machines:
-    """Return alike machines that stand for a cluster, or for a ``share`` of it.
+    """Return equal machines that represent a cluster, or for a ``share`` of it.
 
     Each is as large in every resource as the largest that there is, so that whatever fits somewhere fits; there are as
     many as the scarcest resource of the cluster allows.

@@ -26,7 +26,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """The ranks of a DAG's tasks, and what they come to. Times are in the DAG's unit."""
+    """The ranks of a DAG's tasks, and the schedule's figures. Times are in the DAG's unit."""
 
     dag: Dag
     algorithm: str
@@ -44,7 +44,7 @@ class Plan:
     """By stage id: how many tasks of the DAG come before each group's first. Ranks are a topological order of stages'
     first and last tasks."""
     troublesome: frozenset[int] = frozenset()
-    """Ids of the stages placed first, where the plan came of that."""
+    """Ids of the stages placed first, if the plan was made that way."""
     placements: tuple[Placement, ...] = field(default=(), repr=False)
     """The planned schedule, if it was asked for."""
 

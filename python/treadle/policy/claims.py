@@ -33,7 +33,7 @@ def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: 
 
     The tasks of a key are no fewer than what is asked for and what runs at its priority, the duration of one no shorter
     than a ``part`` of the life of a container: one that is used again has had several tasks. ``keys`` is how many keys
-    something was told of, ``more`` what has ended besides what the model counts (`Scratch.ended`).
+    something is known, ``more`` what has ended besides what the model counts (`Scratch.ended`).
     """
     for at in range(keys):
         if view.hints[at].application < 0:

@@ -82,13 +82,13 @@ class Composition:
         keyed = [part.parameters for part in (chosen.share, chosen.order, chosen.fit)]
         after = [parameters.recompute_after for parameters in keyed if isinstance(parameters, KeyedFilePart)]
         self.recompute_after = min(after, default=ALL_AT_ONCE)
-        """Containers placed before `fill` is to be called again."""
+        """Containers placed before `fill` must be called again."""
         self._from_files |= bool(after)
         self.may_fail = any(isinstance(getattr(chosen, part).parameters, FilePart) for part in QUESTIONS)
         """Is any part from a file?"""
 
     def _keeper(self, old: Keeper | None) -> Keeper | None:
-        """Return what cares for the gate's table, the old one if it is of that kind, and let parts use it."""
+        """Return the keeper of the gate's table, the old one if it is of that kind, and let parts use it."""
         kind = self.traits["gate"].keeper
         keeper: Keeper | None = None if kind is None else old if isinstance(old, kind) else kind()
         for part, made in {"gate": self._gate, "estimate": self._estimate}.items():
@@ -223,7 +223,7 @@ class Composition:
 
     @property
     def due_ms(self) -> int:
-        """When the gate is to be asked again though nothing happens."""
+        """When the gate must be asked again though nothing happens."""
         return NEVER if isinstance(self._gate, FileGate) else self._gate.due_ms
 
     def waits_for(self) -> list[str]:

@@ -128,7 +128,7 @@ def let_masters_start(
     """Let so many application masters through, the first ones of a list; say whether others are held back by that.
 
     Passed are those whose queue or user may have no more: no others must wait for them. Those for which no node has
-    room now are let through beyond that, since nothing comes of it in this decide but that a node is held for them.
+    room now are let through beyond that, since the only effect in this decide is that a node is held for them.
     """
     for app in waiting:
         if slots <= 0:

@@ -90,7 +90,7 @@ class Moments:
         )
 
     def slots(self, nodes: int, otherwise: F64) -> F64:
-        """Return how many containers each node holds at a time, ``otherwise`` where none has begun of late."""
+        """Return how many containers each node holds at a time, ``otherwise`` where none has begun recently."""
         at = grown(self.at, nodes, 0)[:nodes]
         known = (at["begun"] > 1e-6) & (at["share"] > 0.0)
         return np.maximum(np.where(known, at["begun"] / np.where(known, at["share"], 1.0), otherwise), 1.0)

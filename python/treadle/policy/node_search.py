@@ -82,7 +82,7 @@ def level_of(view: View, row: int, node: int) -> int:
 
 @inner
 def is_wanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """May the row use the node? The application has not blacklisted it, nor was the row rejected on it of late."""
+    """May the row use the node? The application has not blacklisted it, nor was the row rejected on it recently."""
     if not may_use(scratch, row, node):
         return False
     app = view.rows[row].application
@@ -314,7 +314,7 @@ def missed_opportunities(view: View, scratch: Scratch, parameters: DecideParamet
     """Return how often YARN would have offered a node, this time included, since the row first passed one over.
 
     It offers a node at each of its heartbeats, again after each container that it places there, and, with asynchronous
-    scheduling, in each pass over the nodes, which a decide in which the row waited stands for.
+    scheduling, in each pass over the nodes; a decide in which the row waited counts as such a pass.
     """
     since = view.rows[row].waiting_since_ms
     if since < 0:

@@ -31,7 +31,7 @@ def set_of(scratch: Scratch, row: int) -> int:
 
 @inner
 def may_use(scratch: Scratch, row: int, node: int) -> bool:
-    """Say whether an ask may go to a node, by its constraints and by what parts choose: the one place that says so."""
+    """Return whether an ask may go to a node, by its constraints and the choices of parts. Nothing else checks this."""
     chosen = scratch.row_nodes[row] if len(scratch.row_nodes) > 0 else -1
     if chosen >= 0 and not (scratch.node_sets[chosen, node >> 3] >> (node & 7)) & 1:
         return False

@@ -28,7 +28,7 @@ NEVER: Final = 1 << 62
 
 
 class Keeper(Protocol):
-    """Cares for a table that a gate keeps beside the model (`Traits.keeper`), by the model's indices.
+    """Maintains a table that a gate keeps beside the model (`Traits.keeper`), by the model's indices.
 
     It is there as long as the policy's gate is of that kind, whatever parameters it gets.
     """
@@ -56,7 +56,7 @@ class UsesKeeper(Protocol):
     """A gate or an estimate that goes by the table of the policy's gate (`Traits.uses_keeper`)."""
 
     def use(self, keeper: Keeper | None) -> None:
-        """Take what cares for the table, before anything else; None if the gate keeps none."""
+        """Take the table's keeper, before anything else; None if the gate keeps no table."""
 
 
 class WeighsClasses(Protocol):
@@ -95,7 +95,7 @@ class Gate(Protocol):
 
     @property
     def due_ms(self) -> int:
-        """When the gate is to be asked again though nothing happens."""
+        """When the gate must be asked again though nothing happens."""
 
     @property
     def waits_for(self) -> str:
@@ -109,7 +109,7 @@ class PlainGate:
     waits_for = ""
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
-        """Care for no level."""
+        """Ignore levels."""
 
     def mark(self, cluster: Cluster, apps: Records) -> None:
         """Leave all as it is."""

@@ -27,16 +27,16 @@ PLACED: Final = 0
 OPEN_NODES: Final = 1
 INFEASIBLE_COUNT: Final = 2
 BIG_COUNT: Final = 3
-CURSOR: Final = 4  # the node at which the next search starts; lives from decide to decide
+CURSOR: Final = 4  # the node at which the next search starts; kept from decide to decide
 DELAYED: Final = 5  # 1 if a row waits for a node that it prefers
-OFFERS: Final = 6  # proposals so far; lives from decide to decide
+OFFERS: Final = 6  # proposals so far; kept from decide to decide
 LOOKED: Final = 7  # nodes looked at in this decide: what searches cost
-BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; lives from decide to decide
-SCORED: Final = 9  # proposals in the averages; lives from decide to decide
+BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; kept from decide to decide
+SCORED: Final = 9  # proposals in the averages; kept from decide to decide
 SERVES: Final = 10  # the partition whose nodes are given out
 COUNTERS: Final = 11
 
-# Places in `Scratch.averages`, over the latest proposals; they live from decide to decide.
+# Places in `Scratch.averages`, over the latest proposals; they are kept from decide to decide.
 PACKED: Final = 0  # packing score
 WORK: Final = 1  # work left in the application
 
@@ -193,7 +193,7 @@ def scratch_for(
     candidates: int = 0,
     ranks_asks: bool = False,
 ) -> Scratch:
-    """Return arrays large enough for the cluster, cleared as the loop expects; keep what lives on of ``old``.
+    """Return arrays large enough for the cluster, cleared as the loop expects; keep the lasting part of ``old``.
 
     Args:
         cluster: the model

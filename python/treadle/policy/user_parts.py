@@ -72,7 +72,7 @@ class EstimateByHand(Protocol):
         """Return how long a container of each of ``view.requests`` will run; NaN where that is not known."""
 
 
-class PartFailure(Exception):  # noqa: N818 (it is told, not handled)
+class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
     """A part from a file raised something, returned what it may not return, or was stopped."""
 
     def __init__(self, part: str, label: str, text: str, call: int = 0, *, stopped: bool = False) -> None:

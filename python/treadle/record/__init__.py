@@ -1,1 +1,1 @@
-"""Recordings of what an engine was told and answered: their format, who writes them, who reads them."""
+"""Recordings of an engine's input and answers: their format, who writes them, who reads them."""

@@ -71,10 +71,10 @@ class Named:
         """What could not be recorded as it was."""
 
     def __call__(self, name: Any) -> Any:
-        """Return what a name stands for.
+        """Return the object of a name.
 
         Raises:
-            StateError: it stands for nothing.
+            StateError: there is none.
         """
         what, inside = name[0], name[1:]
         if what == "kind":

@@ -48,7 +48,7 @@ _DROPPED: Final = ("profiles", "listener", "kernels", "record")
 
 
 class Pseudonyms:
-    """The pseudonyms of one recording, or of several that are told one after the other."""
+    """The pseudonyms of one recording, or of several in sequence."""
 
     def __init__(self, known: Mapping[str, str] | None = None) -> None:
         """Begin with pseudonyms that were given before."""
@@ -187,6 +187,6 @@ class Pseudonyms:
         return found
 
     def _name(self, name: str, what: str) -> str:
-        """Return the pseudonym of a name in settings, of which no frame need have told."""
+        """Return the pseudonym of a name in settings, which need not have been in a frame."""
         self._note(name, what)
         return self._of.get(name, name)

@@ -37,7 +37,7 @@ PLACES: Final = (
     "treadle.proposals",
     "treadle.wire.answer",
 )
-"""Modules whose objects are state; a name that ends in a dot stands for what is below it."""
+"""Modules whose objects are state; a name that ends in a dot includes all below it."""
 
 _PLAIN: Final = (type(None), bool, int, float, str)
 _OTHERS: Final = (set, deque, types.MappingProxyType, np.random.Generator)
@@ -81,7 +81,7 @@ def restore(state: State, named: Callable[[Any], Any]) -> Any:
 
     Args:
         state: as `keep` returned it; its arrays are taken over
-        named: returns what a name of the keeper's stands for
+        named: returns the object of a name of the keeper's
 
     Raises:
         StateError: the state is none of this version's.

@@ -33,7 +33,7 @@ Body = list[bytes | memoryview]
 
 @dataclass(slots=True)
 class Reading:
-    """What came of reading treadle.yaml again, in the tick in which it was taken over or refused."""
+    """The outcome of reading treadle.yaml again, in the tick in which it was taken over or refused."""
 
     source: Source | None = None
     """None: the defaults are followed, or it was refused."""

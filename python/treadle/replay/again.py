@@ -67,10 +67,10 @@ class _Recorded:
         return [*self.tick.beside, *stopped]
 
     def learn(self, samples: Samples) -> None:
-        """What becomes of it is in the recording."""
+        """Its outcome is in the recording."""
 
     def forget(self) -> None:
-        """What becomes of it is in the recording."""
+        """Its outcome is in the recording."""
 
     def summary(self) -> str:
         return self.known

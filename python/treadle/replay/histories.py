@@ -30,7 +30,7 @@ TASKS_MAX: Final = 100_000
 """A job that says that it has more is left out."""
 
 BROKEN_MAX: Final = 20
-"""Histories of which it is told why they cannot be used; of the others how many they are."""
+"""Unusable histories that are reported with the reason; the others are counted."""
 
 _FRAMEWORKS: Final = {"MAPREDUCE": Framework.MAPREDUCE, "SPARK": Framework.SPARK}
 

@@ -1,7 +1,7 @@
 """A recording as the simulator takes it: a scenario, and jobs whose tasks last as long as their containers did.
 
 A container's time in the recording has in it what the model adds by itself: until its AM heard of it, and until its
-node told of its end. So half a heartbeat of each is taken off. A task that waited in its container for the stages
+node reported its end. So half a heartbeat of each is taken off. A task that waited in its container for the stages
 before it counts from their end.
 """
 
@@ -38,7 +38,7 @@ SPANS_MAX: Final = 5
 """A policy under which the jobs take so many times as long as in the recording, and an hour, is cut off."""
 
 SLOW_START: Final = 0.05
-"""MapReduce's, unless told otherwise."""
+"""MapReduce's default."""
 SLOW_START_SEEN: Final = 0.25
 SLOW_START_JOBS: Final = 3
 SLOW_START_MAPS: Final = 20

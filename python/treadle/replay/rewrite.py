@@ -1,4 +1,4 @@
-"""Decides recordings again and writes down what comes of it: expected answers are renewed, names are replaced."""
+"""Decides recordings again and writes down the results: expected answers are renewed, names are replaced."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ class _Looker:
             job, priority, demand = self._job.get(app), int(event.priority[at]), tuple(event.capability[at].tolist())
             if job is None:
                 continue
-            # an AM's container is told before the ResourceManager has marked it
+            # an AM's container is reported before the ResourceManager has marked it
             first = job.master_ms < 0 and job.first_ask_ms < 0 and not job.before
             if event.am[at] or first or _is_master(job, priority) or created_ms == job.master_ms:
                 if job.master_ms < 0:

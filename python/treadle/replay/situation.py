@@ -10,7 +10,7 @@ from treadle.simulator.cluster.state import AppState
 from treadle.simulator.situation import Held, JobSituation, StageSituation
 
 AM_HEARTBEAT_MS: Final = 1000
-"""Of application masters: what MapReduce and Tez do unless told otherwise; no frame says it."""
+"""Of application masters: the defaults of MapReduce and Tez; no frame has them."""
 
 HEARD_MS: Final = AM_HEARTBEAT_MS // 2
 """How long after its allocation an AM hears of a container, on average."""

@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the jobs: in the recording, or by the model under a policy."""
+    """The jobs' outcomes: in the recording, or by the model under a policy."""
 
     policy: str
     seed: int

@@ -1,4 +1,4 @@
-"""Simulations from Python: a scenario, a policy, a seed; and of what came of it tables of numpy.
+"""Simulations from Python: a scenario, a policy, a seed; the results are tables of numpy.
 
 docs/simulate-from-python.md is the page. What this package exports stays; what is in its modules beside may change.
 

@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a line: a run, or why its policy failed; and what the user must know."""
+    """The result of a line: a run, or why its policy failed; and what the user must know."""
 
     result: Run | FailedRun
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What one simulation came to: its jobs, tasks, nodes and queues as tables of numpy, and its figures."""
+"""The result of one simulation: its jobs, tasks, nodes and queues as tables of numpy, and its figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Run:
 
 
 def run_of(simulated: Simulated, policy: str, seed: int, *, tasks: bool = True) -> Run:
-    """Return what a simulation came to; without ``tasks`` their table is empty."""
+    """Return the result of a simulation; without ``tasks`` their table is empty."""
     return Run(
         policy,
         seed,

@@ -14,7 +14,7 @@ from treadle.simulator.scenario import parse_scenario, read_scenario
 from treadle.workload.job import Workload
 
 NOBODY: Final[dict[str, Any]] = {"jobs": [{"stages": []}]}
-"""Stands for the workload of a scenario whose jobs the caller has."""
+"""Placeholder for the workload of a scenario whose jobs the caller has."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scenario:
         """Read a file.
 
         Raises:
-            ConfigError: it cannot be read, or something in it is wrong: line, field and remedy are told.
+            ConfigError: it cannot be read, or it has errors: the message names line, field and remedy.
         """
         path = Path(file)
         return cls(read_scenario(path), path.parent, str(path), path.read_text("utf-8"))

@@ -1,7 +1,7 @@
 """Which application each of several engines tries next: queues, and back-off after conflicts.
 
 An application waits in its owner's queue from when it asks for something, for its turn; the engine then decides on it,
-and it is done, or comes to the end of the queue again when its back-off is over.
+and it is done, or joins the end of the queue again when its back-off is over.
 """
 
 from __future__ import annotations

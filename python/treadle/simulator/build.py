@@ -219,7 +219,7 @@ def _state(
 
 
 def with_room(state: State, *, containers: int, events: int, lives: int) -> State:
-    """Return the state with room for so many more containers and events, and so many steps of lives in a frame."""
+    """Return the state with room for so many more containers and events, and so many container events in a frame."""
     clock = state.clock
     changed: dict[str, Any] = {}
     if len(state.containers) - int(clock[tables.CONTAINERS]) < containers:

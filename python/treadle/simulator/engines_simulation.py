@@ -266,7 +266,7 @@ class EnginesSimulation:
             self._push(at_ms + runner.max_ms, Due.OVERTIME, runner, runner.life)
 
     def _commit(self, runner: Runner, deciding: Deciding, at_ms: int) -> None:
-        """Let an answer be committed, and applications go on by what became of it."""
+        """Commit an answer, and let applications go on by its outcome."""
         runner.deciding = None
         asked = {app: attempt.asked for app, attempt in deciding.attempts.items()}
         began = time.thread_time()

@@ -20,7 +20,7 @@ from treadle.simulator.flatten import Bound
 from treadle.simulator.plans import FollowedPlans
 
 UNBOUNDED: Final = 1 << 50
-"""The headroom that is told: queues' maxima are exact, and there are no limits of users here."""
+"""The headroom that is reported: queues' maxima are exact, and there are no limits of users here."""
 
 
 class Told(NamedTuple):
@@ -33,9 +33,9 @@ class Told(NamedTuple):
 
 
 class Feed:
-    """What one engine is told: rows of the tables that are newer than its cursor, as events.
+    """Events for one engine: rows of the tables that are newer than its cursor.
 
-    Names, what was told of a node last and which places were told are the engine's own; the tables are everybody's.
+    Names, what was sent of a node last and which places were sent are the engine's own; the tables are shared.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Feed:
         self._ahead = stages & (rows["parents"] > 0)
         """Which rows are stages that were never asked for, and wait for others."""
         self._places_told = np.zeros(len(rows), np.int64)
-        """The version in which each row's places were told last."""
+        """The version in which each row's places were sent last."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
         self._node_state = built.state.nodes["state"].copy()
         self._node_total = built.state.node_total.copy()
-        """As they were told last: where they are the same a narrow row will do."""
+        """As they were sent last: where they are the same a narrow row will do."""
         self._node_names = np.array([self._text(name) for name in built.node_names], np.int32)
         self._rack_names = racks
         self._paths = np.array([self._text(path) for path in built.tree.paths], np.int32)
@@ -71,7 +71,7 @@ class Feed:
         self._bounds = np.array([self._text(_constraint(bound)) for bound in built.bounds], np.int32)
         self._of_asks = np.array([bool(bound.require or bound.prefer) for bound in built.bounds], bool)
         self._bound_told = np.zeros(len(rows), bool)
-        """Which rows were told with what they require, and still ask for something."""
+        """Rows that were sent with their requirements and still ask for something."""
 
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
@@ -82,7 +82,7 @@ class Feed:
         return self._cursor.lives_read
 
     def begin_again(self, known: Iterable[str] = ()) -> None:
-        """Let the next frame be a snapshot; ``known`` are texts to be told with it beside those that it needs."""
+        """Let the next frame be a snapshot; ``known`` are texts to be sent with it beside those that it needs."""
         self._cursor = Cursor()
         for text in known:
             self._text(text)
@@ -115,11 +115,11 @@ class Feed:
         return head + body
 
     def _unread(self, state: State) -> Unread:
-        """Return what the engine is to be told; the cursor goes on."""
+        """Return the engine's events and advance the cursor."""
         return self._cursor.read(state)
 
     def _begin(self, state: State) -> None:
-        """Forget what was told, since a snapshot tells it anew."""
+        """Forget what was sent, since a snapshot sends it anew."""
         self._started = False
         self._sent = 0
         self._places_told[:] = 0

@@ -42,7 +42,7 @@ class Bound(NamedTuple):
     require: str
     prefer: str
     require_by_tag: str = ""
-    """What tags of its job require; they are told with the job, not with its asks."""
+    """What tags of its job require; they are sent with the job, not with its asks."""
     prefer_by_tag: str = ""
 
     @property

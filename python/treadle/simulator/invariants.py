@@ -26,7 +26,7 @@ Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Told(NamedTuple):
-    """What the engine was told of asks, nodes (-1: not usable) and queues."""
+    """What the engine received of asks, nodes (-1: not usable) and queues."""
 
     counts: I32
     free: I64

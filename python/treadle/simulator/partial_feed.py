@@ -1,6 +1,6 @@
-"""What one of several engines is told: all nodes and queues, but of applications only its own.
+"""Events for one of several engines: all nodes and queues, but only its own applications.
 
-Its scope may change from frame to frame. An application that comes into it is told as in a snapshot, with the
+Its scope may change from frame to frame. An application that comes into it is sent as in a snapshot, with the
 containers that it has; one that leaves it has moved. Of an application that is its own and closed the engine knows all
 but the asks.
 """
@@ -21,7 +21,7 @@ from treadle.simulator.feed import Feed, outstanding, ranges
 
 
 class Part(IntEnum):
-    """How much of an application an engine is told."""
+    """How much of an application an engine receives."""
 
     NONE = 0
     CLOSED = 1
@@ -30,7 +30,7 @@ class Part(IntEnum):
 
 
 class Scope:
-    """What an engine is to be told of each application, from its next frame on."""
+    """What an engine receives of each application, from its next frame on."""
 
     def __init__(self, applications: int) -> None:
         """Begin with nothing."""
@@ -44,10 +44,10 @@ class PartialFeed(Feed):
         super().__init__(built, settings, oracle, None, None)
         self._scope = scope
         self._told: U8 = np.zeros_like(scope.parts)
-        """What was told of each application last."""
+        """What was sent of each application last."""
         self._lost: I32 = np.zeros(0, np.int32)
         self._closed: I32 = np.zeros(0, np.int32)
-        """Rows whose asks are told no more."""
+        """Rows whose asks are no longer sent."""
 
     def _unread(self, state: State) -> Unread:
         found = super()._unread(state)

@@ -75,9 +75,9 @@ class _Followed:
     seen: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By stage, how many tasks it had, had started and had ended when it was looked at last."""
     told: dict[int, float] = field(default_factory=dict)
-    """The score told last, by row."""
+    """The score sent last, by row."""
     silent: bool = False
-    """There is no plan any more, and that was told."""
+    """There is no plan any more, and that was sent."""
 
     def progress(self, state: State) -> dict[int, Progress]:
         """Return how far all stages are; nobody knows how many tasks one has before its application asks for them."""
@@ -135,7 +135,7 @@ class FollowedPlans:
         return means, deviations
 
     def forget(self) -> None:
-        """Forget which scores were told: the engine is told everything anew."""
+        """Forget which scores were sent: the engine gets everything anew."""
         for followed in self._followed.values():
             followed.told.clear()
             followed.seen.clear()
@@ -154,7 +154,7 @@ class FollowedPlans:
         return [filled(events.PlanRanks, len(score), application=application, key=key, score=score)]
 
     def _scores(self, state: State, app: int) -> list[tuple[int, int, float]]:
-        """Return the keys of a job whose score is another than the one told last: application, key, score."""
+        """Return the keys of a job whose score differs from the one sent last: application, key, score."""
         followed = self._followed.get(app)
         if followed is None:
             followed = self._followed[app] = self._begin(state, app)

@@ -1,4 +1,4 @@
-"""What became of each job, task, node and queue, as tables of numpy: a row each, the same rows under every policy.
+"""The history of each job, task, node and queue, as tables of numpy: a row each, the same rows under every policy.
 
 Times are milliseconds from the simulation's start; -1 is never. All columns of a table are described where its type
 stands; `pandas.DataFrame(table)` takes one as it is.

@@ -32,7 +32,7 @@ Committer = Callable[[State, SimulationParameters, U8, I64], None]
 class SimulatedRM:
     """The state of the cluster. Time goes on by `advance` alone.
 
-    There is one engine, number 0, and more by `join`. Each is told everything, at its own pace, and the fates of what
+    There is one engine, number 0, and more by `join`. Each receives everything, at its own pace, and the fates of what
     it proposed itself.
     """
 
@@ -52,10 +52,10 @@ class SimulatedRM:
 
         Args:
             built: the tables
-            settings: of the RM, as the engine is told them
-            oracle: whether the engine is told the true durations of tasks
+            settings: of the RM, as the engine receives them
+            oracle: whether the engine gets the true durations of tasks
             slots: tasks that a container may hold
-            told: what the engine is told of each job's tasks when it comes
+            told: hints about each job's tasks that the engine gets when the job arrives
             plans: tell how early jobs' plans want tasks
             alone: let one engine read from the beginning; without, `join` lets all in
             situation: what there is when it begins in the middle
@@ -90,18 +90,18 @@ class SimulatedRM:
     def join(self, *, oracle: bool = False, told: Told | None = None, plans: FollowedPlans | None = None) -> int:
         """Let one more engine read, from a snapshot on; return its number. The arguments are those of `__init__`.
 
-        Plans must not be another engine's: which scores were told is kept with them.
+        Plans must not be another engine's: which scores were sent is kept with them.
         """
         self._feeds.append(Feed(self._built, self._settings, oracle, told, plans))
         self._fates.append(None)
         return len(self._feeds) - 1
 
     def join_in_part(self, scope: Scope, *, oracle: bool = False, engine: int | None = None) -> int:
-        """Let an engine read that is told of some applications only; return its number.
+        """Add a reading engine that receives some applications only; return its number.
 
         Args:
             scope: which applications, and of which of them the asks
-            oracle: whether it is told the true durations of tasks
+            oracle: whether it gets the true durations of tasks
             engine: whose place it takes; it begins with a snapshot
         """
         feed = PartialFeed(self._built, self._settings, oracle, scope)
@@ -138,7 +138,7 @@ class SimulatedRM:
         self._check()
 
     def frame(self, engine: int = 0) -> list[Event]:
-        """Return what an engine has not been told yet."""
+        """Return the events that an engine has not received yet."""
         told = self._feeds[engine].frame(self.state, self._fates[engine])
         self._fates[engine] = None
         return told
@@ -152,7 +152,7 @@ class SimulatedRM:
             made: the answer
             sequence: what the fates will call it
             engine: whose answer it is
-            committer: judges and commits; without one each proposal stands for itself
+            committer: judges and commits; without one each proposal is committed by itself
         """
         count = len(made)
         if not count:

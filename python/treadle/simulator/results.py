@@ -1,4 +1,4 @@
-"""What a simulation comes to: a few numbers for a table, and the columns behind them for plots."""
+"""Results of a simulation: a few numbers for a table, and the columns behind them for plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of several engines in a simulation: what it is told, what it decides and how long that takes."""
+"""One of several engines in a simulation: its events, its decisions and how long they take."""
 
 from __future__ import annotations
 

@@ -332,7 +332,7 @@ def parse_scenario(file: str, text: str) -> Scenario:
     except ValidationError as error:
         details = error.errors()
         wrong = [detail["loc"] for detail in details]
-        # A list whose items are wrong counts as empty too, of which nothing is to be said.
+        # A list whose items are wrong counts as empty too, which needs no message.
         details = [each for each in details if not (each["type"] == "too_short" and _within(each["loc"], wrong))]
         problems = [document.problem(detail["loc"], _explain(detail)) for detail in details]
         raise ConfigError(file, problems) from error

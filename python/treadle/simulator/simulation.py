@@ -55,7 +55,7 @@ class Profile:
 
 @dataclass
 class Run:
-    """What came of a simulation."""
+    """The result of a simulation."""
 
     built: Built
     measurements: Measurements
@@ -123,7 +123,7 @@ class Simulation:
             settings: the policy
             seed: of all chance that is not in the workload
             check: whether the invariants are checked at every step
-            told: what the engine is told of each job's tasks when it comes, the jobs in the workload's order
+            told: hints about each job's tasks that the engine gets when it arrives, in the workload's order
             believed: the DAG that each job is planned by, in the workload's order, and whose durations the estimate
                 `hints` goes by; None for a job of which nothing is known. The jobs' own DAGs if left out
             source: makes the plans, for the same machines and settings; what it remembers is not planned again
@@ -165,7 +165,7 @@ class Simulation:
         """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.
 
         Args:
-            progress: is told now and then how far it is
+            progress: called now and then with the part that is done
             after_step: is called after each decision, and may look at ``rm``
 
         Raises:
@@ -295,7 +295,7 @@ def counts_of(rm: SimulatedRM) -> dict[str, int]:
 
 
 def rm_settings(scenario: Scenario) -> dict[str, str]:
-    """Return what engines are told of the RM's settings."""
+    """Return the RM's settings as engines receive them."""
     return {
         "node-locality-delay": str(scenario.decision.node_locality_delay),
         "rack-locality-additional-delay": str(scenario.decision.rack_locality_additional_delay),

@@ -61,7 +61,7 @@ class Situation:
 
 
 def steps_of(situation: Situation, built: Built) -> Records:
-    """Return what is to be put into the tables, in order, of the type `STEP`."""
+    """Return the steps to put into the tables, in order, of the type `STEP`."""
     places = {job.id: at for at, job in enumerate(built.workload.jobs)}
     found = [step for id_, job in situation.jobs.items() for step in _steps(job, places[id_], built, situation.at_ms)]
     steps = np.zeros(len(found), STEP)

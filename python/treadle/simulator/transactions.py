@@ -27,7 +27,7 @@ UNBOUNDED: Final = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one application's transaction."""
+    """The outcome of one application's transaction."""
 
     placed: int
     conflict: bool
@@ -64,7 +64,7 @@ class Transactions:
             asked: how many containers each application that it is about asked for then
 
         Returns:
-            the fates in the answer's order, and of each application of ``asked`` what became of it
+            the fates in the answer's order, and the outcome of each application of ``asked``
         """
         row = self._roster.engines[engine]
         order = np.argsort(made.application, kind="stable")

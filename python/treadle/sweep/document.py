@@ -140,7 +140,7 @@ def read_sweep(file: Path) -> Sweep:
     """Read a sweep's file.
 
     Raises:
-        ConfigError: it cannot be read, or something in it is wrong: line, field and remedy are told.
+        ConfigError: it cannot be read, or it has errors: the message names line, field and remedy.
     """
     document = YamlDocument(str(file), text_of(file))
     if not isinstance(document.value, dict):
@@ -150,7 +150,7 @@ def read_sweep(file: Path) -> Sweep:
     except ValidationError as error:
         details = error.errors()
         wrong = [each["loc"] for each in details]
-        # a list whose entries are wrong counts as empty too, of which nothing is to be said
+        # a list whose entries are wrong counts as empty too, which needs no message
         details = [each for each in details if not (each["type"] == "too_short" and _within(each["loc"], wrong))]
         problems = [document.problem(_place(each["loc"]), _explain(each)) for each in details]
         raise ConfigError(str(file), problems) from error

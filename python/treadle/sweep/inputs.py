@@ -70,7 +70,7 @@ class Inputs:
         return f"{self._take(file.parent, [file])}/{file.name}"
 
     def content(self, name: str, content: bytes) -> str:
-        """Take in what is to be in a file of a name; return its path below the folder."""
+        """Add the content of a file with a name; return its path below the folder."""
         return f"{self._keep([(name, content)])}/{name}"
 
     def _workload(self, place: Path, format_: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Where a sweep keeps what runs came to: a file for each, named by the digest of all that the run depends on."""
+"""Where a sweep keeps results: a file for each run, named by the digest of all that the run depends on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Kept:
         return self.folder / FILES
 
     def get(self, key: str) -> bytes | None:
-        """Return what a run came to that went well; None if it has not run, or its file is damaged."""
+        """Return a successful run's result; None if it has not run, or its file is damaged."""
         try:
             text = self._place(RUNS, key).read_bytes()
         except OSError:
@@ -56,7 +56,7 @@ class Kept:
         return text if isinstance(found, dict) and found.get("key") == key else None
 
     def put(self, key: str, result: bytes, *, failed: bool) -> None:
-        """Keep what a run came to.
+        """Keep a run's result.
 
         Raises:
             UserError: it cannot be written.

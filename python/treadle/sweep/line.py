@@ -70,7 +70,7 @@ def engine_digest() -> str:
 
 
 def run_line(line: Line, files: Path) -> tuple[bytes, bool]:
-    """Run a line; return what it came to, and whether it failed.
+    """Run a line; return its result, and whether it failed.
 
     Args:
         line: what to run

@@ -17,7 +17,7 @@ DIED: Final = (
     "its process ended without an answer, twice; look whether the machine ran out of memory, and use a smaller --jobs"
 )
 MOMENT_S: Final = 0.5
-"""How often it is told how far tasks are."""
+"""How often progress is reported."""
 
 
 class Task(Protocol):
@@ -30,9 +30,9 @@ class Task(Protocol):
 
 T = TypeVar("T", bound=Task)
 Call = Callable[[T], tuple[bytes, bool]]
-"""Returns what a task came to, and whether it failed. It must be importable from a module."""
+"""Returns a task's result, and whether it failed. It must be importable from a module."""
 Told = Callable[[float], None]
-"""Is told how many tasks are done, parts of those that run included."""
+"""Called with the number of tasks that are done, fractions of running ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def run_locally(tasks: Sequence[T], call: Call[T], jobs: int, told: Told | None 
         tasks: what to run
         call: runs one
         jobs: processes; 1: this one
-        told: is told how far they are, now and then
+        told: called now and then with the progress
     """
     if jobs <= 1 or len(tasks) <= 1:
         for number, task in enumerate(tasks):
@@ -70,7 +70,7 @@ def run_locally(tasks: Sequence[T], call: Call[T], jobs: int, told: Told | None 
 
 
 def died(number: int, task: Task, why: str) -> Done:
-    """Return that a task came to nothing."""
+    """Return the result of a task that failed."""
     return Done(number, result_bytes({"key": task.key, "failure": why}), failed=True)
 
 
@@ -92,7 +92,7 @@ class _Here:
 
 
 class _There:
-    """Takes the progress of a task of another process than that which is told."""
+    """Takes the progress of a task from another process than the one that reports it."""
 
     def __init__(self, parts: Any) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""Draws what a sweep came to: mean completion time against fairness, with the Pareto front, a plot a scenario."""
+"""Draws a sweep's results: mean completion time against fairness, with the Pareto front, a plot a scenario."""
 
 from __future__ import annotations
 

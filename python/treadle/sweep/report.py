@@ -1,4 +1,4 @@
-"""What a sweep came to: figures with intervals over seeds, Pareto fronts, and the best setting."""
+"""A sweep's results: figures with intervals over seeds, Pareto fronts, and the best setting."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Report:
 
 
 def report_of(sweep: Sweep, plan: Plan, results: Sequence[bytes]) -> Report:
-    """Return what the results of a plan's runs, one each in its order, come to."""
+    """Return the report on the results of a plan's runs, one each in its order."""
     found: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
     for planned, result in zip(plan.runs, results, strict=True):
         found.setdefault((planned.scenario, planned.policy), {})[planned.line.seed] = json.loads(result)

@@ -12,7 +12,7 @@ T = TypeVar("T", bound=Task)
 
 
 class Runs(Generic[T]):
-    """Tasks, and what they came to."""
+    """Tasks, and their results."""
 
     def __init__(self, tasks: Sequence[T], kept: Kept | None) -> None:
         """Look what is kept.
@@ -39,7 +39,7 @@ class Runs(Generic[T]):
         return sum(key not in missing for key in self._keys)
 
     def take(self, running: Iterable[Done]) -> None:
-        """Keep what those that are missing come to, as they end.
+        """Keep the missing results, as the tasks end.
 
         Raises:
             UserError: a result cannot be written.
@@ -55,5 +55,5 @@ class Runs(Generic[T]):
 
     @property
     def results(self) -> list[bytes]:
-        """What each task came to, in their order; of one that has not run nothing."""
+        """Each task's result, in their order; None for one that has not run."""
         return [self._results[key] for key in self._keys]

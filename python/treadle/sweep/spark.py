@@ -1,6 +1,6 @@
 """Runs lines on Spark: one job of one task a line, so that what failed or was lost is one run and no other.
 
-Executors get the package and the files that lines name with the job. What a line comes to arrives when it ends.
+Executors get the package and the files that lines name with the job. A line's result arrives when it ends.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class CheckPlan(NamedTuple):
     dtype: np.dtype[np.generic]
     low: int
     high: int
-    """The highest value allowed; `NAMES` stands for the last text's index."""
+    """The highest value allowed; `NAMES` is the last text's index."""
     is_index: bool
     """Are these indices that the shim gives out?"""
 

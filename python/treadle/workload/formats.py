@@ -1,4 +1,4 @@
-"""The formats of workloads, how each is told from the others, and the one function that reads them all."""
+"""The formats of workloads, how each is recognized, and the one function that reads them all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIELD: Final = re.compile(r'"([^"\\]+)"\s*:')
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a format is told by: the start of a file, or the names in a folder."""
+    """What a format is recognized by: the start of a file, or the names in a folder."""
 
     path: Path
     start: str
@@ -182,7 +182,7 @@ def read_workload(
     Args:
         path: the file or folder.
         format: a name of `FORMATS`; a reader of the user's own, as an installed package offers it or as
-            ``FILE.py:FUNCTION``; None: told by the content.
+            ``FILE.py:FUNCTION``; None: recognized by the content.
         progress: called now and then with the share that is read.
         seed: of formats that only say how jobs are drawn (`Format.seeded`); others do not look at it.
         options: other ones of the format's own reader.

@@ -228,7 +228,7 @@ def scaled_to_load(workload: Workload, capacity: Capacity, load: float) -> Workl
 def scaled_to_window_load(workload: Workload, capacity: Capacity, load: float) -> Workload:
     """Return the same jobs with all arrival times multiplied so that the mean of `window_loads` is ``load``.
 
-    It is met to one in a thousand, or as nearly as 30 steps come to it: as jobs pass from window to window the mean
+    It is met to one in a thousand, or as nearly as 30 steps can: as jobs pass from window to window the mean
     moves in jumps.
 
     Raises:

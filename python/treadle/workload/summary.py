@@ -1,4 +1,4 @@
-"""What a workload comes to: counts, work by resource, and how widths, durations and gaps are distributed."""
+"""Figures of a workload: counts, work by resource, and how widths, durations and gaps are distributed."""
 
 from __future__ import annotations
 

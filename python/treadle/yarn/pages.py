@@ -1,4 +1,4 @@
-"""Pages of a ResourceManager that answer in JSON, read within bounds; what goes wrong is told with a remedy."""
+"""Pages of a ResourceManager that answer in JSON, read within bounds; errors name a remedy."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _content(answer: requests.Response, page: str, bytes_max: int) -> bytes:
 
 
 def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
-    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME stands for anything.
+    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME matches anything.
 
     Raises:
         UserError: there is no ResourceManager.
@@ -139,7 +139,7 @@ def state_of(rm: str, ca: Path | None = None) -> str:
 
 
 def property_of(rm: str, key: str, ca: Path | None = None) -> str:
-    """Return a property of a ResourceManager's configuration; empty if it is not set, or not told.
+    """Return a property of a ResourceManager's configuration; empty if it is not set, or not shown.
 
     Raises:
         UserError: there is no ResourceManager.

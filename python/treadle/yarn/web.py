@@ -121,7 +121,7 @@ def why_failed(error: requests.RequestException) -> str:
 
 
 def refusal_of(answer: requests.Response | None) -> Refusal:
-    """Return why a daemon refused a request; None stands for no answer."""
+    """Return why a daemon refused a request; None if there was no answer."""
     if answer is None:
         return Refusal("no answer", "")
     reason = f"HTTP {answer.status_code}"

@@ -106,7 +106,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.simulation.sequence > 0)
     @rule()
     def run_on(self) -> None:
-        """Let all jobs come to their end, as in a simulation."""
+        """Let all jobs end, as in a simulation."""
         simulation = self.simulation
         jobs = len(simulation.built.workload.jobs)
         at = simulation.rm.now_ms

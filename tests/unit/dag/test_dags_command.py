@@ -31,6 +31,6 @@ def test_the_same_seed_gives_the_same_dag(tmp_path: Path) -> None:
         ("--output", "/dev/null/x", "--output: /dev/null/x: Not a directory; name a file"),
     ],
 )
-def test_a_wrong_option_is_told(capsys: pytest.CaptureFixture[str], option: str, value: str, message: str) -> None:
+def test_a_wrong_option_is_reported(capsys: pytest.CaptureFixture[str], option: str, value: str, message: str) -> None:
     assert run(["dags", "generate", option, value]) == 2
     assert message in capsys.readouterr().err

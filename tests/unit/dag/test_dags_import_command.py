@@ -95,11 +95,11 @@ def test_the_next_run_is_predicted(capsys: Captured, store: str) -> None:
         (["import", "/dev/null/x"], "/dev/null/x: Not a directory; check the path"),
     ],
 )
-def test_a_mistake_is_told(words: list[str], problem: str, capsys: Captured) -> None:
+def test_a_mistake_is_reported(words: list[str], problem: str, capsys: Captured) -> None:
     assert run(["dags", *words]) == 2
     assert problem in capsys.readouterr().err
 
 
-def test_an_unknown_job_is_told(capsys: Captured, store: str) -> None:
+def test_an_unknown_job_is_reported(capsys: Captured, store: str) -> None:
     assert run(["dags", "predict", "nobody", "--store", store]) == 2
     assert "knows no job 'nobody'; `treadle profiles list` shows the names" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Runs, profiles and submitted plans become the DAGs that they tell of, or it is told what is missing."""
+"""Runs, profiles and submitted plans become their DAGs, or it is reported what is missing."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def containers(*names: str) -> Sequence[StageRun]:
     return [StageRun(name, 2, DurationSketch([5, 6]), measured=Measured.CONTAINERS) for name in names]
 
 
-def test_what_is_not_known_is_told() -> None:
+def test_what_is_not_known_is_reported() -> None:
     with pytest.raises(DagError, match="DAG load: which stages feed which was not seen; import a history"):
         dag_of_profile(profile(job(1, *containers("priority 2", "priority 5"))), {})
     assert shape(dag_of_profile(profile(job(1, *containers("executors"))), {})) == [("executors", 2, 6, ())]
@@ -176,7 +176,7 @@ def test_a_submitted_plan_takes_durations_from_earlier_runs() -> None:
         dag_of_tez_plan(plan, None, 5)
 
 
-def test_a_broken_plan_is_told(tmp_path: Path) -> None:
+def test_a_broken_plan_is_reported(tmp_path: Path) -> None:
     whole = (DATA / "dags" / "tez-dag.pb").read_bytes()
     path = tmp_path / "tez-dag.pb"
     with pytest.raises(DagError, match="No such file or directory; give the path of a readable file"):
@@ -195,7 +195,7 @@ def test_a_broken_plan_is_told(tmp_path: Path) -> None:
             read_tez_plan(path)
 
 
-def test_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     tez_plan.plan_class.cache_clear()
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     with pytest.raises(UserError, match=r"a tez-dag\.pb needs protobuf; pip install 'treadle\[history\]'"):

@@ -1,4 +1,4 @@
-"""Files of DAGs are read as written, and a mistake is told with its file, line, field and remedy."""
+"""Files of DAGs are read as written, and an error names file, line, field and remedy."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_projects_are_read_packed_or_not(tmp_path: Path) -> None:
         ({"stages": [STAGE | {"demand": {"gpu": 1}}]}, r"stage 0: a task needs 1 of gpu, a machine has 0"),
     ],
 )
-def test_a_mistake_in_a_dag_is_told(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_mistake_in_a_dag_is_reported(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = tmp_path / "dags.jsonl"
     path.write_text(json.dumps(LINE) + "\n" + json.dumps(LINE | change) + "\n")
     with pytest.raises(DagError, match=message):
@@ -97,7 +97,7 @@ def test_a_mistake_in_a_dag_is_told(tmp_path: Path, change: dict[str, Any], mess
         ({"id": None}, r"^[^:]*:1: id: is null; give the instance an id"),
     ],
 )
-def test_a_mistake_in_a_project_is_told(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_mistake_in_a_project_is_reported(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = tmp_path / "projects.jsonl"
     path.write_text(json.dumps(PROJECT | change) + "\n")
     with pytest.raises(DagError, match=message):
@@ -113,14 +113,14 @@ def test_a_mistake_in_a_project_is_told(tmp_path: Path, change: dict[str, Any], 
         (b"[" * 99999, "not JSON"),
     ],
 )
-def test_a_line_that_is_no_object_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_line_that_is_no_object_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "dags.jsonl"
     path.write_bytes(content)
     with pytest.raises(DagError, match=message):
         list(json_format.read_instances(path))
 
 
-def test_an_unreadable_file_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DagError, match="none: No such file or directory; give the path of a readable file"):
         list(json_format.read_instances(tmp_path / "none"))
     torn = tmp_path / "torn.xz"

@@ -47,7 +47,7 @@ def slivers(problem: Tree, rule: Rule, grain: Fraction) -> dict[str, Fraction]:
 
 
 def useful(problem: Tree, liar: str, claim: dict[str, int], rule: Rule) -> tuple[Fraction, Fraction]:
-    """How many of its real tasks a leaf can run when it tells the truth, and when it claims something else."""
+    """How many of its real tasks a leaf can run when its claim is true, and when it is false."""
     (honest,) = (leaf for leaf in problem.leaves if leaf.name == liar)
     lie = replace(honest, demand={name: Fraction(amount) for name, amount in claim.items()})
     got = fill(problem.with_leaves({liar: lie}), rule)[liar]

@@ -160,7 +160,7 @@ def test_whole_tasks_hold_test_a_while_they_end_and_naive_drf_loses_it() -> None
         assert cluster.tasks() == expected
 
 
-def test_capacity_counts_one_resource_if_told_so() -> None:
+def test_capacity_counts_one_resource_if_set_so() -> None:
     """By memory alone a queue without memory is never ahead: what DefaultResourceCalculator does."""
     tree = problem("test-c").tree
     by_cpu = allocate_fluid(tree, "capacity", "cpu").tasks

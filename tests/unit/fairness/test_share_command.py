@@ -130,7 +130,7 @@ def test_ten_thousand_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ("servers: [{count: 1000000, cpu: 1}]\ntree: {a: {demand: {cpu: 1}}}", "write them as one pool"),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_remedy(
+def test_a_mistake_is_reported_with_its_place_and_remedy(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "tree.yaml"

@@ -41,7 +41,7 @@ def columns(kind: type[Any], rows: list[dict[str, Any]]) -> Any:
 
 
 class Shown:
-    """A ResourceManager's story, told to a tracker."""
+    """A ResourceManager's events, sent to a tracker."""
 
     def __init__(self, now_ms: int = CLUSTER) -> None:
         self.tracker = StageTracker()
@@ -126,7 +126,7 @@ class Shown:
         self._row(events.Applications, {**row, "state": ApplicationState.GONE})
 
     def frame(self, later_ms: int = 1000) -> tuple[Stage, ...]:
-        """Send what was told, and let time go on; returns the stages of application 0."""
+        """Send the events, and let time go on; returns the stages of application 0."""
         order = (events.Applications, events.Requests, events.Containers)
         made = [columns(kind, self._rows[kind]) for kind in order if kind in self._rows]
         self.tracker.apply([*self._told, *made], self.now_ms)

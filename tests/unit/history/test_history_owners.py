@@ -176,7 +176,7 @@ def test_a_job_that_the_history_server_does_not_know_is_refused(
     assert store.profiles() == []
 
 
-def test_of_very_many_that_are_refused_some_are_told_and_all_are_listed(
+def test_of_very_many_that_are_refused_some_are_reported_and_all_are_listed(
     store: ProfileStore, reader: HistoryReader, logs: Path
 ) -> None:
     for number in range(TOLD_MAX + 5):

@@ -209,7 +209,7 @@ def test_histories_of_one_owner_cannot_take_the_time_of_the_others() -> None:
             reader.read(replace(source, owner=2))
 
 
-def test_a_bomb_is_found_by_what_it_stands_for(tmp_path: Path) -> None:
+def test_a_bomb_is_found_by_its_expanded_size(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.zstd"
     bomb.write_bytes(zstandard.ZstdCompressor(level=19).compress(b"\n" * (UNPACKED_BYTES_MAX * 2)))
     assert bomb.stat().st_size * RATIO_MAX < UNPACKED_BYTES_MAX

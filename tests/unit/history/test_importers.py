@@ -152,7 +152,7 @@ def test_what_yarn_is_asked_for_follows_what_spark_was_set_to(more: dict[str, st
     assert application.run().stages[0].demand["memory-mb"] == memory_mb
 
 
-def test_attempts_of_spark_that_were_retried_or_speculative_are_told_apart() -> None:
+def test_attempts_of_spark_that_were_retried_or_speculative_are_distinguished() -> None:
     application = Application()
     application.take({"Event": "SparkListenerApplicationStart", "App Name": "n", "App ID": "local-1", "User": "u"})
     application.take({"Event": "SparkListenerStageSubmitted", "Stage Info": {"Stage ID": 0, "Number of Tasks": 2}})
@@ -341,7 +341,7 @@ def test_a_history_with_bytes_changed_is_read_or_named(tmp_path: Path, byte: int
 NOTHINGS = (
     b'{"type": "record", "name": "E", "fields": [{"name": "a", "type": {"type": "array", "items": {"type": "null"}}}]}'
 )
-"""The schema of a list whose items take no space: some bytes stand for as many as one likes."""
+"""The schema of a list whose items take no space: a few bytes expand to as many as one likes."""
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ NOTHINGS = (
         ("export", b'{"treadle_profiles": 7}\n', "another version"),
     ],
 )
-def test_what_is_no_history_says_so(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_what_is_no_history_is_reported(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     file = tmp_path / name
     file.write_bytes(content)
     (source,) = find_sources([file])

@@ -49,7 +49,7 @@ def test_runs_of_one_key_are_one_profile(store: ProfileStore) -> None:
     assert len(profile.stages[0].recent) == RECENT_MAX
 
 
-def test_a_run_counts_once_however_often_it_is_told(store: ProfileStore) -> None:
+def test_a_run_counts_once_however_often_it_is_reported(store: ProfileStore) -> None:
     assert store.put(make_run(), NOW_MS)
     assert not store.put(make_run(), NOW_MS)
     more = replace(make_run(), stages=(*make_run().stages, StageRun("late", 1, DurationSketch([5]))))

@@ -253,7 +253,7 @@ def test_tables_of_somebody_else(file: Path) -> None:
     ],
     ids=["forget", "prune", "samples"],
 )
-def test_a_constraint_of_the_database_is_told_as_any_other_fault(
+def test_a_constraint_of_the_database_is_reported_as_any_other_fault(
     file: Path, store: ProfileStore, do: Callable[[ProfileStore], object]
 ) -> None:
     store.put(make_run(), NOW_MS)
@@ -271,7 +271,7 @@ def test_a_constraint_of_the_database_is_told_as_any_other_fault(
     assert [profile.runs for profile in store.profiles()] == [1]
 
 
-def test_a_database_whose_driver_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_whose_driver_is_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError) as refused:
         open_store("postgresql+psycopg://ann:secret@db/x")

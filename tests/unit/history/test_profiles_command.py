@@ -136,7 +136,7 @@ def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["forget", "--all", "--user", "x"], "say which profiles"),
     ],
 )
-def test_mistakes_are_told(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_reported(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["profiles", *arguments]) == 2
     assert problem in capsys.readouterr().err
 

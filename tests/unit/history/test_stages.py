@@ -43,7 +43,7 @@ def test_three_jobs_as_a_real_resource_manager_showed_them() -> None:
     assert tracker.jobs == 0
 
 
-def test_maps_that_failed_in_peace_are_told_by_the_asks_that_follow() -> None:
+def test_maps_that_failed_alone_are_recognized_by_the_asks_that_follow() -> None:
     tracker = StageTracker()
     for time_ms, frame in recorded(DATA):
         tracker.apply(frame, time_ms)
@@ -373,7 +373,7 @@ def test_of_a_killed_job_no_run_is_made() -> None:
 
 @pytest.mark.parametrize(("depth", "at"), [(0, 0), (0, 2), (1, 1), (6, 6)])
 @pytest.mark.parametrize("again", [False, True])
-def test_tez_vertices_are_told_apart_by_their_priorities(depth: int, at: int, again: bool) -> None:
+def test_tez_vertices_are_distinguished_by_their_priorities(depth: int, at: int, again: bool) -> None:
     first = 3 * ((depth + 1) * 7 + at) - 1
     assert stage_of(Framework.TEZ, first - again) == (first, f"priority {first}")
     assert stage_of(Framework.TEZ, first) < stage_of(Framework.TEZ, first + 3)
@@ -474,7 +474,7 @@ def test_reduces_killed_long_before_the_end_or_with_a_failed_job_have_not() -> N
     assert failed.tracker.finished() == []
 
 
-def test_the_ask_for_a_master_may_be_told_late() -> None:
+def test_the_ask_for_a_master_may_be_reported_late() -> None:
     shown = Shown()
     shown.application()
     shown.ask(0, 1)

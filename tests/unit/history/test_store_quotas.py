@@ -43,7 +43,7 @@ def names_of(store: ProfileStore, user: str) -> list[str]:
     return [profile.key.name for profile in store.profiles() if profile.key.user == user]
 
 
-def test_parents_are_told_by_number(store: ProfileStore) -> None:
+def test_parents_are_given_by_number(store: ProfileStore) -> None:
     store.put(fat_run(1), NOW_MS)
     (profile,) = store.profiles()
     assert profile.stages[0].parents == fat_run(1).stages[0].parents

@@ -137,7 +137,7 @@ def test_the_command_plans_projects(tmp_path: Path) -> None:
         (["--plot", "/dev/null/x"], "--plot: /dev/null/x: Not a directory; name a folder that can be written"),
     ],
 )
-def test_a_mistake_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_is_reported(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words]) == 2
     assert message in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""Files of chunks: what was written before a crash is read, what is damaged is told."""
+"""Files of chunks: what was written before a crash is read, damage is reported."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_was_whole_before_the_end_is_read_wherever_the_file_ends() -> None:
         assert not damage or "cut off" in damage
 
 
-def test_a_damaged_byte_ends_the_reading_and_is_told() -> None:
+def test_a_damaged_byte_ends_the_reading_and_is_reported() -> None:
     content = bytearray(written())
     first = CHUNK_HEADER.unpack_from(content, FILE_HEADER.size)[0]
     content[FILE_HEADER.size + CHUNK_HEADER.size + first + CHUNK_HEADER.size + 3] ^= 0x40

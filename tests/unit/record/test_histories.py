@@ -96,7 +96,7 @@ def test_policies_are_compared_on_the_cluster_that_is_named(
         (["--history", "{empty}", "--cluster", "{empty}/no.yaml", "--policy", "srpt"], "no.yaml: cannot be read"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_what_is_missing_is_reported(
     words: list[str], said: str, cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty = tmp_path / "empty"

@@ -51,7 +51,7 @@ SNAPSHOT, MORE = int(FrameFlag.SNAPSHOT), int(FrameFlag.MORE)
 
 
 class Switches:
-    """Stands for the engine of which a recorder asks what failed."""
+    """In place of the engine that a recorder asks for failures."""
 
     def __init__(self) -> None:
         self.found: list[PolicySwitch] = []
@@ -61,7 +61,7 @@ class Switches:
 
 
 class Caller:
-    """What a session does with a recorder, and the recorder's own thread when it is told to."""
+    """What a session does with a recorder, and the recorder's own thread on request."""
 
     def __init__(self, folder: Path, writer: SegmentWriter | None = None, engine: str = "", **settings: Any) -> None:
         self.clock = Clock()
@@ -236,7 +236,7 @@ class FullDisk(SegmentWriter):
         super().write(head, body)
 
 
-def test_a_full_disk_is_told_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
     disk = FullDisk()
     caller = Caller(tmp_path / "rec", disk)
     caller.tick(SNAPSHOT)
@@ -256,7 +256,7 @@ def test_a_full_disk_is_told_and_recording_goes_on_when_there_is_room(tmp_path: 
 
 
 @pytest.mark.parametrize("length", [0, 3, 8])
-def test_a_segment_that_ends_before_it_has_begun_is_left_out_and_told(tmp_path: Path, length: int) -> None:
+def test_a_segment_that_ends_before_it_has_begun_is_left_out_and_reported(tmp_path: Path, length: int) -> None:
     caller = Caller(tmp_path / "rec")
     caller.tick(SNAPSHOT)
     caller.recorder._stop("over")
@@ -283,7 +283,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "not" / "there")
     caller.tick(SNAPSHOT)
     caller.work_off()

@@ -81,7 +81,7 @@ def test_a_recording_without_names_can_be_verified_and_its_names_are_not_in_it(
     assert "is not empty" in capsys.readouterr().err
 
 
-def test_a_table_of_names_that_cannot_be_kept_is_told_before_anything_is_written(
+def test_a_table_of_names_that_cannot_be_kept_is_reported_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names, out = tmp_path / "nodir" / "names.json", tmp_path / "out"
@@ -131,7 +131,7 @@ def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
+def test_output_that_cannot_be_written_is_reported_without_a_traceback() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "treadle", "record", "show", str(RECORDINGS[0])],

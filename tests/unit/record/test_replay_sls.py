@@ -45,7 +45,9 @@ def test_figures_come_from_the_three_recordings(tmp_path: Path) -> None:
         figures_of(Recorded(0, "capacity", "srpt", folders), 9)
 
 
-def test_what_has_run_does_not_run_again_and_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_run_does_not_run_again_and_a_failure_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     modes: list[Mode] = []
     fails = [True]
 

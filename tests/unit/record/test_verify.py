@@ -115,7 +115,7 @@ def test_each_field_of_an_answer_is_compared(recording: Path, field: str) -> Non
     assert (verdict.first.tick, verdict.first.field) == (at + 1, field)
 
 
-def test_a_state_that_is_another_is_told(recording: Path) -> None:
+def test_a_state_that_is_another_is_reported(recording: Path) -> None:
     files = segments(recording)
     recorded, ticks = read(files[1])
     assert recorded.state is not None
@@ -214,7 +214,7 @@ def test_a_recording_that_is_not_whole_is_not_renewed(recording: Path) -> None:
     assert files[0].read_bytes() == before[0]
 
 
-def test_a_recording_in_a_folder_that_cannot_be_written_is_told(
+def test_a_recording_in_a_folder_that_cannot_be_written_is_reported(
     recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, content: bytes) -> None:

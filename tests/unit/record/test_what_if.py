@@ -70,7 +70,7 @@ def test_another_seed_deals_out_the_times_of_a_stage_anew() -> None:
         assert np.array_equal(a.dag.stages[0].durations(), b.dag.stages[0].durations())
 
 
-def test_what_began_before_or_ends_after_a_recording_is_told_and_not_compared(
+def test_what_began_before_or_ends_after_a_recording_is_reported_and_not_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record(tmp_path / "rec", POLICIES["default"], every=60)
@@ -119,7 +119,7 @@ def test_a_stage_is_asked_for_when_all_jobs_showed_that_it_was(
     assert _early(seen) == wanted
 
 
-def test_what_would_have_happened_is_told_beside_what_there_was(
+def test_what_would_have_happened_is_shown_beside_what_there_was(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["replay", str(RECORDING), "--policy", "srpt", "--seeds", "2"]

@@ -240,7 +240,7 @@ def test_an_engine_that_thinks_too_long_is_dead_and_its_answer_is_nobodys() -> N
     assert found.built.state.apps["finish_ms"].tolist() == [4_000 + 500 + 10_000]
 
 
-def test_an_engine_is_told_of_its_own_applications_alone_and_of_all_nodes_and_queues() -> None:
+def test_an_engine_gets_its_own_applications_alone_and_all_nodes_and_queues() -> None:
     entry = {"outages": [{"at_s": 5.0, "for_s": 15.0}], "decision": {"t_job_s": 0.3, "jobs_max": 1}}
     jobs = [job("a", 14, 25.0, count=3, gap_s=3.0), job("b", 9, 7.0, count=4, gap_s=4.0)]
     made = simulation(scenario(jobs, two(entry, {"decision": {"t_job_s": 0.2, "jobs_max": 1}}), nodes=2))
@@ -343,7 +343,7 @@ def test_the_command_shows_engines_and_writes_them(tmp_path: Path, capsys: pytes
         (("{copies: 2}", "{plans: {schedules: 5}}"), "engines.b: plans.schedules: plans are not simulated"),
     ],
 )
-def test_a_wrong_entry_is_told_with_its_line(
+def test_a_wrong_entry_is_reported_with_its_line(
     change: tuple[str, str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "scenario.yaml"

@@ -181,7 +181,7 @@ def test_rows_come_where_they_changed_first_even_if_somebody_read_meanwhile() ->
     assert told(0) == []
 
 
-def test_an_engine_that_joins_late_is_told_its_plans_scores() -> None:
+def test_an_engine_that_joins_late_gets_its_plans_scores() -> None:
     settings = read_settings(ROOT / "conf" / "policies" / "graphene.yaml")
     made = simulation("tez-narrow.yaml", settings)
     first, late = ReaderView(), ReaderView()

@@ -67,7 +67,7 @@ def test_jobs_that_a_policy_never_serves_are_no_result(tmp_path: Path, capsys: p
     assert run(["simulate", str(file), f"--policy={policy}", "--allow-impossible"]) == 0
 
 
-def test_a_run_that_the_limit_of_time_ends_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_the_limit_of_time_ends_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, "b", 1024)
     file.write_text(file.read_text() + "duration_limit_s: 1\n")
     assert run(["simulate", str(file)]) == 0

@@ -35,7 +35,7 @@ def test_a_tree_that_names_no_leaf_does_not_run(scenario: Path, capsys: pytest.C
     file = policy(scenario.parent, NONE)
     assert run(["simulate", str(scenario), "--policy", file]) == 2
     out, said = capsys.readouterr()
-    assert "compiling" not in out, "it is told at once"
+    assert "compiling" not in out, "the error comes at once"
     assert "policy.share.tree: the tree names no leaf queue of" in said
     assert "root.a, root.b.c" in said
     assert "root.etl, a" in said

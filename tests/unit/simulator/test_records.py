@@ -30,7 +30,7 @@ def simulated(jobs: list[dict[str, Any]], slots: int = 4, **more: Any) -> Run:
     return Simulation(read, jobs_of(read, Path(), 1), default_settings(), 1).run()
 
 
-def test_a_job_says_who_it_is_and_what_became_of_it() -> None:
+def test_a_job_has_its_names_and_its_outcome() -> None:
     jobs: list[dict[str, Any]] = [
         {"name": "a", "queue": "x", "user": "ann", "tags": ["t"], "stages": [stage(8, 10), stage(1, 5, 0)]},
         {"name": "b", "queue": "y", "arrival_s": 1, "framework": "mapreduce", "stages": [stage(2, 10)]},

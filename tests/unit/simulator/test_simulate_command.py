@@ -84,7 +84,7 @@ def test_a_mistake_is_named_with_its_line_and_field(written: str, told: str) -> 
         ("cluster:\n  nodes: [{count: 1, resources: {}}]\nworkload: {file: none.json}", "none.json"),
     ],
 )
-def test_what_does_not_go_together_is_told(
+def test_what_does_not_go_together_is_reported(
     scenario: Path, written: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenario.write_text(written, encoding="utf-8")
@@ -111,7 +111,7 @@ def test_a_policy_named_twice_is_refused(scenario: Path, capsys: pytest.CaptureF
     assert "named twice" in capsys.readouterr().err
 
 
-def test_a_policy_that_goes_by_history_is_told_that_there_is_none(
+def test_a_policy_that_goes_by_history_gets_a_warning_that_there_is_none(
     scenario: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = scenario.parent / "remembers.yaml"

@@ -162,7 +162,7 @@ def test_tables_as_parquet_have_what_the_csv_ones_have(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "runs.parquet").column_names == names
 
 
-def test_parquet_without_its_library_is_told(
+def test_parquet_without_its_library_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -96,7 +96,7 @@ def test_the_motivating_example_takes_180_instead_of_380(settings: Settings, ord
 
 
 def test_a_plan_is_followed_by_a_work_conserving_cluster() -> None:
-    """Planned, followed in the planner and followed by the engine it comes to about the same."""
+    """Planned, followed in the planner and followed by the engine a DAG takes about as long."""
     ratios = []
     for seed in range(1, 9):
         instance = generate(seed, SMALL)

@@ -89,7 +89,7 @@ def test_executors_run_several_tasks_and_grow() -> None:
 def test_an_executor_that_was_released_takes_no_task_before_its_node_reports_its_end() -> None:
     cluster = {"nodes": [{"count": 2, "resources": SLOT}], "heartbeat_ms": 1000}
     frameworks = {"spark_tasks_per_executor": 1, "spark_idle_ms": 5000}
-    # The first executor is idle from 10.2 and released at 15.2; its node says so at 16, and tasks come at 15.5.
+    # The first executor is idle from 10.2 and released at 15.2; its node reports it at 16, and tasks come at 15.5.
     jobs = [{"framework": "spark", "stages": [stage(1, 10.2), stage(1, 15.5), stage(2, 10, 0, 1)]}]
     run = simulated(scenario(jobs, cluster=cluster, frameworks=frameworks))
     assert summary(run).containers == 3

@@ -106,7 +106,7 @@ def test_a_leaf_that_comes_and_goes_every_tick(share: str) -> None:
         ("{count: 1, resources: {memory-mb: .inf}}", "s.yaml:2: cluster.nodes.0.resources.memory-mb: inf"),
     ],
 )
-def test_numbers_that_are_none_are_told_with_their_place(text: str, said: str) -> None:
+def test_numbers_that_are_none_are_reported_with_their_place(text: str, said: str) -> None:
     document = f"cluster:\n  nodes: [{text}]\nworkload: {{jobs: [{{stages: []}}]}}\n"
     with pytest.raises(ConfigError, match=re.escape(said)):
         parse_scenario("s.yaml", document)

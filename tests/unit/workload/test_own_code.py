@@ -98,7 +98,7 @@ def test_a_package_offers_readers_and_generators(code: Path, monkeypatch: pytest
         ("slss", "there is no format 'slss'; there are treadle, dag, sls"),
     ],
 )
-def test_what_cannot_be_used_is_told(code: Path, format_: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_used_is_reported(code: Path, format_: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (code.parent / "bad.py").write_text("def read(:\n", encoding="utf-8")
     monkeypatch.chdir(code.parent)
     with pytest.raises(WorkloadError, match=re.escape(told)):

@@ -94,7 +94,7 @@ def test_every_format_has_a_file() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_format_is_told_by_its_content(name: str) -> None:
+def test_a_format_is_recognized_by_its_content(name: str) -> None:
     assert recognised(DATA / FILES[name]) == name
 
 
@@ -109,11 +109,11 @@ def test_packed_files_read_the_same(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_progress_comes_to_its_end(name: str) -> None:
+def test_progress_reaches_its_end(name: str) -> None:
     told: list[float] = []
     read_workload(DATA / FILES[name], progress=told.append)
     assert told == sorted(told)
-    if name != "synth":  # told every hundred jobs
+    if name != "synth":  # reported every hundred jobs
         assert told[-1] == 1.0
 
 

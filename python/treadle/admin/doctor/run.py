@@ -64,7 +64,7 @@ def chosen_checks(only: Sequence[str], *, pre: bool) -> list[Check]:
 
 
 def examine(facts: Facts, checks: Sequence[Check]) -> Iterator[Result]:
-    """Yield what the checks find; one that fails itself says so, and the others go on."""
+    """Yield what the checks find; one that fails itself is a finding too, and the others go on."""
     for check in checks:
         facts.were_asked = False
         found = list(_found(check, facts))

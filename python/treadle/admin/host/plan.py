@@ -47,7 +47,7 @@ class Options:
     """Whom the sidecar runs as."""
     prefix: Path = DEFAULT_PREFIX
     config: Path | None = None
-    """Where treadle.yaml is to be; None: by the prefix."""
+    """Path for treadle.yaml; None: by the prefix."""
     systemd: Path | None = None
     """Where a systemd unit goes; None: nowhere."""
 
@@ -232,7 +232,7 @@ def _names_kernels(config: Path, options: Options) -> bool:
 
 
 def default_config(options: Options) -> Path:
-    """Return where treadle.yaml is to be unless it is named."""
+    """Return the default path of treadle.yaml."""
     if options.config is not None:
         return options.config
     folder = Path("/etc/treadle") if options.prefix == DEFAULT_PREFIX else options.prefix / "etc"

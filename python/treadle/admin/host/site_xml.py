@@ -49,7 +49,7 @@ class SiteFile:
     path: Path
     data: bytes
     properties: tuple[Property | Path, ...]
-    """In the order of the file; a path stands for another file that is included there."""
+    """In the order of the file; a path is another file that is included there."""
     close: int
     """Where the end tag of the root element begins, bytes; -1 if the root has none."""
     root_start: int
@@ -141,7 +141,7 @@ class _Reader:
         self._text: list[str] = []
         self._fields: dict[str, Any] = {}
         self._missing = ""
-        """What is to be said of the file that an open <include> names and that is not there; empty if it is."""
+        """A note on a missing file that an open <include> names; empty if the file exists."""
         self._in_fallback = False
         self.parser = expat.ParserCreate(namespace_separator=" ")
         self.parser.buffer_text = True

@@ -184,7 +184,7 @@ def _print(report: Report, console: Console) -> None:
 
 
 def _print_single(report: Report, console: Console) -> None:
-    """Show what came of DAGs one by one, and over the generator's range."""
+    """Show the results of DAGs one by one, and over the generator's range."""
     spreads = ("mean", "p50", "p90", "p100")
     if report.alone:
         title = "One DAG alone, makespan over that without a plan"

@@ -40,7 +40,7 @@ class WorkloadName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be run.
+    """What to run.
 
     Attributes:
         points: of sweeps.

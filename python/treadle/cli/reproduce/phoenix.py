@@ -226,7 +226,7 @@ def _report(
     calibration: dict[str, object] | None,
     asked: Asked,
 ) -> Report:
-    """Run all, and return what came of it."""
+    """Run all, and return the results."""
     from treadle.lab.reproduce.phoenix.ratios import ratios_of
     from treadle.lab.reproduce.phoenix.report import Report
     from treadle.lab.reproduce.phoenix.slowdowns import slowdowns_of

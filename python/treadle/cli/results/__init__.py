@@ -1,1 +1,1 @@
-"""`treadle results`: keep what experiments come to, and write the pages' tables from it."""
+"""`treadle results`: keep the results of experiments, and write the pages' tables from them."""

@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
 
 
 def estimate_of(mean_ms: float, sigma: float, wide_sigma: float | None = None) -> Estimate:
-    """Return the estimate of a mean above 0 with these deviations of its logarithm; one stands for both."""
+    """Return the estimate of a mean above 0 with these deviations of its logarithm; a single one is used for both."""
     wide = min(sigma if wide_sigma is None else max(sigma, wide_sigma), SIGMA_MAX)
     return Estimate(mean_ms, mean_ms * exp(-Z90 * wide), mean_ms * exp(Z90 * wide), min(sigma, SIGMA_MAX))
 

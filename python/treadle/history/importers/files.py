@@ -17,7 +17,7 @@ BYTES_MAX: Final = 4 << 30
 """Of the files of one history together."""
 
 UNPACKED_BYTES_MAX: Final = 16 << 20
-"""What a compressed history may stand for whatever its size; beyond, `RATIO_MAX` times its bytes."""
+"""Uncompressed size that any compressed history may have; beyond, `RATIO_MAX` times its bytes."""
 RATIO_MAX: Final = 256
 
 

@@ -24,7 +24,7 @@ Tell = Callable[[str], None]
 T = TypeVar("T")
 
 TOLD_MAX: Final = 100
-"""Sources of which it is told at once why they were broken or refused; the summary has the others."""
+"""Broken or refused sources that are reported one by one at once; the summary counts the others."""
 
 BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
 """Of a store into which is imported by somebody who does not know how much it may keep: then nothing more goes in."""
@@ -36,7 +36,7 @@ _REMEDY: Final = (
 
 @dataclass(slots=True)
 class Summary:
-    """What an import came to."""
+    """The result of an import."""
 
     sources: int = 0
     runs: int = 0
@@ -66,7 +66,7 @@ class Summary:
 
 
 class Import:
-    """One import into a store. What goes wrong with a source is told at once and in the summary."""
+    """One import into a store. A source's error is reported at once and in the summary."""
 
     def __init__(
         self,

@@ -16,9 +16,9 @@ class Limits:
     wall_s: float = 1800.0
     """How long one history may take: disks may be slow."""
     answer_bytes: int = 64 << 20
-    """What is told of one history."""
+    """Errors that are reported for one history."""
     export_bytes: int = 1 << 30
-    """What is told of one export of profiles, which may be a whole store's."""
+    """Errors that are reported for one export of profiles, which may be a whole store's."""
     owner_cpu_s: float = 3600.0
     """CPU time of the histories of one owner."""
     all_cpu_s: float = 4 * 3600.0

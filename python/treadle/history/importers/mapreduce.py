@@ -154,7 +154,7 @@ _INPUT_FORMAT = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter"
 
 @dataclass(slots=True)
 class JobHistory:
-    """What the events of one job have told so far."""
+    """State of one job, from its events so far."""
 
     id: str = ""
     name: str = ""
@@ -247,7 +247,7 @@ def application_of(job: str) -> str:
 
 
 def demand_of(configuration: Mapping[str, str], stage: str) -> dict[str, int]:
-    """Return what a stage's tasks ask for by a job's configuration, where it says so."""
+    """Return the demand of a stage's tasks by a job's configuration, where it has one."""
     demand = {}
     for resource, keys in (
         ("memory-mb", (f"mapreduce.{stage}.resource.memory-mb", f"mapreduce.{stage}.memory.mb")),

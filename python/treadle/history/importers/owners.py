@@ -48,7 +48,7 @@ def doubt(found: Found, run: JobRun) -> str:
 def doubt_of_export(found: Found) -> str:
     """Return why an export is not to be believed: another user than root and the one that imports may have written it.
 
-    Empty if it is to be believed.
+    Empty if it can be believed.
     """
     if found.open_to_all:
         return f"every user may write {found.open_to_all}; copy it to where only you may write"
@@ -60,7 +60,7 @@ def doubt_of_export(found: Found) -> str:
 
 @cache
 def name_of(owner: int) -> str:
-    """Return the name of a user, or what stands for it where there is none of this number."""
+    """Return the name of a user, or a replacement if no user has this number."""
     try:
         return pwd.getpwuid(owner).pw_name
     except KeyError:

@@ -37,7 +37,7 @@ CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
 """Names that Spark gives to logs by how they are compressed (``spark.eventLog.compression.codec``)."""
 
 _PART_BYTES: Final = 1 << 10
-"""Of a compressed file that are read at a time: little, since they may stand for many thousand times as many."""
+"""Bytes of a compressed file that are read at a time: few, since they may expand many thousand times."""
 
 WINDOW_BYTES_MAX: Final = 128 << 20
 """How far back a frame may refer, which is the memory that it takes; more than any level of Spark's sets."""
@@ -66,7 +66,7 @@ def event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """Return the rolled files in order, from the last compacted one, which stands for those before it."""
+    """Return the rolled files in order, from the last compacted one, which replaces those before it."""
     matches = ((part, _PART.fullmatch(_without_codec(part.name))) for part in folder.iterdir())
     found = sorted((int(match["number"]), match["compact"] is not None, part) for part, match in matches if match)
     if not found:
@@ -167,7 +167,7 @@ class _Stage:
 
 
 class Application:
-    """What the events of one application have told so far."""
+    """State of one application, from its events so far."""
 
     def __init__(self) -> None:
         self._facts: Mapping[str, Any] = {}
@@ -329,7 +329,7 @@ def read_spark_log(path: Path, files: Files | None = None) -> JobRun:
 
 
 def _size_mb(value: object, otherwise: int, unit: str = "m") -> int:
-    """Return a size in MB; ``unit`` is that of a number alone, ``otherwise`` what anything else stands for."""
+    """Return a size in MB; ``unit`` is that of a number alone, ``otherwise`` the size for anything else."""
     match = _SIZE.fullmatch(text(value).strip())
     return int(int(match[1][:15]) * _MB[match[2].lower() or match[3].lower() or unit]) if match else otherwise
 

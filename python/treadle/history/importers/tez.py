@@ -45,7 +45,7 @@ class _Dag:
 
 
 class TezHistory:
-    """What the entities of history files have told so far."""
+    """State from the entities of the history files read so far."""
 
     def __init__(self) -> None:
         self._dags: dict[str, _Dag] = {}

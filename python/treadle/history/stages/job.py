@@ -36,12 +36,12 @@ class JobState:
         self.awaiting_am = False
         self.unconfirmed = False
         self._confirmed: set[ContainerKey] = set()
-        """Containers that were told of since the last snapshot began."""
+        """Containers that were reported since the last snapshot began."""
         self._whole = whole
         """Was it seen from its start, without a gap?"""
         self._tags: list[str] = []
         self._told_ms: dict[str, int] = {}
-        """How long the engine was told that a task takes, by stage."""
+        """Duration of a task that the engine was given, by stage."""
         self._states: dict[int, StageState] = {}
         """By the first priority of its stage."""
         self._groups: dict[int, int] = {}
@@ -56,7 +56,7 @@ class JobState:
             self._tags.append(tag)
 
     def tell_duration(self, stage: str, duration_ms: int) -> None:
-        """Take that the engine was told, from earlier runs, how long a task of a stage takes."""
+        """Note the duration of a stage's tasks that the engine was given from earlier runs."""
         if len(self._told_ms) < STAGES_MAX:
             self._told_ms.setdefault(stage, duration_ms)
 
@@ -97,7 +97,7 @@ class JobState:
         return key in self._live
 
     def forget_asks(self) -> None:
-        """Take that all asks are told anew, with other keys perhaps."""
+        """Forget the asks: all are reported again, perhaps with other keys."""
         self._counts.clear()
         self._totals.clear()
         for state in self._states.values():
@@ -132,7 +132,7 @@ class JobState:
         """Take a container that runs: one just allocated, or one of which another step is the first to be seen."""
         self._confirmed.add(attempt.key)
         if attempt.priority == 0 and self._only_masters_at_0:
-            return  # told before the ResourceManager has marked it as the AM's
+            return  # reported before the ResourceManager has marked it as the AM's
         state = self._state(attempt.priority)
         if state is None or attempt.key in self._live:
             return
@@ -168,7 +168,7 @@ class JobState:
         self._live = {key: priority for key, priority in self._live.items() if key in self._confirmed}
 
     def run(self) -> JobRun | None:
-        """Return the finished job; None if it was not seen as a whole, or as far as can be told did not end well."""
+        """Return the finished job; None if it was not seen completely, or apparently failed."""
         if self.gone_ms is None:
             return None
         failed = any(state.failed for state in self._states.values())

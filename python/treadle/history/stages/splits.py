@@ -247,7 +247,7 @@ class SplitFollower:
 
     def __init__(self) -> None:
         self.places = Places()
-        """Of the nodes that it was told of."""
+        """Of the nodes that it knows."""
         self._orders: dict[int, SplitOrder] = {}
         self._new: list[int] = []
 
@@ -257,7 +257,7 @@ class SplitFollower:
         self._new.append(application)
 
     def follow(self, told: Iterable[events.Event]) -> list[events.Event]:
-        """Take the events of a frame; return what the engine is to be told after them."""
+        """Take the events of a frame; return the events for the engine that follow from them."""
         inputs: list[tuple[int, int, int]] = []
         for event in told:
             self.places.follow(event)
@@ -301,5 +301,5 @@ def _inputs(rows: Sequence[tuple[int, int, int]]) -> list[events.Event]:
 
 
 def _host(node: str) -> str:
-    """Return a node's host: splits name hosts, and a node may be told with its port."""
+    """Return a node's host: splits name hosts, and nodes may be reported with their port."""
     return node.partition(":")[0]

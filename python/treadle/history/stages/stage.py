@@ -152,7 +152,7 @@ class StageState:
     def ask(self, priority: int, count: int, now_ms: int) -> None:
         """Take the outstanding count at a priority, absolute, after the allocations that came with it."""
         self._pending[priority] = count
-        # A count may be told before the allocation that lowered it: only what exceeds all so far was asked for anew.
+        # A count may arrive before the allocation that lowered it: only what exceeds all so far was asked for anew.
         asked, before = count + self._allocated[priority], self._asked.get(priority, 0)
         self._asked[priority] = max(asked, before)
         if priority == FAILED_MAP and self._framework is Framework.MAPREDUCE:
@@ -161,7 +161,7 @@ class StageState:
         self._grow()
 
     def forget_asks(self) -> None:
-        """Take that all asks are told anew."""
+        """Forget the asks: all are reported again."""
         self._pending.clear()
 
     def allocate(self, attempt: Attempt) -> None:

@@ -43,7 +43,7 @@ class StageTracker:
         self._resuming = False
         self._now_ms = 0
         self.untracked = 0
-        """How often one more application was told of than there is room for, since all were followed."""
+        """How often an application was reported beyond the limit, since all were followed."""
 
     def apply(self, frame: Iterable[events.Event], now_ms: int, *, complete: bool = True) -> None:
         """Take the events of a frame; ``complete`` is False while further parts of it follow."""
@@ -93,7 +93,7 @@ class StageTracker:
         return len(self._jobs)
 
     def _resume(self) -> None:
-        """Take that all is told anew: jobs stay, by YARN's ids, and what is not told again has ended unseen."""
+        """Begin a snapshot: jobs stay, by YARN's ids; those that it does not report have ended unseen."""
         self._names = []
         self._queues = {}
         self._by_index = {}
@@ -147,7 +147,7 @@ class StageTracker:
                     continue
                 job = self._jobs[at] = JobState(*at, self._name(event.type_name[row]), whole=not self._resuming)
             if job.index != index or event.replaces[row] & Replaces.REQUESTS:
-                job.forget_asks()  # keys of another attempt, or told anew in this frame
+                job.forget_asks()  # keys of another attempt, or reported again in this frame
             self._leaving.pop(at, None)
             job.index, job.gone_ms, job.unconfirmed = index, None, False
             job.awaiting_am = bool(event.awaiting_am[row])

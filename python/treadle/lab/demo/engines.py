@@ -65,7 +65,7 @@ def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:
     """Start a cluster in `folder`, run the jobs of two engines on it, and stop it whatever happens.
 
     Raises:
-        ClusterError: the cluster does not start, or an engine does not come to serve its own applications.
+        ClusterError: the cluster does not start, or an engine never serves its own applications.
     """
     with MiniCluster(settings(folder), folder, say) as cluster, cluster.answering():
         say("waiting for the second engine")

@@ -39,7 +39,7 @@ class RunningJob:
 
     @property
     def ended(self) -> bool:
-        """Has the job come to its end, good or bad?"""
+        """Whether the job has ended, in success or failure."""
         return self.state in ("SUCCEEDED", "FAILED", "KILLED", NOT_SUBMITTED)
 
     def saw(self, application: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ def wait_clients(jobs: list[RunningJob], timeout_s: float = 30.0) -> None:
 
 
 def last_words(log: Path) -> str:
-    """Return the last line of a client's output that speaks of an error, or its last line."""
+    """Return the last line of a client's output that mentions an error, or its last line."""
     lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
     errors = [line for line in lines if "Exception" in line or "ERROR" in line or "Error" in line]
     return (errors or lines or [""])[-1].strip()

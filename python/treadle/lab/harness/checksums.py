@@ -20,7 +20,7 @@ _LINE: Final = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 
 
 class Verdict(StrEnum):
-    """What became of a file."""
+    """The state of a file."""
 
     RIGHT = "right"
     DIFFERS = "differs"

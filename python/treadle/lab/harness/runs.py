@@ -70,13 +70,13 @@ def _code(experiment: str) -> str:
 def run_all(
     tasks: Sequence[T], call: Callable[[T], dict[str, Any]], asked: Asked, told: Callable[[float, int], None] | None
 ) -> list[dict[str, Any]]:
-    """Return what each task came to; what is kept does not run.
+    """Return each task's result; tasks with a kept result do not run.
 
     Args:
         tasks: what to run
         call: runs one and returns what JSON takes; it must be importable from a module
         asked: where results are kept, and how many run at a time
-        told: is told how many runs are done, in parts, and how many there are
+        told: called with the runs that are done, fractions included, and their number
 
     Raises:
         UserError: runs failed, each of which is named; the others have run, and are kept.

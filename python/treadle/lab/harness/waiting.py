@@ -39,7 +39,7 @@ def wait_ended(
     Args:
         cluster: where they run
         ids: theirs
-        ended: is told now and then how many have ended
+        ended: called now and then with the number of those that have ended
         stalled_s: how long it may take from the end of one to that of the next
         clock: the time in seconds
         pause: waits so many seconds

@@ -38,9 +38,9 @@ class Clock:
 
 
 class WiredEngine:
-    """Stands in for a simulation's engine: a session, told through frames.
+    """Stands in for a simulation's engine: a session that gets frames.
 
-    As `treadle.live.roles.FrameObserver` and `treadle.live.roles.EventSource` it says what no frame brings.
+    As `treadle.live.roles.FrameObserver` and `treadle.live.roles.EventSource` it provides what no frame has.
     """
 
     def __init__(self, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched) -> None:

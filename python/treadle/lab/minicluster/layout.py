@@ -92,7 +92,7 @@ _NM_PORTS = 3
 
 @dataclass
 class ProcessRecord:
-    """A process of the cluster, told from a later one with the same id by the time it was created."""
+    """A process of the cluster; its creation time distinguishes it from a later one with the same id."""
 
     name: str
     pid: int

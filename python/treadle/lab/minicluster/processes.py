@@ -105,7 +105,7 @@ def record(name: str, process: subprocess.Popen[bytes]) -> ProcessRecord:
 
 
 def find(entry: ProcessRecord) -> psutil.Process | None:
-    """Return the live process that a record speaks of, or None."""
+    """Return the live process of a record, or None."""
     try:
         process = psutil.Process(entry.pid)
         same = abs(process.create_time() - entry.created) < 1.0

@@ -12,7 +12,7 @@ Say = Callable[[str], None]
 
 @contextmanager
 def saying(console: Console) -> Iterator[Say]:
-    """Yield a function that is told each step; at a terminal a step replaces the one before it."""
+    """Yield a function to call with each step; at a terminal a step replaces the one before it."""
     if console.is_terminal:
         with console.status("") as status:
             yield status.update

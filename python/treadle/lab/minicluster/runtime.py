@@ -96,7 +96,7 @@ def gather(say: Callable[[str], None] = lambda _: None, pom: Path | None = None,
     not disturb each other.
 
     Args:
-        say: told, in a line, what takes a while.
+        say: called with a line about each step that takes a while.
         pom: see `runtime_folder`.
         cache: see `runtime_folder`.
 

@@ -24,7 +24,7 @@ FOLDER: Final = "kept"
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """What a command came to."""
+    """The result of a command."""
 
     name: str
     command: str

@@ -1,4 +1,4 @@
-"""The summary of all results, a line a mechanism: what the paper has, what came of it here, and why."""
+"""The summary of all results, a line a mechanism: the paper's result, the result here, and why they differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Row(BaseModel):
 
     mechanism: str
     page: str
-    """Where it is told, from the folder of the results."""
+    """The page about it, relative to the folder of the results."""
     faithful: str
     paper: str
     kept: str = ""

@@ -1,4 +1,4 @@
-"""Plays a script under a scheduler, and says what became of its jobs."""
+"""Plays a script under a scheduler, and reports how its jobs went."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN: Final = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True)
 class PlayedJob:
-    """What became of a job."""
+    """The outcome of a job."""
 
     name: str
     status: str
@@ -66,10 +66,10 @@ def play(
         setting: Java, class path, heap, the sidecar's command; its workload is not used.
         seed: of the simulator.
         folder: its files; emptied first, as what an earlier run left would be taken for this one's. Logs stay there.
-        say: is told now and then how far it is.
+        say: called now and then with a line about progress.
 
     Raises:
-        BenchError: the run came to nothing; the text says what is known of it and where the logs are.
+        BenchError: the run gave no result; the text has what is known of it and where the logs are.
     """
     mode = scheduling.mode(cluster, folder.with_name(f"{folder.name}-treadle.yaml"))
     load = load_of(cluster, script, seed)

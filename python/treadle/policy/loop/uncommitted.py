@@ -10,7 +10,7 @@ _COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
 
 
 class Uncommitted:
-    """What lives on from decide to decide, as it was before one. What is assumed is put back elsewhere."""
+    """What is kept from decide to decide, as it was before one. Assumed allocations are restored elsewhere."""
 
     def __init__(self, view: View, scratch: Scratch) -> None:
         """Remember it."""

@@ -40,7 +40,7 @@ NOTHING = 2.0**-48
 
 @inner
 def is_before(shares: Shares, a: int, b: int) -> bool:
-    """Is node ``a`` served before its sibling ``b``? The leftmost of equals; -1 stands for nobody."""
+    """Is node ``a`` served before its sibling ``b``? The leftmost of equals; -1 is nobody."""
     if a < 0 or b < 0:
         return a >= 0
     if shares.nodes[a].kind != shares.nodes[b].kind:

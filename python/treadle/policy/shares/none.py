@@ -32,7 +32,7 @@ def is_older(view: View, a: int, b: int) -> bool:
 
 @inner
 def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Say whether leaf ``a``'s next application comes before that of leaf ``b``; -1 stands for nobody.
+    """Say whether leaf ``a``'s next application comes before that of leaf ``b``; -1 is nobody.
 
     One that awaits its AM comes first. Two leaves of one order are compared as their applications would be within a
     leaf; two of different orders (the queues' own may differ) first in, first out.

@@ -222,7 +222,7 @@ class HistoryQuota(NamedTuple):
     thresholds_ms: F64
     """Between the levels."""
     sampling_level: int
-    """Pilots run at this level, or at a higher one if history says so."""
+    """Pilots run at this level, or at a higher one if history suggests it."""
     totals: F64
     """The cluster's resources."""
 

@@ -52,7 +52,7 @@ class FixedRatio:
 
 
 class AdaptiveRatio:
-    """The ratio that has cost least of late, from 1 to 5 %.
+    """The ratio that has cost least recently, from 1 to 5 %.
 
     The first T jobs have 3 %, the second 2 % and the third 4 %; then each has the ratio with the least mean
     normalised completion time of its last T jobs. If that is 2 % and 3 % costs more than 1.1 times as much, 1 %
@@ -158,7 +158,7 @@ class PilotsParameters(Parameters):
 class PilotsGate:
     """A few tasks of each stage first, to learn how long they take; the rest when they have ended.
 
-    Held back are only MapReduce's maps, and Tez's vertices if it says so; reduces and vertices after the one that is
+    Held back are only MapReduce's maps, and Tez's vertices if set so; reduces and vertices after the one that is
     sampled get nothing as long as anything of it is held back. Attempts at tasks that failed are never held back, nor
     is Spark.
     """

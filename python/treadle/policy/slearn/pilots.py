@@ -137,7 +137,7 @@ def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
 
 @inner
 def may_be_sampled(view: View, sampled: Sampled, app: int, mapreduce: int, tez: int) -> bool:
-    """Say whether it is to be looked at an application, and note its stage; failed maps are taken back of any."""
+    """Return whether an application's tasks may be sampled, and note its stage; failed maps are discounted for all."""
     known = view.apps[app].type == mapreduce or view.apps[app].type == tez
     if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am:
         return False

@@ -1,7 +1,7 @@
 """SLearn's own table beside the model: where each job stands with its pilots, and what they have said.
 
 Rows have the model's indices: of ``jobs`` that of the application, of ``pilot`` that of the task, of ``ended`` that of
-the group of tasks. `treadle.policy.slearn.keeper` cares for it.
+the group of tasks. `treadle.policy.slearn.keeper` maintains it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class SchedulerOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         wait_s: by kind of job the mean time from arrival to the first attempt, of jobs that were tried; 0 of none.
@@ -76,7 +76,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Details:
-    """What became of each job, and how much was used at each instant.
+    """Each job's outcome, and the usage at each instant.
 
     Attributes:
         workers: tasks of each job of the workload; of a MapReduce job the workers that it was given.

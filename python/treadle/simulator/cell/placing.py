@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState
 
 RETRY_S: Final = 1.0
-"""After which a job with tasks left comes to the end of its queue."""
+"""After which a job with tasks left joins the end of its queue."""
 ATTEMPTS_IN_VAIN_MAX: Final = 100
 ATTEMPTS_MAX: Final = 1000
 """A job is given up after more attempts than this, the former if no task of it has been placed."""
@@ -124,7 +124,7 @@ def decision_time(cell: CellState, job: int) -> float:
 
 @inner
 def put_back(cell: CellState, scheduler: int, job: int) -> None:
-    """After an attempt: let a job of which tasks are left try again, unless it is to be given up."""
+    """After an attempt: let a job of which tasks are left try again, unless it has too many attempts."""
     if cell.left[job] == 0:
         return
     in_vain = cell.left[job] == cell.tasks[job] and cell.attempts[job] > ATTEMPTS_IN_VAIN_MAX

@@ -103,7 +103,7 @@ def _changed(cell: CellState, machine: int, cpu: int, memory: int, raised: int, 
 
 @inner
 def _commit(cell: CellState, scheduler: int) -> None:
-    """End a decision: choose machines, claim them, and count what became of it."""
+    """End a decision: choose machines, claim them, and count the outcome."""
     job = cell.deciding[scheduler]
     cell.attempts[job] += 1
     room = cell.totals[Total.FREE_CPU] - cell.more_cpu_in_all[scheduler]
@@ -155,7 +155,7 @@ def _transact(cell: CellState, scheduler: int, job: int, found: int) -> int:
 def _conflicts(cell: CellState, scheduler: int, machine: int, cpu: int, memory: int) -> bool:
     """Say whether a claim conflicts: coarse, its machine's number is not that of the copy; fine, it does not fit.
 
-    A claim carries the number of the copy, raised by the transaction's earlier claims there, whatever became of them.
+    A claim carries the number of the copy, raised by the transaction's earlier claims there, whatever their outcome.
     So after others have raised it by n, the first n claims conflict and have caught up with it then.
     """
     if cell.mode[Mode.COARSE] == 1 and cell.raised[scheduler, machine] > 0:

@@ -22,7 +22,7 @@ class EventKind(IntEnum):
     DECIDED = 1
     """A scheduler has decided on its job; the subject is the scheduler."""
     RETRY = 2
-    """A job of which tasks are left comes to the end of its queue; the subject is the job."""
+    """A job with tasks left joins the end of its queue; the subject is the job."""
     OFFER = 3
     """Mesos' allocator looks for whom to offer what is free."""
     OFFERED = 4

@@ -56,7 +56,7 @@ def why_not_here(state: State, row: int, node: int) -> int:
 def commit_one(state: State, parameters: SimulationParameters, row: int, node: int) -> int:
     """Allocate a container; return its number."""
     app = state.rows[row].app
-    # Like `set_count`, but for the queues: they are told with what else changes of them.
+    # Like `set_count`, but for the queues: they are reported with their other changes.
     tell_row(state, row)
     state.rows[row].count -= 1
     state.clock[PENDING] -= 1

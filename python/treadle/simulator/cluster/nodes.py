@@ -1,4 +1,4 @@
-"""Nodes that fail and come back, and what becomes of the containers on them."""
+"""Nodes that fail and come back, and the containers on them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Put(IntEnum):
     GOES_ON = 8
     """Its master talks to the RM from now on."""
     USED = 9
-    """A row had a container for ``end_ms - created_ms``, of which nothing else is to be known."""
+    """A row had a container for ``end_ms - created_ms``, of which nothing else is known."""
 
 
 STEP: Final = np.dtype(
@@ -169,7 +169,7 @@ def put_running(
 
 @inner
 def put_ended(state: State, app: int, end_ms: int) -> None:
-    """Let an application have ended: no engine is ever told of it."""
+    """Mark an application as ended: no engine ever hears of it."""
     state.apps[app].state = AppState.FINISHED
     state.apps[app].stages_left = 0
     state.apps[app].finish_ms = end_ms

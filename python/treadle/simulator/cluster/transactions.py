@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State
 
 OVER_CLAIM: Final = 254
-"""Stands for the fate of a row beyond what its engine may use of the cluster."""
+"""In place of a fate: the row exceeds what its engine may use of the cluster."""
 
 TO_JUDGE: Final = 255
-"""Stands for the fate of a row that nothing is against yet."""
+"""In place of a fate: nothing is against the row yet."""
 
 
 @inner

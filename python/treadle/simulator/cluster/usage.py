@@ -24,7 +24,7 @@ def renew(state: State, subject: int) -> bool:
     """Give what is at a place of `State.versions` the next version; return whether it was due.
 
     What changes again before anybody has read keeps its version, so that `State.latest` has it once; somebody who has
-    not read meanwhile is told of it where it has its first version since.
+    not read meanwhile reports it at its first version since.
     """
     if state.versions[subject] > state.clock[READ]:
         return False

@@ -18,7 +18,7 @@ class EventKind(IntEnum):
     """What happens at an instant."""
 
     FREE = 0
-    """A task of a worker has ended, or the worker was told that there is none; the subject is the worker."""
+    """A task of a worker has ended, or the worker learned that there is none; the subject is the worker."""
     DELIVER = 1
     """Probes arrive; the subject is the batch."""
     BEAT = 2

@@ -17,7 +17,7 @@ from treadle.simulator.workers.trace import Trace, trace_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         response_s: of each job, from its arrival to the end of its last task.

@@ -91,7 +91,7 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
 
     Args:
         path: batch_task.csv, or a folder with it.
-        progress: told how far it is.
+        progress: called with the part that is done.
 
     Raises:
         WorkloadError: a line is wrong, or there are too many tasks.

@@ -53,7 +53,7 @@ def read_eagle(path: Path, progress: Progress | None = None, slot: Mapping[str, 
 
     Args:
         path: the trace.
-        progress: told how far it is.
+        progress: called with the part that is done.
         slot: what a task asks for.
 
     Raises:

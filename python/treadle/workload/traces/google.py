@@ -64,7 +64,7 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
 
     Args:
         path: the tasks table, or the folder with it; the jobs table is taken from the same folder if it is there.
-        progress: told how far it is in the tasks table.
+        progress: called with the part of the tasks table that is done.
 
     Raises:
         WorkloadError: there is no tasks table, or a row of either is wrong.
@@ -103,7 +103,7 @@ def read_google(path: Path, progress: Progress | None = None, machine: Mapping[s
 
     Args:
         path: the tasks table, or the folder with it.
-        progress: told how far it is.
+        progress: called with the part that is done.
         machine: what the largest machine has; requests are shares of it and are rounded up to whole units.
 
     Raises:

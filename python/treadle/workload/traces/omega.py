@@ -55,7 +55,7 @@ def read_omega(path: Path, progress: Progress | None = None, seed: int = 0, span
 
     Args:
         path: the folder, or one of its files.
-        progress: told how far it is.
+        progress: called with the part that is done.
         seed: of all chance.
         span_ms: jobs arrive until then.
 

@@ -33,7 +33,7 @@ class RumenLocation(BaseModel):
 
 
 class RumenAttempt(BaseModel):
-    """An attempt at a task; -1 stands for a time that is not known."""
+    """An attempt at a task; -1 is an unknown time."""
 
     result: str | None = None
     start_ms: Ms = Field(-1, alias="startTime")

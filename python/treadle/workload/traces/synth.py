@@ -46,7 +46,7 @@ class Sample(BaseModel):
         return self
 
     def draw(self, generator: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
-        """Return ``count`` numbers; as in SLS, a deviation of 0 stands for a sixth of the mean."""
+        """Return ``count`` numbers; as in SLS, a deviation of 0 means a sixth of the mean."""
         if self.val is None:
             chances = None if self.weights is None else np.array(self.weights) / sum(self.weights)
             return np.asarray(generator.choice(np.array(self.discrete, np.float64), count, p=chances))
@@ -140,7 +140,7 @@ def read_synth(path: Path, progress: Progress | None = None, seed: int | None = 
 
     Args:
         path: the file.
-        progress: told how far it is.
+        progress: called with the part that is done.
         seed: instead of the file's ``rand_seed``.
 
     Raises:

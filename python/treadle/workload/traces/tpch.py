@@ -32,7 +32,7 @@ def read_tpch(
 
     Args:
         path: the table of profiles or its folder; the table of edges must lie beside it.
-        progress: told how far it is.
+        progress: called with the part that is done.
         slot: what a task asks for; the tables do not say it.
         size_gb: only profiles of this size.
         max_cores: only profiles of so many cores.

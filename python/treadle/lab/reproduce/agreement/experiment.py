@@ -42,7 +42,7 @@ from treadle.policy.catalogue import register_parts
 __all__ = ["Both", "run_both"]
 
 TICK_MS: Final = 10
-"""The shim's, unless it is told otherwise."""
+"""The shim's default."""
 JOB_TIMEOUT_S: Final = 600.0
 
 Say = Callable[[str], None]
@@ -52,7 +52,7 @@ Say = Callable[[str], None]
 class Both:
     """A policy's run on the cluster and in the simulator.
 
-    `master_start_s` and `launch_ms` were measured on the cluster; the second is what the simulator was told.
+    `master_start_s` and `launch_ms` were measured on the cluster; the second is the simulator's setting.
     `placed` counts the cluster's containers by who placed them.
     """
 

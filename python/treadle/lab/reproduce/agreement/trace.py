@@ -1,4 +1,4 @@
-"""What became of the jobs, on a cluster or in the simulator: when they began and ended, their containers over time."""
+"""How jobs went, on a cluster or in the simulator: when they began and ended, their containers over time."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def read_audit_log(file: Path) -> dict[str, AuditedApplication]:
 
 
 def real_trace(applications: Mapping[str, AuditedApplication]) -> Trace:
-    """Return what became of the jobs on a cluster, by the applications that each was by its name."""
+    """Return how jobs went on a cluster, from the applications that have each job's name."""
     zero = min(application.registered for application in applications.values())
     jobs = {}
     for name, application in applications.items():

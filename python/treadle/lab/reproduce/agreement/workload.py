@@ -1,4 +1,4 @@
-"""The workload that a mini cluster and the simulator both run, and how each is told of it.
+"""The workload that a mini cluster and the simulator both run, and how each gets it.
 
 Four jobs of sleeping tasks in three queues. Job a1 has the cluster to itself; then b1, c1 and a2 come, so that queues
 give and take, and a2 waits behind a1 in its queue. All want more than there is until they have been given their last
@@ -46,7 +46,7 @@ POLICIES: Final = MappingProxyType(
         "hdrf": "policy:\n  share: {kind: hdrf, weights: equal}\n",
     }
 )
-"""By name, as treadle.yaml. The guarantees are 3 to 1, and H-DRF shares evenly: so the two come to other shares."""
+"""By name, as treadle.yaml. The guarantees are 3 to 1, and H-DRF shares evenly: so the two lead to other shares."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def queue_entries() -> Entries:
 
 
 def scenario(master_start_ms: int, launch_ms: int, tick_ms: int) -> Scenario:
-    """Return the same cluster as a scenario of the simulator; the jobs in it stand for `workload`'s."""
+    """Return the same cluster as a scenario of the simulator; its jobs are placeholders for `workload`'s."""
     node = {"memory-mb": PLENTY_MB, "vcores": PLENTY_VCORES, "cpu": CPU, "gpu": CPU}
     queues: dict[str, Any] = {
         name: {"capacity": capacity, "children": {leaf: _leaf(part) for leaf, part in leaves.items()}}

@@ -81,7 +81,7 @@ class Run:
     Attributes:
         point: what was run.
         seed: of the workload and of the choice of machines.
-        outcome: what came of it.
+        outcome: its result.
         jobs: how many the day has.
         wall_s: how long the run took, without drawing the workload.
         cpu_s: the processor time that it took.
@@ -128,7 +128,7 @@ def run_points(
     Args:
         points: what to run
         seeds: of each
-        progress: is told how far it is
+        progress: called with the part that is done
         source: of the jobs
 
     Returns:

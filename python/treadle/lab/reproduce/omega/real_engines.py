@@ -134,7 +134,7 @@ def compare(cell: Sequence[Counts], engines: Sequence[Counts]) -> list[Agreement
 
 
 def run_both(load: Load, seeds: Sequence[int], progress: Callable[[int], None]) -> list[Agreement]:
-    """Run both for each seed; ``progress`` is told how many seeds are done."""
+    """Run both for each seed; ``progress`` is called with the number of seeds that are done."""
     cell, engines = [], []
     for done, seed in enumerate(seeds, 1):
         cell.append(cell_counts(load, seed))

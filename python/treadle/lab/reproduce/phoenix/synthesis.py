@@ -2,7 +2,7 @@
 
 The paper's shares of constraints are lost. What it says: over half of the tasks are constrained, 80 % of constraints
 ask for an ISA, a number of cores or a network, and each of the nine kinds of table II slows jobs by so much. Supply is
-not told. Here the share of machines that meet a kind of constraint is `supply` over its slowdown, and `supply` is
+not given. Here the share of machines that meet a kind of constraint is `supply` over its slowdown, and `supply` is
 calibrated (`treadle.lab.reproduce.phoenix.calibration`).
 """
 

@@ -96,7 +96,7 @@ def run_scheme(
     """Play the jobs of a seed under a scheme.
 
     Raises:
-        BenchError: the run came to nothing.
+        BenchError: the run gave no result.
     """
     script = script_of(seed, settings, size)
     told = play(

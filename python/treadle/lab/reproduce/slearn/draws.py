@@ -101,12 +101,12 @@ def run_draws(
         schemes: what is compared
         model: takes the plain model
         asked: where results are kept, and how many run at a time; None: one at a time, in this process
-        told: is told how many runs are done, in parts, and how many there are
+        told: called with the runs that are done, fractions included, and their number
 
     Raises:
         UserError: the extract is missing or wrong, or runs failed.
     """
-    draws.trace(seeds[0])  # what is wrong with the extract is told once
+    draws.trace(seeds[0])  # an error in the extract is reported once
     tasks = [SchemeRun(draws, seed, scheme, model) for seed in seeds for scheme in schemes]
     found = run_all(tasks, run_one, Asked(processes=1) if asked is None else asked, told)
     outcomes = []

@@ -28,7 +28,7 @@ BARRIERS: Final = {"heartbeat_ms": 0, "tez_min_fraction": 1.0, "tez_max_fraction
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What came of one draw of jobs."""
+    """The result of one draw of jobs."""
 
     trace: Trace
     completion_ms: dict[str, F64]
@@ -57,7 +57,7 @@ class Outcome:
         return self.mean_s("slearn") - self.mean_s(scheme)
 
     def errors(self, estimator: str) -> F64:
-        """Return how far off an estimator is for each wide job, in percent of the truth."""
+        """Return how far off an estimator is for each wide job, in percent of the true duration."""
         wide = self.trace.wide
         true_ms = self.trace.true_ms[wide]
         return np.asarray(100.0 * np.abs(self.trace.estimated_ms[estimator][wide] - true_ms) / true_ms)

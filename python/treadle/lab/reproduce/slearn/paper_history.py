@@ -19,7 +19,7 @@ from treadle.history.estimators.three_sigma import features_of
 from treadle.workload.job import JobFeatures, JobRecord
 
 Point = Literal["utility", "median"]
-"""What becomes of a distribution: the runtime with its mean utility of 1 over runtime squared, or its median."""
+"""What a distribution is reduced to: the runtime with its mean utility of 1 over runtime squared, or its median."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What SLearn's evaluation comes to over seeds: intervals for tables, JSON and plots."""
+"""Results of SLearn's evaluation over seeds: intervals for tables, JSON and plots."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Report:
 
 
 def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
-    """Return what one outcome a seed comes to, and the paper's figures of the same."""
+    """Return the results of one outcome per seed, and the paper's figures of the same."""
     schemes = [name for name in outcomes[0].completion_ms if not name.startswith(("thin ", "ratio "))]
     others = [name for name in schemes if name != "slearn"]
     variants = [name for name in outcomes[0].completion_ms if name not in schemes]

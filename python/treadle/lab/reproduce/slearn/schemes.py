@@ -31,7 +31,7 @@ class Scheme:
     parts: dict[str, Any] = field(default_factory=dict)
     """The kinds of parts, with parameters, that are not the default ones."""
     told: str = ""
-    """Which estimator's estimates the engine is told when a job comes; empty: none."""
+    """The estimator whose estimates the engine gets when a job arrives; empty: none."""
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""

@@ -32,7 +32,7 @@ __all__ = ["GOAL", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls", "
 TIMES: Final = 0.005
 """Durations in the testbed over those of the trace."""
 QUICK_JOBS: Final = 200
-"""Of a quick draw: too few for a queue to form, so that all schedulers come to about the same."""
+"""Of a quick draw: too few for a queue to form, so that all schedulers perform about the same."""
 GOAL: Final = 1.3
 """3Sigma's mean completion time, by the paper's letter, over SLearn's."""
 OURS: Final = "slearn"
@@ -72,7 +72,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A draw of jobs: what became of them under each scheme."""
+    """A draw of jobs: the results under each scheme."""
 
     seed: int
     wide: tuple[bool, ...]
@@ -128,7 +128,7 @@ def policies(folder: Path) -> list[Scheduling]:
 
 
 def script_of(trace: Trace, told: str) -> Script:
-    """Return a draw's jobs as the testbed plays them; ``told`` is the estimator whose word stands in tags, or empty."""
+    """Return a draw's jobs as the testbed plays them; tags have the estimates of the estimator ``told``, if any."""
     said = trace.told[told].duration_ms if told else np.zeros(len(trace.workload.jobs))
     jobs = []
     for number, (job, expected_ms) in enumerate(zip(trace.workload.jobs, said.tolist(), strict=True)):
@@ -144,7 +144,7 @@ def run_draw(trace: Trace, nodes: int, turn: int, setting: Setting, folder: Path
     """Play a draw under every scheme, beginning with another one in each turn.
 
     Raises:
-        BenchError: a run came to nothing.
+        BenchError: a run gave no result.
     """
     schemes = policies(folder)
     first = turn % len(schemes)

@@ -86,7 +86,7 @@ class Trace:
     """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`. Of a DAG
     only the first stage is sampled, and what history says of the others is scaled."""
     told: dict[str, Told]
-    """Estimates by stage, as the engine is told; and ``history``: Point-Est with the deviation of its wide errors."""
+    """Estimates by stage, as the engine gets them; and ``history``: Point-Est with the deviation of its wide errors."""
 
     @property
     def wide(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -157,7 +157,7 @@ class Source:
         return drawn.history, drawn.workload, tuple((record,) for record in drawn.records)
 
     def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:
-        """Estimate each stage from history and, unless told otherwise, the drawn jobs before, as if ended at once."""
+        """Estimate each stage from history and, by default, the drawn jobs before, as if ended at once."""
         history: History = loads(self._history)  # noqa: S301 (our own, and far faster than a deep copy)
         found: dict[str, list[Estimate]] = {name: [] for name in ESTIMATORS}
         usual = Estimate(self._usual_ms, self._usual_ms / 100, self._usual_ms * 100, NO_IDEA)
@@ -202,10 +202,10 @@ def _with_durations(job: Job, records: tuple[JobRecord, ...]) -> Job:
 
 
 def drawn_errors(count: int, generator: np.random.Generator) -> F64:
-    """Return estimates over truth, drawn for each job alike, with the P50 and P90 of the errors of the paper's 3Sigma.
+    """Return ratios of estimated to true durations; their errors have the P50 and P90 of the paper's 3Sigma.
 
     They show what the size of errors alone would do to this workload. The errors' logarithms are normal; an estimate
-    that is too small is a twentieth of the truth at least.
+    that is too small is a twentieth of the true duration at least.
     """
     low, high = ERROR_P50["3sigma"] / 100, ERROR_P90["3sigma"] / 100
     error = low * np.exp(generator.normal(size=count) * np.log(high / low) / Z80)

@@ -74,7 +74,7 @@ def google_slearn(
         unseen: what is made of the other tasks, in history too.
         tail_ms: jobs submitted within this time of the end of the extract are dropped.
         slot: what a task asks for, and all that a node has.
-        progress: told how far it is.
+        progress: called with the part that is done.
 
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.

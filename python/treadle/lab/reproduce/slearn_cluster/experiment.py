@@ -109,7 +109,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a job."""
+    """The outcome of a job."""
 
     name: str
     user: str

@@ -1,6 +1,6 @@
 """The jobs of `treadle reproduce slearn-cluster` in the simulator: many draws, without a cluster.
 
-It says what scheduling alone comes to. Processors are not in it: AMs and tasks take as long to start however many
+It shows the effect of scheduling alone. Processors are not in it: AMs and tasks take as long to start however many
 do at once, and who counts words takes as long as who sleeps, but for the skew of its files.
 """
 

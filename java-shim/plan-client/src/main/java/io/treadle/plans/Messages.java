@@ -15,7 +15,7 @@ public final class Messages {
   public static final int KIND_PLAN = 1;
   /** Bytes of what the listener says first. */
   public static final int CHALLENGE_BYTES = 40;
-  /** Bytes that whoever asks chooses at random for each request. */
+  /** Bytes that the client chooses at random for each request. */
   public static final int NONCE_BYTES = 32;
   /** The longest body in either direction, bytes; sealed it is 16 bytes longer. */
   public static final int BODY_MAX = 256 << 10;

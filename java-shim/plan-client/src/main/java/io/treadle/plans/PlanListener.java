@@ -4,7 +4,7 @@ import java.io.IOException;
 
 /** Whoever makes plans and takes reports; {@link RemotePlanListener} is. */
 public interface PlanListener {
-  /** What became of a request. */
+  /** The outcome of a request. */
   enum Answer {
     /** Done. */
     OK,
@@ -47,7 +47,7 @@ public interface PlanListener {
       this.body = body;
     }
 
-    /** What became of the request. */
+    /** The outcome of the request. */
     public Answer answer() {
       return answer;
     }

@@ -78,7 +78,7 @@ public final class RemotePlanListener implements PlanListener {
       } catch (ConnectException nobody) {
         throw nobody;
       } catch (IOException unreachable) {
-        // The ResourceManager may not have told its engine of this attempt yet, or may be failing over.
+        // No frame may have reported this attempt yet, or may be failing over.
         if (leftMs <= PAUSE_MS) {
           throw unreachable;
         }
@@ -94,7 +94,7 @@ public final class RemotePlanListener implements PlanListener {
   }
 
   /**
-   * Tries each address with each key, beginning with the address that answered last. Whoever says nothing, because its
+   * Tries each address with each key, beginning with the address that answered last. An address that does not answer, because its
    * host is gone or its process hangs, is given no more than its share of the time that is left, so that all are asked.
    *
    * @throws ConnectException if nobody listens at any of them

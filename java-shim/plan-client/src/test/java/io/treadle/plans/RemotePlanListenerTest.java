@@ -166,7 +166,7 @@ class RemotePlanListenerTest {
       if (behaviour == null) {
         other.socket.close();
       }
-      // renewed first, as after a roll-over of which the ResourceManager has not told its engine yet
+      // renewed first, as after a roll-over that no frame has reported yet
       PlanListener client = new RemotePlanListener(Arrays.asList(other.address(), server.address()),
           () -> Arrays.asList(renewed, KEY), clock, false);
       assertEquals(PlanListener.Answer.OK, client.plan(new byte[] {1}, 4_000).answer());

@@ -24,8 +24,8 @@ import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 
 /**
- * What becomes of one engine's answers: its commits or what {@code observe_only} finds, its idle guard, and who is told
- * what came of it. Its link thread's, but for the methods that say otherwise.
+ * Handles one engine's answers: commits or the findings of {@code observe_only}, the idle guard, and reports of
+ * the outcome. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
   private final ShimMetrics metrics;

@@ -24,7 +24,7 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
- * One engine as the shim holds it: what it is told (a mirror), whether it may schedule (a lease), what becomes of its
+ * One engine as the shim holds it: what it gets (a mirror), whether it may schedule (a lease), what happens to its
  * answers (a pipeline), what is counted of it, and, while it runs, the link that talks to it.
  */
 final class EngineHandle implements Served, Living {
@@ -70,7 +70,7 @@ final class EngineHandle implements Served, Living {
    *
    * @param name what the roster calls it, empty for the only engine
    * @param number no other engine's that commits
-   * @param onEngines told what the engine says of the engines that there are
+   * @param onEngines called with the roster that the engine's status names
    */
   EngineHandle(String name, int number, Common common, long leaseMs, Owners owners, Consumer<JsonNode> onEngines) {
     this.name = name;

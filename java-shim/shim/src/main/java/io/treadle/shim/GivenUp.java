@@ -24,7 +24,7 @@ final class GivenUp {
     this.metrics = metrics;
   }
 
-  /** Has other engines serve applications, if any other lives. */
+  /** Lets other engines serve applications, if any other is alive. */
   void take(Map<Integer, String> said, Directory directory) {
     said.forEach((index, why) -> {
       ApplicationAttemptId attempt = index < directory.applications() ? directory.application(index) : null;

@@ -30,7 +30,7 @@ public final class LeafQueues {
       find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
   private static final MethodHandle USER_LIMIT_FACTOR =
       find("getUserLimitFactor", MethodType.methodType(float.class));
-  /** What a leaf takes as its limit is kept twice: as a native pass was told it last, and as its AM limit follows it. */
+  /** What a leaf takes as its limit is kept twice: as a native pass got it last, and as its AM limit follows it. */
   private static final Field LAST_LIMITS = field("cachedResourceLimitsForHeadroom");
   private static final Field LIMITS_INFO = field("queueResourceLimitsInfo");
   private static final Method LIMIT = method(LIMITS_INFO.getType(), "getQueueCurrentLimit");

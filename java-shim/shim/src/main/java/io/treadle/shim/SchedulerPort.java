@@ -6,7 +6,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 
 /** What the shim needs of the scheduler beyond its public methods. Implemented by TreadleScheduler, and by tests. */
 public interface SchedulerPort {
-  /** The scheduler itself: the truth. */
+  /** The scheduler itself, which owns the state. */
   CapacityScheduler scheduler();
 
   /** The ResourceManager's context, null before it is set. */
@@ -20,7 +20,7 @@ public interface SchedulerPort {
 
   /**
    * Whether a heartbeat is being handled or waits for the scheduler's lock. All heartbeats and events of applications
-   * come through one thread, so whoever holds the lock for long should let it in.
+   * come through one thread, so a thread that holds the lock for long should let it in.
    */
   default boolean heartbeatWaits() {
     return false;

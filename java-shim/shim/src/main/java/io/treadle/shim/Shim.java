@@ -125,7 +125,7 @@ public class Shim {
     try {
       engines.export().start();
     } finally {
-      // whoever cannot be watched can still schedule
+      // an engine without metrics can still schedule
       startLink();
     }
   }
@@ -288,7 +288,7 @@ public class Shim {
     return engines.owners().several() ? engines.asks().of(attempt) : NO_LOCK;
   }
 
-  /** What is held by whoever commits without the scheduler's lock; nothing with one engine. Any thread. */
+  /** The lock for commits without the scheduler's lock; none with one engine. Any thread. */
   public Lock placements() {
     return engines.owners().several() ? engines.asks().placements() : NO_LOCK;
   }

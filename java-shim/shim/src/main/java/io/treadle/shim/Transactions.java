@@ -9,7 +9,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** What became of the transactions of an answer: what an application gets in one answer is one. */
+/** The outcomes of an answer's transactions: what an application gets in one answer is one. */
 final class Transactions {
   /** What others have made impossible since the engine looked. */
   private static final Set<Fate> CONFLICTS = EnumSet.of(Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_RESERVED,

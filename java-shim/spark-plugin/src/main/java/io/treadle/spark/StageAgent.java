@@ -11,7 +11,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Tells the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the stages that
- * have changed, so that what did not arrive is told by the next one.
+ * have changed, so that the next one repeats what did not arrive.
  */
 final class StageAgent implements Runnable {
   /** Bytes of stages in one report, unless a single one is longer. */
@@ -22,7 +22,7 @@ final class StageAgent implements Runnable {
 
   /** Where an application's stages are reported to. */
   interface Connect {
-    /** Returns who is to be told; null if this driver has no key. */
+    /** Returns the listener; null if this driver has no key. */
     PlanListener to(String application) throws IOException;
   }
 
@@ -32,7 +32,7 @@ final class StageAgent implements Runnable {
   private String application;
   private boolean ended;
   private boolean abandoned;
-  /** Whether the listener has what was told before. */
+  /** Whether the listener still has what was sent before. */
   private boolean known;
 
   StageAgent(StageTable stages, Connect connect) {
@@ -49,7 +49,7 @@ final class StageAgent implements Runnable {
     }
   }
 
-  /** Takes that it has ended; waits until that has been told, or for so long. */
+  /** Notes that the application has ended; waits until that was sent, or for a time. */
   void end(long waitMs) throws InterruptedException {
     synchronized (this) {
       ended = true;
@@ -60,7 +60,7 @@ final class StageAgent implements Runnable {
     }
   }
 
-  /** Takes that what is counted is not to be told any more. */
+  /** Stops sending what is counted. */
   synchronized void abandon() {
     abandoned = true;
     notifyAll();

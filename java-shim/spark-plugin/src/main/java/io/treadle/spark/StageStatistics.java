@@ -90,7 +90,7 @@ final class StageStatistics {
     version++;
   }
 
-  /** Whether it ran and has changed since it was told. */
+  /** Whether it ran and has changed since it was last sent. */
   boolean isNews() {
     return ran && told != version;
   }
@@ -99,7 +99,7 @@ final class StageStatistics {
     return version;
   }
 
-  /** Takes that a version of it was told; -1: that none was. */
+  /** Notes that a version of it was sent; -1: that none was. */
   void told(int toldVersion) {
     told = toldVersion;
   }

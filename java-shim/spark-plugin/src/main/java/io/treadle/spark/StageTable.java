@@ -29,7 +29,7 @@ final class StageTable {
   private int rddsKept;
   private long left;
 
-  /** A stage as it was at a time, to be told. */
+  /** A stage as it was at a time, to be sent. */
   static final class Row {
     private final StageStatistics stage;
     private final int version;
@@ -105,14 +105,14 @@ final class StageTable {
     return rows;
   }
 
-  /** Takes that rows have been told. */
+  /** Notes that rows have been sent. */
   synchronized void told(List<Row> rows) {
     for (Row row : rows) {
       row.stage.told(row.version);
     }
   }
 
-  /** Takes that whoever was told has forgotten everything. */
+  /** Notes that the listener has forgotten everything. */
   synchronized void forgotten() {
     for (StageStatistics stage : stages) {
       stage.told(-1);

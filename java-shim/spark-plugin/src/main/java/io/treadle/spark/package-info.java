@@ -1,5 +1,5 @@
 /**
- * The plug-in in Spark drivers: it hears what becomes of stages and reports them to the plan listener.
+ * The plug-in in Spark drivers: it follows the progress of stages and reports it to the plan listener.
  *
  * <p>Events come on Spark's thread for listeners, which counts them under the monitor of the table of stages and
  * waits for nobody. A daemon thread of the plug-in's own reports; it holds no monitor while it talks to the

@@ -24,7 +24,7 @@ class StageAgentTest {
   private final StageTable table = new StageTable();
   private final Recorder recorder = new Recorder();
 
-  /** A plan listener that answers as it was told, and says what it heard: from the start, ended, rows. */
+  /** A plan listener with scripted answers, which records what it received: from the start, ended, rows. */
   private static final class Recorder implements PlanListener {
     final List<String> heard = Collections.synchronizedList(new ArrayList<>());
     final Deque<Answer> answers = new ArrayDeque<>();
@@ -103,7 +103,7 @@ class StageAgentTest {
     });
     agent.begin("application_1_0001");
     agent.end(LONG_MS);
-    assertEquals(1, table.news().size(), "it was not told");
+    assertEquals(1, table.news().size(), "it was not sent");
   }
 
   @Test

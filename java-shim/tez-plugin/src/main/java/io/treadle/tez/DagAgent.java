@@ -21,10 +21,10 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Speaks for one DAG with the plan listener, on a thread of its own: asks for the plan, then tells which priorities stand
- * for which vertices and which tasks have ended, until the DAG has. What cannot be told in time is not told.
+ * for which vertices and which tasks have ended, until the DAG has. What cannot be sent in time is dropped.
  */
 final class DagAgent implements Runnable {
-  /** Ended tasks that wait to be told; more are dropped. */
+  /** Ended tasks that wait to be sent; more are dropped. */
   static final int WAITING_MAX = 8_192;
 
   private static final Logger LOG = LoggerFactory.getLogger(DagAgent.class);
@@ -209,7 +209,7 @@ final class DagAgent implements Runnable {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * Completion.BYTES);
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(description.dag());
-    // Whoever hears of the end takes it that all has been told.
+    // The end means to the listener that everything was sent.
     boolean last = ended && waiting.isEmpty();
     out.writeByte(!last ? RUNNING : dag.getState() == DAGState.SUCCEEDED ? SUCCEEDED : ENDED);
     out.writeByte(order.isPlanned() ? 1 : 0);

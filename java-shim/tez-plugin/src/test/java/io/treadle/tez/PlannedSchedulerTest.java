@@ -62,7 +62,7 @@ class PlannedSchedulerTest {
     assertEquals(NATURAL, fake.awaitSent(3));
     listener.planned(1, 2, 0, 3);
     byte[] report = listener.reports.take();
-    assertEquals(0, report[5], "natural order is told");
+    assertEquals(0, report[5], "natural order is sent");
     scheduler.scheduleTaskEx(fake.schedule(1, 1));
     assertEquals("1.1 15-13", fake.sent().get(3), "one order for the whole DAG");
   }
@@ -155,7 +155,7 @@ class PlannedSchedulerTest {
     assertTrue(Arrays.equals(refused, again));
   }
 
-  /** What an earlier listener was told is not lost, nor told twice. */
+  /** What an earlier listener received is not lost, nor sent twice. */
   @Test
   void whoeverTakesOverIsToldOfAllTasksThatHaveSucceeded() throws Exception {
     PlannedScheduler scheduler = scheduler();

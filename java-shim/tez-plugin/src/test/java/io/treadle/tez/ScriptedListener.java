@@ -9,7 +9,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 
-/** A plan listener that answers as it was told. */
+/** A plan listener with scripted answers. */
 final class ScriptedListener implements PlanListener {
   final BlockingQueue<byte[]> reports = new LinkedBlockingQueue<>();
   final BlockingQueue<byte[]> descriptions = new LinkedBlockingQueue<>();

@@ -144,7 +144,7 @@ public final class ShimConfig {
         YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
   }
 
-  /** Where the sidecar's log goes unless told otherwise. */
+  /** Where the sidecar's log goes by default. */
   static File defaultLogFile() {
     String folder = System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ""));
     return new File(folder.isEmpty() ? OwnFolder.PATH : folder, "treadle-sidecar.log");
@@ -161,7 +161,7 @@ public final class ShimConfig {
       try {
         return Files.createTempDirectory("treadle-log-").toString();
       } catch (IOException e) {
-        // if that cannot be written either BoundedLog says so
+        // if that cannot be written either, BoundedLog reports it
         return System.getProperty("user.dir");
       }
     }

@@ -72,7 +72,7 @@ public final class Requirements {
     return all;
   }
 
-  /** One that is too long must not be cut off to another that can be read: nothing after the sign says so. */
+  /** One that is too long must not be cut off to another that can be read: what follows the sign does not show it. */
   private static String bounded(String variable) {
     return variable.length() <= MAX_VARIABLE_CHARS ? variable : "";
   }
@@ -99,7 +99,7 @@ public final class Requirements {
     }
   }
 
-  /** Found without a lock: whoever commits holds the scheduler's, and others hold the application's and want that. */
+  /** Found without a lock: commits hold the scheduler's, and other threads hold the application's and wait for that. */
   private static RMAppAttempt current(RMApp app, ApplicationAttemptId id) {
     RMAppAttempt attempt = app == null ? null : app.getCurrentAppAttempt();
     return attempt != null && id.equals(attempt.getAppAttemptId()) ? attempt : null;

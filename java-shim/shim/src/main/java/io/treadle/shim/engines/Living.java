@@ -1,6 +1,6 @@
 package io.treadle.shim.engines;
 
-/** Whether an engine lives: two looks at a clock. Any thread. */
+/** Whether an engine is alive: two looks at a clock. Any thread. */
 public interface Living {
   /** What {@code Ownership} calls the engine. */
   String name();

@@ -15,11 +15,11 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
- * Which engine serves an application. Each has one owner at any time: its home while that lives, else another that
- * does. Nobody watches: whoever asks looks at the leases, and finds out that one has run out or come back.
+ * Which engine serves an application. Each has one owner at any time: its home while that is alive, else another that
+ * is. No thread watches: each query looks at the leases, and finds those that have run out or come back.
  */
 public final class Owners {
-  /** An engine that was dead has lived for so long when its applications return to it. */
+  /** How long an engine that was dead must be alive before its applications return to it. */
   static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final int HOMES_SPARE = 1024;
   private static final int SHOWN_MAX = 10_000;
@@ -99,7 +99,7 @@ public final class Owners {
     return held;
   }
 
-  /** Finds out who lives and who serves for whom. With the monitor held. */
+  /** Finds out which engines are alive and which serve for others. With the monitor held. */
   private void settle() {
     Ownership before = now;
     long nanos = nanoClock.getAsLong();
@@ -166,13 +166,13 @@ public final class Owners {
     return now.several();
   }
 
-  /** Whether another engine than this one lives, to which its applications could go. */
+  /** Whether another engine is alive, to which its applications could go. */
   public boolean othersLive(String engine) {
     Ownership seen = look();
     return seen.several() && seen.engines.stream().anyMatch(each -> !each.name().equals(engine) && each.held());
   }
 
-  /** Raised whenever another engine serves some application, but for those of which {@code onMove} is told. */
+  /** Raised whenever another engine serves some application, except for those reported to {@code onMove}. */
   public int generation() {
     return look().generation;
   }
@@ -210,8 +210,8 @@ public final class Owners {
   }
 
   /**
-   * An engine gives an application up: the next one that lives in the order of those that stand in serves it from now
-   * on, until the roster changes. Once for an application; not while no other lives.
+   * An engine gives an application up: the next one alive in the order of those that stand in serves it from now
+   * on, until the roster changes. Once for an application; not while no other is alive.
    *
    * @return the engine that serves it now; null if nothing has changed
    */
@@ -234,7 +234,7 @@ public final class Owners {
     return seen.names[moved.engine];
   }
 
-  /** The roster, who lives, and the owners of applications that were seen, as JSON; of at most 10,000 applications. */
+  /** The roster, which engines are alive, and the owners of known applications, as JSON; of at most 10,000 applications. */
   public String json() {
     Ownership seen = look();
     ObjectNode json = JsonNodeFactory.instance.objectNode();

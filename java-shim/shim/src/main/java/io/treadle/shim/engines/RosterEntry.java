@@ -28,7 +28,7 @@ public final class RosterEntry {
   public final int precedence;
   /** The largest part of a partition that its applications may use. */
   public final double claim;
-  /** The entry that serves its applications while it is dead, empty for the first engine that lives. */
+  /** The entry that serves its applications while it is dead, empty for the first engine that is alive. */
   public final String fallback;
   /** The bounds of tasks at the time when an application is first seen asking; 0 for none. */
   final int tasksMin;

@@ -250,7 +250,7 @@ public final class IdleGuard {
     }
   }
 
-  /** Room came to be otherwise than by the end of a container. Any thread. */
+  /** Space became free otherwise than by the end of a container. Any thread. */
   public void roomChanged() {
     IdleRound current = round;
     if (current != null) {

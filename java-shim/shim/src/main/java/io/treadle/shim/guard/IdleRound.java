@@ -74,7 +74,7 @@ final class IdleRound {
     }
   }
 
-  /** Room came to be in a way that is not followed: no placement counts any more. */
+  /** Space became free in a way that is not followed: no placement counts any more. */
   void unclear() {
     synchronized (given) {
       unclear = true;

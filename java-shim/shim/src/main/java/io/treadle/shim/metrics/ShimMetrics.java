@@ -183,13 +183,13 @@ public final class ShimMetrics {
     proposals.add(count);
   }
 
-  /** An engine has decided for so long, microseconds, and of what it proposed so much was committed. */
+  /** An engine has decided for some microseconds, and so many of its proposals were committed. */
   public void decided(long micros, int proposed, int committed) {
     (committed > 0 ? usefulMicros : proposed > 0 ? wastedMicros : emptyMicros).add(micros);
   }
 
   /**
-   * What became of the transactions of an answer of one of several engines, and of the time that it took to decide.
+   * The outcomes of an answer's transactions, of one of several engines, and how the decision time was spent.
    *
    * @param succeeded how many got something, with no conflict
    * @param conflicted how many others stood in the way of
@@ -226,7 +226,7 @@ public final class ShimMetrics {
     takenBack.increment();
   }
 
-  /** What became of a proposal. */
+  /** The fate of a proposal. */
   public void fate(Fate fate) {
     fates.incrementAndGet(fate.code());
   }

@@ -67,7 +67,7 @@ final class ConstraintSection {
       boolean bounded = tags.size() <= MAX_TAGS && tags.stream().allMatch(tag -> tag.length() <= MAX_TAG_CHARS);
       text = copy == null || !bounded ? null : ConstraintText.of(constraint(draft, row, copy, tags));
     } catch (RuntimeException | StackOverflowError e) {
-      // a request that the RM cannot judge either: it says so to the application
+      // a request that the RM cannot judge either: the RM reports that to the application
       text = null;
     }
     draft.section(Section.CONSTRAINTS).i32(row.index).i32(request.index).name(draft.name(text)).flag(text == null)

@@ -20,10 +20,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerStat
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Writes steps in the lives of containers; in a snapshot the last step of each container alive. Remembers which ones
- * Treadle placed, as long as they and their application live, and which are alive as far as was told.
+ * Writes container events; in a snapshot the last step of each container alive. Remembers which ones
+ * Treadle placed, as long as they and their application live, and which are alive as far as was sent.
  *
- * <p>A step may never come: then a container would run for ever in the engine's eyes. So what was told of a node is
+ * <p>A step may never come: then a container would run for ever in the engine's eyes. So what was sent of a node is
  * compared in turns with what the scheduler has there. What was missing twice, {@value #MISSING_MS} ms apart, has
  * ended unseen; its step could not take that long.
  */
@@ -68,7 +68,7 @@ final class ContainerSection {
     }
   }
 
-  /** What was told of a node's containers. */
+  /** What was sent of a node's containers. */
   private static final class Told {
     private final NodeId node;
     private final Map<ContainerId, Alive> alive = new HashMap<>();
@@ -81,7 +81,7 @@ final class ContainerSection {
     }
   }
 
-  /** Forgets what was told, but not who placed it. */
+  /** Forgets what was sent, but not who placed it. */
   void reset() {
     told.clear();
     toldInOrder.clear();
@@ -110,7 +110,7 @@ final class ContainerSection {
     treadles.remove(application);
   }
 
-  /** Forgets what was told of containers whose applications have moved to other engines, but not who placed them. */
+  /** Forgets what was sent of containers whose applications have moved to other engines, but not who placed them. */
   void moved(Set<ApplicationId> applications) {
     for (Told of : toldInOrder) {
       of.alive.entrySet().removeIf(each -> {

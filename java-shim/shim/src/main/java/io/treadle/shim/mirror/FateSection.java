@@ -5,7 +5,7 @@ import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
 import java.util.Arrays;
 
-/** Keeps what became of proposals, in columns that grow: thousands a second, so no object for each; and writes it. */
+/** Keeps the fates of proposals, in columns that grow: thousands a second, so no object for each; and writes them. */
 final class FateSection {
   private static final int FIRST_CAPACITY = 64;
 
@@ -35,7 +35,7 @@ final class FateSection {
     return size;
   }
 
-  /** What became of the proposal at a position of the answer to a frame. */
+  /** The fate of the proposal at a position of the answer to a frame. */
   void add(long sequence, int position, Fate fate) {
     if (size == sequences.length) {
       sequences = Arrays.copyOf(sequences, 2 * size);

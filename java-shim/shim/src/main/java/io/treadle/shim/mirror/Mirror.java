@@ -27,7 +27,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes what one engine is to know: takes what changed from its feed of the journal, reads the scheduler's state and
- * puts it into frames. Remembers which index stands for what, what was sent last, and what became of the engine's
+ * puts it into frames. Remembers the meaning of indices, what was sent last, and the fates of the engine's
  * proposals. Where several engines schedule, each has a mirror with all nodes and queues, but only those applications that
  * it serves. Used by the link thread only; takes none of the scheduler's locks for longer than one read.
  */
@@ -117,7 +117,7 @@ public final class Mirror implements Directory {
   }
 
   /**
-   * Forgets what was told, since nobody listens any more, and makes the next frame a snapshot. What stays would keep
+   * Forgets what was sent, since nobody listens any more, and makes the next frame a snapshot. What stays would keep
    * applications, queues and containers that have gone in memory until the next conversation, if there is one.
    */
   public void hungUp() {
@@ -451,7 +451,7 @@ public final class Mirror implements Directory {
     return snapshots;
   }
 
-  /** How many applications were told as moved to other engines. Any thread. */
+  /** How many applications were sent as moved to other engines. Any thread. */
   public long moved() {
     return others;
   }

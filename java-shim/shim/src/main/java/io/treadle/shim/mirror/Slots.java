@@ -7,7 +7,7 @@ import java.util.List;
 
 /**
  * Indices of containers that are alive. One that is given back is given out again from the next frame on, so that
- * within a frame it stands for one container.
+ * within a frame it means one container.
  */
 final class Slots {
   private final Deque<Integer> free = new ArrayDeque<>();

@@ -33,7 +33,7 @@ final class ConnectionFileRules {
     this.sidecars = sidecars;
   }
 
-  /** Whoever may write to the folder could put a file with a secret of their own in the place of this one. */
+  /** Anybody who may write to the folder could put a file with a secret of their own in its place. */
   void checkFolder(PosixFileAttributes attributes) throws IOException {
     UserPrincipal owner = attributes.owner();
     if (!owner.equals(ours) && !owner.equals(sidecars) && !"root".equals(owner.getName())) {

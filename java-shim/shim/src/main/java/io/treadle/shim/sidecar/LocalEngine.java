@@ -10,7 +10,7 @@ import java.util.function.Supplier;
 
 /**
  * An engine in this JVM instead of a sidecar, for benchmarks and tests: a new object for each conversation. Of several
- * engines each object is told its engine's name.
+ * engines each object gets its engine's name.
  */
 public final class LocalEngine implements EngineSource {
   private final String className;

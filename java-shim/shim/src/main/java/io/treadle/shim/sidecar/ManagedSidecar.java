@@ -39,7 +39,7 @@ public final class ManagedSidecar implements EngineSource {
   private boolean announced;
   private int failures;
 
-  /** The first engine's sidecar, not started yet; {@code onStart} is told of each start. */
+  /** The first engine's sidecar, not started yet; {@code onStart} is called with each start. */
   public ManagedSidecar(ShimConfig config, Runnable onStart) {
     this(config, config.sidecar, onStart);
   }
@@ -119,7 +119,7 @@ public final class ManagedSidecar implements EngineSource {
     return json.writeValueAsString(greeting);
   }
 
-  /** Notes that the process has gone, or never came to be, and says so. */
+  /** Notes that the process has gone, or never started, and logs it. */
   private IOException ended(String reason) {
     process = null;
     boolean rest = restarts.ended(nowMs());

@@ -46,7 +46,7 @@ public final class NamedIndices implements Directory {
     return index;
   }
 
-  /** Has the engine been told of the cluster so long after now, milliseconds. */
+  /** Pretends that the engine's last frame was so many milliseconds after now. */
   public void toldLater(long ms) {
     toldLaterMs = ms;
   }
@@ -58,7 +58,7 @@ public final class NamedIndices implements Directory {
 
   @Override
   public void fate(long sequence, int position, Fate fate) {
-    // nobody is told
+    // there is no engine
   }
 
   @Override

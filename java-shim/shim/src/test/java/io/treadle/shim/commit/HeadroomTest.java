@@ -23,7 +23,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** AMs are told what is left for them now: not what was left at the switch, and not what a parent's maximum forbids. */
+/** AMs get the headroom of now: not what was left at the switch, and not what a parent's maximum forbids. */
 class HeadroomTest {
   private static final int PRIORITY = 1;
 

@@ -115,7 +115,7 @@ class ConstraintsTest {
           + "\"key\":\"self\",\"values\":[\"hbase\"]}]}]}]}")), new TreeSet<>(cluster.model.constraints.values()));
       assertTrue(cluster.model.allocationTags.containsValue(new TreeSet<>(Arrays.asList("a", "b"))));
       Map<String, String> before = new TreeMap<>(cluster.model.constraints);
-      assertEquals(48, cluster.tick().get(0).length, "nothing is told twice");
+      assertEquals(48, cluster.tick().get(0).length, "nothing is sent twice");
       cluster.mirror.snapshotNeeded();
       cluster.tickAndCheck();
       assertEquals(new TreeSet<>(before.values()), new TreeSet<>(cluster.model.constraints.values()));

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The engine hears of guaranteed containers, each of which ends for it, whatever becomes of it. */
+/** The engine hears of guaranteed containers, each of which ends for it, whatever happens to it. */
 @Timeout(300)
 class ExecutionTypesTest {
   /** Three times as long as it takes until a container that has ended unseen is noticed. */

@@ -117,7 +117,7 @@ class KeyRollOverTest {
       MockAM am = MockRM.launchAndRegisterAM(app, cluster.rm, node);
       Attempt attempt = new Attempt(am, token(app));
       check(attempt, keys(cluster.tick()));
-      assertNull(keys(cluster.tick()), "told once");
+      assertNull(keys(cluster.tick()), "sent once");
 
       AMRMTokenSecretManager secrets = cluster.rm.getRMContext().getAMRMTokenSecretManager();
       for (int round = 0; round < 3; round++) {

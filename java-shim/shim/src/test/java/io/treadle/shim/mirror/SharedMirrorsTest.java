@@ -104,12 +104,12 @@ class SharedMirrorsTest {
       assertEquals(1, other.model.snapshots);
       assertTrue(one.model.moved.size() > 5, one.model.moved.toString());
       assertEquals(4, one.model.applications.size() + other.model.applications.size());
-      // whose commits were told as others'
+      // whose commits were sent as others'
       assertTrue(one.model.sequences.values().stream().mapToLong(Long::longValue).sum() > 0);
     }
   }
 
-  /** What has moved is no longer told of, in containers neither; and its index still says which attempt it was. */
+  /** What has moved is no longer sent, nor are its containers; its index still names the attempt. */
   @Test
   void anOldIndexStandsForTheAttemptThatMoved() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {

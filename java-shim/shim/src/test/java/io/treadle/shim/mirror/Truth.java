@@ -98,7 +98,7 @@ final class Truth {
       String row = amounts(queue.getEffectiveCapacity(partition)) + " " + amounts(queue.getEffectiveMaxCapacity(partition))
           + " " + amounts(queue.getQueueResourceUsage().getUsed(partition)) + " "
           + amounts(queue.getQueueResourceUsage().getPending(partition));
-      // a queue that has nothing in a partition need not be told there
+      // a queue that has nothing in a partition need not be sent there
       if (partition.isEmpty() || row.matches(".*[1-9].*")) {
         limits.put(queue.getQueuePath() + "/" + partition, row);
       }

@@ -229,7 +229,7 @@ class EnginesInRmTest {
     assertTrue(NamedEngine.frames("slow").stream().filter(Frame::snapshot).count() == 1);
   }
 
-  /** What an engine gives up another serves, and it stays there; its user is told. */
+  /** What an engine gives up another serves, and it stays there; its diagnostics report it. */
   @Test
   void whatAnEngineGivesUpAnotherServes() throws Exception {
     start();

@@ -126,7 +126,7 @@ class LinkInRmTest {
     Await.until("it says why", () -> TestRms.text(rm, "LastError").equals("gone"));
   }
 
-  /** Nothing of another version is read: whoever updates only the jar or only the wheel is told so. */
+  /** Nothing of another version is read: an update of only the jar or only the wheel is reported. */
   @Test
   void aSidecarOfAnotherVersionIsRefusedAndTheStockSchedulerCarriesOn() throws Exception {
     refusedWhile("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release of Treadle",
@@ -299,7 +299,7 @@ class LinkInRmTest {
     Await.until("the AM is counted", () -> number("Committed") == 1);
   }
 
-  /** Another thread answers when the test says so; until then the engine that is asked holds up the link. */
+  /** Another thread answers when the test lets it; until then the engine that is asked holds up the link. */
   private static byte[] answerAfter(CountDownLatch latch, Frame frame) throws IOException {
     try {
       latch.await();

@@ -188,7 +188,7 @@ class StatesInRmTest {
     start(ScriptedEngine::proposeTheFirst);
     awaitSchedules(1);
     RMApp app = TestRms.submit(rm, 1024);
-    Await.until("the failure is told",
+    Await.until("the failure is reported",
         () -> text("LastError").matches("in the ResourceManager, not in the engine: .*a commit that fails"));
     assertTrue(number("RejectedInternalError") > 0);
     assertTrue(number("LinkFailures") > 0);

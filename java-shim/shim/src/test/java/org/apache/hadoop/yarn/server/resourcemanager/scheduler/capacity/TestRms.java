@@ -32,7 +32,7 @@ final class TestRms {
   }
 
   /**
-   * One whose engine answers as {@link ScriptedEngine} is told. Its lease is so long that it does not run out because
+   * One whose engine answers as {@link ScriptedEngine} is scripted. Its lease is so long that it does not run out because
    * the machine is busy, and so short that an engine is asked again within seconds when nothing happens.
    */
   static YarnConfiguration withEngine(String mode) {

@@ -17,7 +17,7 @@ final class Wish {
     this.node = node;
   }
 
-  /** The proposal in the indices that the engine was told, null if it was not told of one of these things. */
+  /** The proposal in the engine's indices, null if the engine does not know one of these things. */
   int[] proposal(Directory told) {
     for (int application = told.applications() - 1; application >= 0; application--) {
       if (attempt.equals(told.application(application))) {
