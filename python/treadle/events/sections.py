@@ -356,7 +356,7 @@ class ContainerSteps:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What became of each proposal: the frame that it was decided on, its position in the answer, 0 or the reason.
+    """The fate of each proposal: the frame that it was decided on, its position in the answer, 0 or the reason.
 
     ``container`` is the container if that is known, else 0; frames leave it to the row of the container.
     """
@@ -369,7 +369,7 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class FateRuns:
-    """What became of proposals: ``count`` in a row from ``position`` on, decided on frame ``sequence``."""
+    """Fates of proposals: ``count`` in a row from ``position`` on, decided on frame ``sequence``."""
 
     SECTION: ClassVar = Section(21, "FATES")
 

@@ -26,7 +26,7 @@ treadle explain APPLICATION    # verdicts, causes, nodes
 FATES: Final = """\
 ## Fates of proposals
 
-What became of a proposal. Metrics are attributes of the bean `Hadoop:service=ResourceManager,name=Treadle`
+The fate of a proposal. Metrics are attributes of the bean `Hadoop:service=ResourceManager,name=Treadle`
 ([administrator.md](../administrator.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
 
 """

@@ -23,7 +23,7 @@ HEAD: Final = """\
 
 # Results at a glance
 
-What the papers report, and what came of it here. Pages say how, and what was chosen where a paper is silent. Intervals
+What the papers report, and the results here. Pages say how, and what was chosen where a paper is silent. Intervals
 are of 95 % over seeds or draws unless a page says otherwise.
 
 """
