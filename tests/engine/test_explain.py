@@ -89,15 +89,36 @@ def no_such_label(at: Planted) -> None:
     at.ask(partition="gpu")
 
 
+def of_label(at: Planted, maximum: tuple[int, int], queues: tuple[int, ...] = ()) -> None:
+    """Let queues, all if none is named, have so much of the label at most, as YARN computes it from its nodes."""
+    told = at.rm._limit_rows
+
+    def changed(row: dict[str, Any]) -> bool:
+        return row["partition_name"] == "gpu" and (not queues or row["queue"] in queues)
+
+    at.rm._limit_rows = lambda: [  # type: ignore[method-assign]
+        row | ({"maximum": maximum} if changed(row) else {}) for row in told()
+    ]
+
+
 def label_without_access(at: Planted) -> None:
     at.rm.node("labelled", NODE, partition="gpu")
     at.rm.node("unlabelled", NODE)
-    leaf = at.rm.applications[0].queue
-    told = at.rm._limit_rows
-    at.rm._limit_rows = lambda: [  # type: ignore[method-assign]
-        row | ({"maximum": (0, 0)} if (row["queue"], row["partition_name"]) == (leaf, "gpu") else {}) for row in told()
-    ]
+    of_label(at, (0, 0), (at.rm.applications[0].queue,))
     at.ask(partition="gpu")
+
+
+def label_without_nodes(at: Planted) -> None:
+    """Nobody may have anything of it, the root neither."""
+    of_label(at, (0, 0))
+    at.ask(partition="gpu")
+
+
+def larger_than_the_label_s_node(at: Planted) -> None:
+    """The queues, the root too, may have all of the label, which is that node."""
+    at.rm.node("labelled", NODE, partition="gpu")
+    of_label(at, NODE)
+    at.ask(partition="gpu", capability=(NODE[0] + 1024, 1))
 
 
 def no_such_place(at: Planted) -> None:
@@ -197,6 +218,8 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
     larger_than_queue: Why.LARGER_THAN_QUEUE,
     no_such_label: Why.NO_SUCH_LABEL,
     label_without_access: Why.LABEL_WITHOUT_ACCESS,
+    label_without_nodes: Why.NO_SUCH_LABEL,
+    larger_than_the_label_s_node: Why.LARGER_THAN_ANY_NODE,
     no_such_place: Why.NO_SUCH_PLACE,
     all_blacklisted: Why.ALL_BLACKLISTED,
     not_active: Why.NOT_ACTIVE,
@@ -242,7 +265,7 @@ def test_the_first_verdict_names_the_planted_cause(plant: Callable[[Planted], No
 
 
 def test_there_are_as_many_situations_as_promised() -> None:
-    assert len(list(situations())) == 190
+    assert len(list(situations())) == 210
 
 
 def test_what_no_node_has_is_told_with_what_there_is() -> None:

@@ -28,6 +28,7 @@ _BY_REASON: Final = (
     ("reserved", Why.NODES_RESERVED),
     ("full", Why.NODES_FULL),
 )
+_OF_QUEUES: Final = (Why.QUEUE_MAXIMUM, Why.LARGER_THAN_QUEUE)
 _STATES: Final = {
     ApplicationState.ACTIVE: "active",
     ApplicationState.WAITING: "not active yet",
@@ -83,9 +84,9 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
         *user_causes(situation, row),
         *_node_causes(situation, row, nodes),
     ]
-    # a queue that may have everything is full when nodes are; these say more
+    # a queue that may have everything is full when nodes are, and too small when all of them are; these say more
     whole = queues_of_all(situation, row)
-    found.sort(key=lambda cause: cause.why == Why.QUEUE_MAXIMUM and cause.of in whole)
+    found.sort(key=lambda cause: cause.why in _OF_QUEUES and cause.of in whole)
     causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
     wait, ways = waits.of(row, nodes, causes)
     return AskExplained(

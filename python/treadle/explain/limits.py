@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from treadle.compiled.array_types import I64
+from treadle.events import NodeState
 from treadle.explain.causes import Cause, Why
 from treadle.explain.nodes import in_words
 from treadle.explain.situation import Situation
@@ -26,10 +27,13 @@ def queue_causes(situation: Situation, row: int) -> Iterator[Cause]:
     view, counted = situation.view, situation.cluster.counted == 1
     ask, partition = view.capability[row], int(view.rows["partition"][row])
     leaf = int(view.apps["queue"][view.rows["application"][row]])
+    nodes = view.nodes
+    empty = not ((nodes["state"] != NodeState.GONE) & (nodes["partition"] == partition)).any()
     for queue in queues_up(situation, leaf):
-        if not view.limit_known[queue, partition]:
-            continue
         amounts = view.limit_amounts[queue, partition]
+        # no queue may have anything of a partition without nodes, whatever its settings say
+        if not view.limit_known[queue, partition] or (empty and not amounts[MAXIMUM][counted].any()):
+            continue
         maximum, path = amounts[MAXIMUM], situation.queue_path(queue)
         left = maximum - amounts[USED] - amounts[ASSUMED]
         needed = situation.amounts(ask)

@@ -91,10 +91,10 @@ public final class Requirements {
     return master == null ? awaitsMaster(app, id.getApplicationAttemptId()) : master.getId().equals(id);
   }
 
-  /** Shows a text as the diagnostics of an attempt that runs, until other ones come. */
+  /** Shows a text as the diagnostics of an attempt that has its master, managed or not, until other ones come. */
   public static void tell(RMApp app, ApplicationAttemptId id, String text) {
     RMAppAttempt attempt = current(app, id);
-    if (attempt != null && attempt.getMasterContainer() != null) {
+    if (attempt != null && !awaitsMaster(app, id)) {
       attempt.updateAMLaunchDiagnostics(text);
     }
   }
