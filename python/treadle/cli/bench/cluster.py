@@ -10,7 +10,7 @@ import tempfile
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import psutil
 import typer
@@ -19,8 +19,11 @@ from rich.status import Status
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import plot_folder
+from treadle.cli.bench._backlog import measure_backlog
 from treadle.lab.bench import cluster, jars
 from treadle.lab.bench import sls_load as modes
+from treadle.lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad
+from treadle.lab.bench.backlog import chosen as modes_of_backlog
 from treadle.lab.bench.recording_mode import cost_of, recording_mode
 from treadle.lab.bench.results import ModeResult, comparison
 from treadle.lab.bench.sls import Setting
@@ -30,16 +33,30 @@ from treadle.lab.harness.plots import write_plots
 
 app = typer.Typer()
 
+_MODES_HELP = (
+    f"One of {', '.join(modes.MODES)}, with --backlog of {', '.join(BACKLOG_MODES)}; may be repeated; all if not given."
+)
+_OF_BACKLOG = "With --backlog"
+_SIZES: Final = {"jobs": 20, "tasks": 240, "task_ms": 5_000}
+
 
 @app.command()
 def cluster_command(
     json_file: Annotated[Path, typer.Option("--json", help="Where the results go, as JSON.")],
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,
-    jobs: Annotated[int, typer.Option(help="Jobs, all submitted at once.")] = 20,
-    tasks: Annotated[int, typer.Option(help="Tasks of each job, of 1 GB and one core.")] = 240,
-    task_ms: Annotated[int, typer.Option(help="How long a task runs, milliseconds.")] = 5_000,
+    jobs: Annotated[
+        int | None, typer.Option(help="Jobs, all submitted at once; 20, with --backlog 200.", show_default=False)
+    ] = None,
+    tasks: Annotated[
+        int | None,
+        typer.Option(help="Tasks of each job, of 1 GB and one core; 240, with --backlog 2,000.", show_default=False),
+    ] = None,
+    task_ms: Annotated[
+        int | None,
+        typer.Option(help="How long a task runs, milliseconds; 5,000, with --backlog 1.", show_default=False),
+    ] = None,
     rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
-    mode: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(modes.MODES)}; all if not given.")] = None,
+    mode: Annotated[list[str] | None, typer.Option(help=_MODES_HELP)] = None,
     record: Annotated[
         bool, typer.Option("--record", help="Run Treadle once more with a recording, and say what that costs.")
     ] = False,
@@ -55,12 +72,58 @@ def cluster_command(
         list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")
     ] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
+    backlog: Annotated[
+        bool,
+        typer.Option(
+            "--backlog", help="Asks that never run out and slots that are always free: who places how many a second."
+        ),
+    ] = False,
+    queues: Annotated[int | None, typer.Option(help="Leaf queues; 3.", rich_help_panel=_OF_BACKLOG)] = None,
+    users: Annotated[int | None, typer.Option(help="Users of the jobs, drawn; 1.", rich_help_panel=_OF_BACKLOG)] = None,
+    preferred_nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="Nodes that each job would like best, and their racks; 0: none.", rich_help_panel=_OF_BACKLOG
+        ),
+    ] = None,
+    slots_per_node: Annotated[
+        int | None,
+        typer.Option(help="Containers that fit on a node; by nodes, 100,000 in all.", rich_help_panel=_OF_BACKLOG),
+    ] = None,
+    warm_s: Annotated[
+        float | None,
+        typer.Option(help="From the first container to what is measured, seconds; 15.", rich_help_panel=_OF_BACKLOG),
+    ] = None,
+    window_s: Annotated[
+        float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
+    ] = None,
 ) -> None:
     """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
-    workload = Workload(nodes, jobs, tasks, task_ms, seed)
     if rounds < 1:
         raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
-    chosen = modes.chosen(mode or [])
+    sizes = {
+        "queues": queues,
+        "users": users,
+        "preferred_nodes": preferred_nodes,
+        "slots_per_node": slots_per_node,
+        "warm_s": warm_s,
+        "window_s": window_s,
+    }
+    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
+    common = {"jobs": jobs, "tasks": tasks, "task_ms": task_ms}
+    sizes_given = {name: value for name, value in common.items() if value is not None}
+    workload: Workload
+    if backlog:
+        for option, asked in (("--record", record), ("--plot", plot is not None)):
+            if asked:
+                raise BenchError(f"{option} does not go with --backlog, which has no end to wait for; leave one out")
+        workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **sizes_given, **given})
+        chosen = modes_of_backlog(mode or [])
+    else:
+        if given:
+            raise BenchError(f"--{min(given).replace('_', '-')} goes with --backlog only; add it, or leave this out")
+        workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **sizes_given})
+        chosen = modes.chosen(mode or [])
     setting = Setting(
         workload=workload,
         class_path=[],
@@ -75,6 +138,10 @@ def cluster_command(
     cluster.write_report(json_file, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
     setting = replace(setting, class_path=jars.class_path(runtime))
+    if isinstance(workload, BacklogLoad):
+        if not measure_backlog(chosen, setting, workload, rounds, json_file, keep):
+            raise typer.Exit(1)
+        return
     outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True), record=record)
     if any(result.failures for result in outcome):
         raise typer.Exit(1)
@@ -83,6 +150,8 @@ def cluster_command(
 def heap_mb_for(workload: Workload, asked_mb: int) -> int:
     """Return the heap to give: what was asked for, else by nodes and containers, at most half of the memory."""
     machine_mb = psutil.virtual_memory().total // 2**20
+    if asked_mb == 0 and isinstance(workload, BacklogLoad):
+        return min(machine_mb // 2, 2048 + workload.nodes // 4 + workload.slots // 100)
     if asked_mb == 0:
         return min(machine_mb // 2, 1024 + workload.nodes // 4 + workload.containers // 50)
     if not 256 <= asked_mb <= machine_mb:

@@ -23,6 +23,15 @@ final class LatencyHistogram {
     totalNanos.add(duration);
   }
 
+  /** Forgets all durations; one that is recorded meanwhile may count in part. */
+  void clear() {
+    for (int i = 0; i < buckets.length(); i++) {
+      buckets.set(i, 0);
+    }
+    count.reset();
+    totalNanos.reset();
+  }
+
   /** How many durations were recorded. */
   long count() {
     return count.sum();

@@ -15,6 +15,7 @@ import java.util.TreeMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
@@ -37,6 +38,8 @@ final class MeasurementWriter {
   private final SlsMeasurements measurements;
   private final Path file;
   private final int jobs;
+  private final long warmMs;
+  private final long windowMs;
   private final ObjectMapper json = new ObjectMapper();
   private final ScheduledExecutorService timer;
   private final List<double[]> samples = new ArrayList<>();
@@ -44,15 +47,18 @@ final class MeasurementWriter {
   private Map<String, Long> cpuAtStart;
   private Map<String, Long> cpuAtEnd;
   private Map<String, Object> shimAtStart;
+  private Map<String, Object> window;
   private boolean finished;
   private String failure;
   private String deadlock;
   private int ticks;
 
-  MeasurementWriter(SlsMeasurements measurements, String output, int jobs) throws IOException {
+  MeasurementWriter(SlsMeasurements measurements, String output, Configuration conf) throws IOException {
     this.measurements = measurements;
     this.file = new File(output).toPath().toAbsolutePath();
-    this.jobs = jobs;
+    this.jobs = conf.getInt(SlsMeasurements.JOBS_KEY, Integer.MAX_VALUE);
+    this.windowMs = conf.getLong(SlsMeasurements.WINDOW_KEY, 0);
+    this.warmMs = windowMs == 0 ? 0 : conf.getLong(SlsMeasurements.WARM_KEY, 0);
     Files.createDirectories(file.getParent());
     this.timer = Executors.newSingleThreadScheduledExecutor(task -> {
       Thread thread = new Thread(task, "treadle-measurement");
@@ -91,20 +97,43 @@ final class MeasurementWriter {
     if (finished || scheduler.getRootQueue() == null) {
       return;
     }
-    if (cpuAtStart == null && measurements.commits().total() > 0) {
-      cpuAtStart = cpuNanos();
-      shimAtStart = ShimBean.attributes();
+    EventTimeline commits = measurements.commits();
+    if (cpuAtStart == null && commits.total() > 0 && measurements.elapsedMs() >= commits.firstMs() + warmMs) {
+      begin();
     }
     if (samples.size() < MAX_SAMPLES) {
       QueueMetrics root = scheduler.getRootQueueMetrics();
       samples.add(new double[] {measurements.elapsedMs(), root.getAllocatedContainers(), root.getPendingContainers(),
           root.getAppsRunning(), root.getAppsPending(), root.getReservedContainers(), staleNodes(scheduler)});
     }
-    if (measurements.attemptsEnded().total() >= jobs) {
+    if (measurements.attemptsEnded().total() >= jobs || windowIsOver()) {
       finished = true;
       cpuAtEnd = cpuNanos();
       write();
     }
+  }
+
+  /** From here on the CPU counts; of a window also how long things take, and how many containers there are. */
+  private void begin() {
+    cpuAtStart = cpuNanos();
+    shimAtStart = ShimBean.attributes();
+    if (windowMs > 0) {
+      measurements.forgetDurations();
+      window = new LinkedHashMap<>();
+      window.put("start_ms", measurements.elapsedMs());
+      window.put("commits_before", measurements.commits().total());
+      window.put("completions_before", measurements.completions().total());
+    }
+  }
+
+  private boolean windowIsOver() {
+    if (window == null || measurements.elapsedMs() < (double) window.get("start_ms") + windowMs) {
+      return false;
+    }
+    window.put("end_ms", measurements.elapsedMs());
+    window.put("commits", measurements.commits().total() - (long) window.get("commits_before"));
+    window.put("completions", measurements.completions().total() - (long) window.get("completions_before"));
+    return true;
   }
 
   private static int staleNodes(CapacityScheduler scheduler) {
@@ -153,6 +182,7 @@ final class MeasurementWriter {
     report.put("allocate_wall", histogram(measurements.allocateWall()));
     report.put("allocate_cpu", histogram(measurements.allocateCpu()));
     report.put("cpu_ns", cpuUsed());
+    report.put("window", window);
     report.put("shim", ShimBean.attributes());
     report.put("engines", ShimBean.engines());
     report.put("wait_columns", FirstWaits.COLUMNS);

@@ -2,6 +2,7 @@ package io.treadle.sls;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
@@ -32,6 +33,10 @@ final class SlsMeasurements {
   static final String OUTPUT_KEY = "treadle.bench.output";
   /** How many applications the workload has: when so many attempts are over, it is done. */
   static final String JOBS_KEY = "treadle.bench.jobs";
+  /** For how long is measured, if the load never ends by itself; 0 or not set: until all jobs have ended. */
+  static final String WINDOW_KEY = "treadle.bench.window-ms";
+  /** How long after the first commit the window begins. */
+  static final String WARM_KEY = "treadle.bench.warm-ms";
   /** With how many engines the load starts, each of them serving its own; one if it is not set. */
   static final String ENGINES_KEY = "treadle.bench.engines";
   /** The name given to the CapacityScheduler's committer thread, which has none of its own. */
@@ -77,7 +82,7 @@ final class SlsMeasurements {
   synchronized void start(Configuration conf) throws IOException {
     String output = conf.get(OUTPUT_KEY);
     if (writer == null && output != null) {
-      writer = new MeasurementWriter(this, output, conf.getInt(JOBS_KEY, Integer.MAX_VALUE));
+      writer = new MeasurementWriter(this, output, conf);
       writer.start();
     }
   }
@@ -195,6 +200,12 @@ final class SlsMeasurements {
 
   double elapsedMs() {
     return (System.nanoTime() - originNanos) / 1e6;
+  }
+
+  /** Counts durations from now on; one that is recorded meanwhile may be lost. */
+  void forgetDurations() {
+    Arrays.asList(commitWall, commitCpu, commitRefusedWall, heartbeatWall, allocateWall, allocateCpu)
+        .forEach(LatencyHistogram::clear);
   }
 
   EventTimeline commits() {

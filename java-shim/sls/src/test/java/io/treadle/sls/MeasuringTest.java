@@ -42,6 +42,17 @@ class MeasuringTest {
   }
 
   @Test
+  void aHistogramThatWasClearedCountsAnew() {
+    LatencyHistogram histogram = new LatencyHistogram();
+    histogram.record(1_000_000);
+    histogram.clear();
+    assertEquals(0, histogram.count());
+    histogram.record(100);
+    assertEquals(100, histogram.quantileNanos(1), 4);
+    assertEquals(100, histogram.totalNanos());
+  }
+
+  @Test
   void aTimelineCountsTenthsOfASecond() {
     EventTimeline timeline = new EventTimeline(5 * SECOND);
     assertEquals(-1, timeline.firstMs());

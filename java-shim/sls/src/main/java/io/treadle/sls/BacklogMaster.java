@@ -1,0 +1,138 @@
+package io.treadle.sls;
+
+import java.io.IOException;
+import java.security.PrivilegedExceptionAction;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ExecutionType;
+import org.apache.hadoop.yarn.api.records.ReservationId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
+import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
+import org.apache.hadoop.yarn.sls.AMDefinition;
+import org.apache.hadoop.yarn.sls.SLSRunner;
+import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
+
+/**
+ * An application master whose asks never run out: at each call it asks anew for as many containers as at the first. Those that it
+ * gets run for a given time and are forgotten. It never ends, so the load is over when the measurement is.
+ */
+public class BacklogMaster extends AMSimulator {
+  /** Over how many leaf queues the masters are spread, in turn; they are called q0, q1, ... */
+  static final String QUEUES_KEY = "treadle.bench.backlog.queues";
+  /** Containers that each master asks for. */
+  static final String ASKS_KEY = "treadle.bench.backlog.asks";
+  /** How long a container runs. */
+  static final String TASK_MS_KEY = "treadle.bench.backlog.task-ms";
+  /** On how many nodes each master would like its containers best; their racks come next. */
+  static final String PREFERRED_KEY = "treadle.bench.backlog.preferred-nodes";
+  /** Of the draw of the preferred nodes. */
+  static final String SEED_KEY = "treadle.bench.backlog.seed";
+  /** Memory of a container in MB. */
+  static final String CONTAINER_MB_KEY = "treadle.bench.backlog.container-mb";
+
+  private static final int PRIORITY = 20;
+  private static final long NO_ALLOCATION_ID = -1;
+  private static final AtomicInteger NUMBERS = new AtomicInteger();
+
+  private int number;
+  private Map<String, Integer> asks;
+  private Resource capability;
+
+  @Override
+  @SuppressWarnings("checkstyle:parameternumber")
+  public void init(AMDefinition definition, ResourceManager manager, SLSRunner runner, boolean tracked, long baselineMs,
+      long heartbeatMs, Map<ApplicationId, AMSimulator> simulators) {
+    super.init(definition, manager, runner, tracked, baselineMs, heartbeatMs, simulators);
+    number = NUMBERS.getAndIncrement();
+    Configuration conf = manager.getConfig();
+    queue = "q" + number % conf.getInt(QUEUES_KEY, 1);
+    capability = Resource.newInstance(conf.getInt(CONTAINER_MB_KEY, 1024), 1);
+  }
+
+  @Override
+  protected void sendContainerRequest() throws Exception {
+    if (asks == null) {
+      asks = asksOf(rm.getConfig());
+    }
+    List<ResourceRequest> requests = new ArrayList<>(asks.size());
+    asks.forEach((name, count) -> requests.add(
+        createResourceRequest(capability, ExecutionType.GUARANTEED, name, PRIORITY, NO_ALLOCATION_ID, count)));
+    AllocateRequest request = createAllocateRequest(requests);
+    AllocateResponse response = asAttempt(() -> rm.getApplicationMasterService().allocate(request));
+    if (response != null) {
+      long taskMs = rm.getConfig().getLong(TASK_MS_KEY, 1);
+      for (Container container : response.getAllocatedContainers()) {
+        se.getNmMap().get(container.getNodeId()).addNewContainer(container, taskMs, appId);
+      }
+    }
+  }
+
+  /** What is asked for, by name of a place: the nodes that were drawn, their racks, and anywhere. */
+  private Map<String, Integer> asksOf(Configuration conf) {
+    List<RMNode> nodes = new ArrayList<>();
+    se.getNmMap().values().forEach(each -> nodes.add(each.getNode()));
+    nodes.sort(Comparator.comparing(RMNode::getHostName));
+    return spread(conf.getInt(ASKS_KEY, 1), conf.getInt(PREFERRED_KEY, 0), nodes,
+        new Random(conf.getLong(SEED_KEY, 1) + number));
+  }
+
+  static Map<String, Integer> spread(int count, int preferred, List<RMNode> nodes, Random random) {
+    Map<String, Integer> asks = new TreeMap<>();
+    int wanted = Math.min(Math.min(preferred, count), nodes.size());
+    List<RMNode> left = new ArrayList<>(nodes);
+    for (int i = 0; i < wanted; i++) {
+      RMNode node = left.remove(random.nextInt(left.size()));
+      int share = count / wanted + (i < count % wanted ? 1 : 0);
+      asks.put(node.getHostName(), share);
+      // as the RM calls it; the simulator leaves out what it begins with
+      asks.merge("/" + node.getRackName(), share, Integer::sum);
+    }
+    asks.put(ResourceRequest.ANY, count);
+    return asks;
+  }
+
+  private <T> T asAttempt(PrivilegedExceptionAction<T> action) throws Exception {
+    UserGroupInformation user = UserGroupInformation.createRemoteUser(appAttemptId.toString());
+    user.addTokenIdentifier(
+        rm.getRMContext().getRMApps().get(appId).getRMAppAttempt(appAttemptId).getAMRMToken().decodeIdentifier());
+    try {
+      return user.doAs(action);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted", e);
+    }
+  }
+
+  @Override
+  public void lastStep() {
+    // whoever measures ends the process
+  }
+
+  @Override
+  protected void processResponseQueue() {
+    // responses are taken where they come
+  }
+
+  @Override
+  public void initReservation(ReservationId reservationId, long deadline, long now) {
+    // there are no reservations
+  }
+
+  @Override
+  protected void checkStop() {
+    // it never stops
+  }
+}

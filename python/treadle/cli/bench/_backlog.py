@@ -1,0 +1,109 @@
+"""`treadle bench cluster --backlog`: who places how many containers a second where nothing else bounds it."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from treadle.cli._console import console_for_tables
+from treadle.lab.bench.backlog import BacklogLoad, ModeRates, best_stock, ratio, run_backlog
+from treadle.lab.bench.sls import Setting
+from treadle.lab.bench.sls_load import Mode
+
+_ROWS: Final = (
+    ("containers_per_s", "containers/s", ",.0f"),
+    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
+    ("link_cpu_us", "of it the link thread", ".1f"),
+    ("frame_us", "of that frames, wall", ".1f"),
+    ("commit_cpu_us", "of that commits with all checks", ".1f"),
+    ("sidecar_cpu_us", "of it the sidecar", ".1f"),
+    ("try_commit_cpu_us", "tryCommit alone, CPU µs", ".1f"),
+    ("jvm_cpu_us", "RM and simulation, CPU µs per container", ".0f"),
+    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
+    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
+    ("decide_p50_us", "decide p50, µs", ",.0f"),
+    ("decide_p99_us", "decide p99, µs", ",.0f"),
+    ("rejected", "rejected", ",.0f"),
+    ("placed_natively", "placed natively", ",.0f"),
+    ("least_free", "slots free, least", ".0%"),
+)
+
+
+def measure_backlog(
+    modes: Sequence[Mode], setting: Setting, load: BacklogLoad, rounds: int, json_file: Path, keep: Path | None
+) -> bool:
+    """Run and show the benchmark; return whether every run came through."""
+    console = Console(stderr=True)
+    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    with console.status("starting") as status:
+        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, _Progress(status, load).show)
+    failures = [(each.mode.name, failure) for each in outcome for failure in each.failures]
+    for name, failure in failures:
+        console.print(f"[red]{name}[/]: {failure}", highlight=False)
+    console_for_tables().print(_table(outcome))
+    console.print(f"Results: {json_file}")
+    if keep is None and not failures:
+        shutil.rmtree(folder)
+    return not failures
+
+
+def _table(outcome: Sequence[ModeRates]) -> Table:
+    table = Table(title="median of the rounds", caption=_ratios(outcome), caption_justify="left")
+    table.add_column("")
+    for each in outcome:
+        table.add_column(each.mode.name, justify="right")
+    for figure, title, form in _ROWS:
+        table.add_row(title, *(_cell(each, figure, form) for each in outcome))
+    return table
+
+
+def _cell(rates: ModeRates, figure: str, form: str) -> str:
+    if not any(rates.rounds):
+        return "failed"
+    value = rates.median(figure)
+    return "-" if math.isnan(value) else format(value, form)
+
+
+def _ratios(outcome: Sequence[ModeRates]) -> str:
+    best = best_stock(outcome)
+    lines = [f"best stock mode: {best or 'none ran'}; in brackets 95 % intervals over the rounds, if there are several"]
+    for part, whole, figure, what in (
+        ("treadle", best, "containers_per_s", "containers/s"),
+        ("treadle", "floor", "containers_per_s", "containers/s"),
+        ("floor", best, "containers_per_s", "containers/s"),
+        ("treadle", best, "heartbeat_p99_us", "heartbeat p99"),
+        ("treadle", best, "scheduler_cpu_us", "scheduler CPU"),
+    ):
+        value = ratio(outcome, part, whole, figure)
+        if value is not None:
+            lines.append(f"{what}, {part} to {whole}: {value}")
+    return "\n".join(lines)
+
+
+class _Progress:
+    """The line that tells how far a run is."""
+
+    def __init__(self, status: Status, load: BacklogLoad) -> None:
+        self._status = status
+        self._load = load
+        self._label = ""
+        self._since = 0.0
+
+    def show(self, label: str, seen: dict[str, Any]) -> None:
+        if label != self._label:
+            self._label, self._since = label, time.monotonic()
+        commits, nodes = seen.get("commits", {}).get("total", 0), seen.get("nodes", 0)
+        if commits:
+            what = f"{commits:,} containers placed" + (", measuring" if seen.get("window") else ", warming up")
+        else:
+            what = f"{nodes:,} of {self._load.nodes:,} nodes registered"
+        self._status.update(f"{label}: {what}, {time.monotonic() - self._since:.0f} s")
