@@ -35,8 +35,10 @@ engines:
 LEASE_MS: Final = 30_000
 """So long that a busy machine costs no engine its lease; that of one that was killed ends with its connection."""
 
-CONTAINERS: Final = 48
+CONTAINERS: Final = 160
 CONTAINER_MS: Final = 4_000
+LEFT: Final = 32
+"""What a job must still ask for when its engine is killed; else the next job is started beside it."""
 MOVED_S: Final = 60.0
 """Until the applications of a killed engine have another one, at most."""
 
@@ -68,6 +70,7 @@ class Engines:
         self.work = work
         self.numbers = random.Random(work.seed)
         self.jobs: dict[str, Job] = {}
+        self.ending: list[Job] = []
         self.ends = 0
 
     def one(self) -> None:
@@ -87,10 +90,11 @@ class Engines:
     def keep_busy(self, engine: str) -> None:
         """Let an engine's queue have a job that still asks."""
         job = self.jobs.get(engine)
-        if job is not None and job.state() == "UNDEFINED" and job.containers() < CONTAINERS // 2:
-            return
         if job is not None:
-            self.finish(job)
+            if job.state() == "UNDEFINED" and job.containers() < CONTAINERS - LEFT:
+                return
+            self.ending.append(job)
+        self.finish_ended()
         job = shell_job(
             self.cluster,
             f"{engine}-{self.work.seed}",
@@ -101,6 +105,14 @@ class Engines:
         )
         self.jobs[engine] = job
         job.wait_containers(3)
+
+    def finish_ended(self) -> None:
+        """Look at the jobs that have ended; wait for the first if there is more than one for each engine."""
+        while len(self.ending) > len(ENGINES):
+            self.finish(self.ending.pop(0))
+        for job in [job for job in self.ending if job.state() != "UNDEFINED"]:
+            self.ending.remove(job)
+            self.finish(job)
 
     def finish(self, job: Job) -> None:
         """Wait for the end of a job, and find if it did not succeed."""
@@ -192,6 +204,6 @@ def run(work: Slice) -> None:
         engines = Engines(cluster, work)
         while work.left_s > min(SETTLE_S, 30 * work.minutes) or not work.counts:
             engines.one()
-        for job in engines.jobs.values():
+        for job in (*engines.ending, *engines.jobs.values()):
             engines.finish(job)
         check_idle(cluster, work)
