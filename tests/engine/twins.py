@@ -51,7 +51,7 @@ class Shifts:
 _KIND = {"application": "application", "node": "node", "queue": "queue", "parent": "queue", "key": "key"}
 
 
-class Told:
+class Follower:
     """A fake RM and an engine that gets its frames."""
 
     def __init__(self, rm: FakeRM, settings: Settings) -> None:
@@ -94,8 +94,8 @@ class Twins:
     """Both, and what is done to both. `tick` fails where their proposals differ."""
 
     def __init__(self, rm: FakeRM, settings: Settings) -> None:
-        self.plain = Told(rm, settings)
-        self.other = Told(copy.deepcopy(rm), settings)
+        self.plain = Follower(rm, settings)
+        self.other = Follower(copy.deepcopy(rm), settings)
         self.now_ms = 1_000_000
         self.epoch = 1
         self.running: list[tuple[int, int, int, int]] = []

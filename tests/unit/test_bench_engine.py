@@ -88,7 +88,7 @@ def test_memory_is_that_of_a_process_with_an_engine() -> None:
 def test_events_are_sent_in_pieces_that_say_the_same() -> None:
     rows = np.arange(2 * PIECE + 3, dtype=np.int32)
     amounts = np.zeros((len(rows), 2), np.int64)
-    told = list(pieces([events.ApplicationUsage(rows, rows, amounts, amounts)]))
+    told = list(pieces([events.ApplicationUsage(application=rows, containers=rows, used=amounts, headroom=amounts)]))
     assert [len(event.application) for event in told] == [PIECE, PIECE, 3]  # type: ignore[union-attr]
     assert np.concatenate([event.application for event in told]).tolist() == rows.tolist()  # type: ignore[union-attr]
 

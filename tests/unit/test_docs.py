@@ -48,7 +48,10 @@ def test_the_tests_that_the_page_on_security_names_exist() -> None:
 
 
 def test_the_places_that_the_page_of_terms_names_exist() -> None:
-    places = re.findall(r"`([\w/]+\.py)` `(\w+)`", (ROOT / "docs" / "terms.md").read_text())
+    page = (ROOT / "docs" / "terms.md").read_text()
+    # a place may name several things of its file: `FILE` `ONE`, `OTHER`
+    found_in = re.findall(r"`([\w/]+\.py)`((?:,? `\w+`(?![/.]))+)", page)
+    places = [(file, name) for file, names in found_in for name in re.findall(r"`(\w+)`", names)]
     assert len(places) > 50
     missing = []
     for file, name in places:
@@ -58,6 +61,58 @@ def test_the_places_that_the_page_of_terms_names_exist() -> None:
         if name not in found:
             missing.append(f"{file}: {name}")
     assert missing == []
+
+
+def test_the_classes_of_java_that_the_page_of_terms_names_exist() -> None:
+    page = (ROOT / "docs" / "terms.md").read_text()
+    names = re.findall(r"`(io\.treadle\.[\w.]+)`", page)
+    assert len(names) > 2
+    sources = ROOT / "java-shim" / "shim" / "src" / "main" / "java"
+    paths = [sources / name.replace(".", "/") for name in names]
+    assert [str(path) for path in paths if not (path.is_dir() or path.with_suffix(".java").is_file())] == []
+
+
+def size_of(package: Path) -> tuple[int, int, int]:
+    """Return files, lines, and lines of code (no comments, blanks or imports) of a package of Java."""
+    files = sorted(package.glob("*.java"))
+    lines = code = 0
+    for file in files:
+        text = file.read_text("utf-8")
+        lines += len(text.splitlines())
+        without = re.sub(
+            r'"(?:\\.|[^"\\\n])*"|/\*.*?\*/|//[^\n]*',
+            lambda found: found[0] * found[0].startswith('"'),
+            text,
+            flags=re.DOTALL,
+        )
+        rest = [line for line in without.splitlines() if line.strip()]
+        code += sum(not line.startswith(("import ", "package ")) for line in rest)
+    return len(files), lines, code
+
+
+def test_the_shim_is_about_as_large_as_the_page_on_architecture_shows() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.partition("## How large the shim is")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*|all) \| (\d+) \| (\d+) \| (\d+) \|", table, re.MULTILINE)
+    sources = ROOT / "java-shim" / "shim" / "src" / "main" / "java"
+    found = {
+        f"io.treadle.shim.{path.name}": size_of(path)
+        for path in (sources / "io/treadle/shim").iterdir()
+        if path.is_dir()
+    }
+    found["io.treadle.shim"] = size_of(sources / "io" / "treadle" / "shim")
+    found["TreadleScheduler"] = size_of(next(sources.rglob("TreadleScheduler.java")).parent)
+    named = set()
+    for names, *shown in rows:
+        parts = [
+            name if "." in name or name[0].isupper() else f"io.treadle.shim.{name}"
+            for name in re.findall(r"`([\w.]+)`", names)
+        ]
+        sizes = [found[part] for part in parts] if parts else list(found.values())
+        named.update(parts)
+        for count, number in zip(shown, map(sum, zip(*sizes, strict=True)), strict=True):
+            assert abs(int(count) - number) <= 0.1 * number, f"{names} has {number}, not {count}"
+    assert named == set(found)
 
 
 def test_every_row_of_the_page_of_terms_names_a_place() -> None:

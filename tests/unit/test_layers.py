@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ ALLOWED = {
         "simulator",
         "wire",
         "workload",
+        "yarn",
     },
     "live": BASE
     | {
@@ -182,6 +184,59 @@ def test_imports_point_one_way(part: str) -> None:
         if target not in ALLOWED[part] | {part, "__init__"}
     ]
     assert wrong == []
+
+
+def test_no_two_parts_may_import_each_other_not_even_by_a_detour() -> None:
+    TopologicalSorter({part: allowed - {part} for part, allowed in ALLOWED.items()}).prepare()  # raises CycleError
+
+
+def imports_at_the_top(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports that run when a module is loaded: not those of functions, nor those for types alone."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If):
+            only_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            yield from imports_at_the_top(node.orelse if only_types else [*node.body, *node.orelse])
+        elif isinstance(node, ast.Try):
+            handled = [line for handler in node.handlers for line in handler.body]
+            yield from imports_at_the_top([*node.body, *handled, *node.orelse, *node.finalbody])
+        elif isinstance(node, ast.With | ast.ClassDef):
+            yield from imports_at_the_top(node.body)
+
+
+def loaded_by(file: Path, modules: Collection[str]) -> set[str]:
+    """Return the modules among ``modules`` that loading a file needs first."""
+    needed = set()
+    for node in imports_at_the_top(ast.parse(file.read_bytes()).body):
+        if isinstance(node, ast.Import):
+            needed |= {alias.name for alias in node.names}
+        else:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            needed |= {name if name in modules else str(node.module) for name in inner}
+    return needed & set(modules)
+
+
+def test_no_module_needs_itself_to_be_loaded() -> None:
+    files = {}
+    for file in PACKAGE.rglob("*.py"):
+        *above, last = file.relative_to(PACKAGE.parent).with_suffix("").parts
+        files[".".join(above if last == "__init__" else [*above, last])] = file
+    needs = {name: loaded_by(file, files.keys()) for name, file in files.items()}
+    assert sum(map(len, needs.values())) > 1000
+    TopologicalSorter(needs).prepare()  # raises CycleError, with the modules of the circle
+
+
+def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("try:\n    from two import name\nexcept ImportError:\n    name = None\n")
+    (tmp_path / "two.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import three\nelse:\n    import one\n"
+    )
+    (tmp_path / "three.py").write_text("def later():\n    import one\n")
+    needs = {name: loaded_by(tmp_path / f"{name}.py", {"one", "two", "three"}) for name in ("one", "two", "three")}
+    assert needs == {"one": {"two"}, "two": {"one"}, "three": set()}
+    with pytest.raises(CycleError):
+        TopologicalSorter(needs).prepare()
 
 
 def modules_imported(file: Path) -> set[str]:

@@ -67,18 +67,16 @@ def application(type_: str = "TEZ", state: int = 1) -> events.Applications:
 
 def asks(**priorities: int) -> events.Requests:
     keys = i32(*(int(name[1:]) for name in priorities))
-    many = len(keys)
-    ones = np.ones(many, np.uint8)
-    return events.Requests(
-        np.full(many, 4, np.int32),
-        keys,
-        i32(*priorities.values()),
-        np.full(many, -1, np.int64),
-        i32(*[1] * many),
-        ones,
-        0 * ones,
-        0 * keys,
-        np.ones((many, 2), np.int64),
+    return events.filled(
+        events.Requests,
+        len(keys),
+        application=4,
+        key=keys,
+        priority=i32(*priorities.values()),
+        allocation_request_id=-1,
+        count=1,
+        relax_locality=1,
+        capability=np.ones((len(keys), 2), np.int64),
     )
 
 
@@ -97,9 +95,11 @@ class Cluster:
         self.source = PlanEventSource(LocalPlans(self.service))
         self.now_ms = 0
         types = events.ResourceTypes(TEXTS[1:3], ("Mi", ""), u8(1, 1), i64(0, 0), i64(1 << 20, 64))
-        queues = events.Queues(i32(0, 1), i32(-1, 0), i32(4, 5), u8(1, 1), u8(0, 1), i32(0, 0), u8(0, 0), i32(0, 0))
+        queues = events.filled(
+            events.Queues, 2, queue=i32(0, 1), parent=i32(-1, 0), path_name=i32(4, 5), state=1, leaf=u8(0, 1)
+        )
         amounts = np.array([[8192, 8]], np.int64)
-        nodes = events.Nodes(i32(0), i32(6), i32(7), i32(0), u8(1), amounts, amounts)
+        nodes = events.filled(events.Nodes, 1, name_name=6, rack_name=7, state=1, total=amounts, free=amounts)
         self.tell(events.Snapshot(1), events.Names(TEXTS), types, queues, nodes, application())
 
     def tell(self, *found: events.Event) -> dict[int, tuple[float, int, int]]:

@@ -75,18 +75,16 @@ def applications(users: list[str]) -> events.Applications:
 
 def asks(application: int, keys: int) -> events.Requests:
     at = np.arange(keys, dtype=np.int32)
-    ones = np.ones(keys, np.uint8)
-    node = np.full(keys, -1, np.int64)
-    return events.Requests(
-        np.full(keys, application, np.int32),
-        at,
-        at + 1,
-        node,
-        at * 0 + 1,
-        ones,
-        0 * ones,
-        0 * at,
-        np.ones((keys, 2), np.int64),
+    return events.filled(
+        events.Requests,
+        keys,
+        application=application,
+        key=at,
+        priority=at + 1,
+        allocation_request_id=-1,
+        count=1,
+        relax_locality=1,
+        capability=np.ones((keys, 2), np.int64),
     )
 
 

@@ -85,7 +85,7 @@ def test_runs_depend_on_the_extract_and_are_kept(
     draws = Draws(extract, JOBS, NODES, Choices())
     first = run_draws(draws, [1, 2], SCHEMES[2:4], model=True, asked=asked)
     monkeypatch.setattr("treadle.lab.reproduce.slearn.draws.run_model", None)  # nothing runs any more
-    again = run_draws(draws, [2], SCHEMES[2:4], model=True, asked=asked, told=lambda *now: told.append(now))
+    again = run_draws(draws, [2], SCHEMES[2:4], model=True, asked=asked, progress=lambda *now: told.append(now))
     assert told[0] == (2, 2)
     for name, completion_ms in again[0].completion_ms.items():
         assert completion_ms.tolist() == first[1].completion_ms[name].tolist()
@@ -189,9 +189,9 @@ def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Pa
         assert submitted == sorted(submitted)
     trace = Source(extract, 20, NODES, Choices(dags=True)).draw(1)
     first = len(made.records[0])
-    size_ms = sum(trace.told["3sigma"].duration_ms[at] * each.tasks for at, each in enumerate(made.records[0]))
+    size_ms = sum(trace.hints["3sigma"].duration_ms[at] * each.tasks for at, each in enumerate(made.records[0]))
     assert trace.estimated_ms["3sigma"][0] * trace.widths[0] == pytest.approx(size_ms, rel=0.01)
-    assert len(trace.told["3sigma"].duration_ms) == sum(len(stages) for stages in made.records) > first
+    assert len(trace.hints["3sigma"].duration_ms) == sum(len(stages) for stages in made.records) > first
 
 
 def test_jobs_of_a_name_can_be_mixed_before_they_become_dags(extract: Path) -> None:
@@ -246,7 +246,7 @@ def test_the_letter_of_the_paper_learns_nothing_from_what_was_drawn(extract: Pat
     for name in ("3sigma-paper", "point-paper"):
         assert (once.estimated_ms[name] == outcome.trace.estimated_ms[name]).all()
         assert (outcome.trace.estimated_ms[name] != outcome.trace.estimated_ms["3sigma"]).any()
-        assert (outcome.trace.told[name].duration_ms >= 1).all()
+        assert (outcome.trace.hints[name].duration_ms >= 1).all()
 
 
 def test_a_load_stretches_arrivals(extract: Path, outcome: Outcome) -> None:

@@ -28,7 +28,7 @@ def trace() -> Any:
 
     workload = arranged([job(0, 100_000, 300_000), job(1, 20, 40_000, 5_000)])
     told = SimpleNamespace(duration_ms=np.array([150_000, 7]))
-    return SimpleNamespace(seed=1, workload=workload, told={"3sigma-paper": told}, wide=np.array([False, True]))
+    return SimpleNamespace(seed=1, workload=workload, hints={"3sigma-paper": told}, wide=np.array([False, True]))
 
 
 def test_a_draw_is_compressed_and_history_speaks_in_tags() -> None:

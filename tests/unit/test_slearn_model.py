@@ -13,7 +13,7 @@ from treadle.lab.reproduce.slearn.experiment import run_scheme
 from treadle.lab.reproduce.slearn.model import Model
 from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
 from treadle.lab.reproduce.slearn.trace import Trace
-from treadle.simulator.feed import Told
+from treadle.simulator.feed import JobHints
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged
 
@@ -35,12 +35,12 @@ def trace_of(
         stage = Stage(0, len(each), round(float(each.mean())), dict(CONTAINER), durations_ms=each)
         made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), (stage,)), Framework.MAPREDUCE))
     mean = np.array(hint_ms or np.rint(true_ms), np.int64)
-    told = Told(mean, mean)
+    hints = JobHints(mean, mean)
     settled = np.array(certain or [False] * len(jobs))
-    sure = Told(mean, np.where(settled, mean // 10, 6 * mean))
+    sure = JobHints(mean, np.where(settled, mean // 10, 6 * mean))
     widths = np.array([len(durations) for _, durations in jobs], np.int64)
     known = {"history": sure} | dict.fromkeys(
-        ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn"), told
+        ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn"), hints
     )
     return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
 
@@ -168,7 +168,7 @@ def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], hint_ms: 
     widths = np.array([sum(len(stage) for stage in stages) for _, stages in dags], np.int64)
     true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
     names = ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "history")
-    known = dict.fromkeys(names, Told(mean, mean // 2))
+    known = dict.fromkeys(names, JobHints(mean, mean // 2))
     return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
 
 

@@ -121,9 +121,7 @@ def test_the_wire_refuses_what_the_model_has_no_room_for(application: int, key: 
 
 
 def test_the_culprit_among_columns_checked_together_is_named() -> None:
-    column, amounts = np.zeros(2, np.int32), np.zeros((2, 2), np.int64)
-    bad = np.array([0, 5], np.int32)
-    nodes = events.Nodes(np.arange(2, dtype=np.int32), column, bad, column, np.ones(2, np.uint8), amounts, amounts)
+    nodes = events.filled(events.Nodes, 2, resources=2, node=np.arange(2), rack_name=np.array([0, 5]), state=1)
     assert field_of(FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), nodes])) == "NODES.rack"
 
 

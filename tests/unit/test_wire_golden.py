@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.golden import GOLDEN, described_events, description, golden_answer, golden_frame
 
 from treadle import events
-from treadle.proposals import Proposals
-from treadle.wire.answer import Answer, decode_answer, encode_answer
+from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS
-
-GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -26,36 +22,7 @@ def frame() -> bytes:
 
 @pytest.fixture(scope="module")
 def described() -> Any:
-    return json.loads((GOLDEN / "frame-snapshot.json").read_text("utf-8"))
-
-
-def expected_events(described: Any) -> list[events.Event]:
-    sections = described["sections"]
-    texts = sections["STRINGS"]["texts"]
-    types = sections["RESOURCE_TYPES"]
-    settings = sections["SETTINGS"]
-    found: list[events.Event] = [
-        events.Snapshot(described["header"]["epoch"]),
-        events.Names(tuple(texts)),
-        events.ResourceTypes(
-            names=tuple(texts[index] for index in types["name"]),
-            units=tuple(texts[index] for index in types["units"]),
-            counted=np.array(types["counted"], np.uint8),
-            minimum=np.array(types["minimum"], np.int64),
-            maximum=np.array(types["maximum"], np.int64),
-        ),
-        events.Settings(
-            {texts[key]: texts[value] for key, value in zip(settings["key"], settings["value"], strict=True)}
-        ),
-    ]
-    for section in list(SECTIONS.values())[3:]:
-        if section.name in ("CONTAINER_STEPS", "FATES"):
-            continue
-        # A column of type R*i64 is written as a list for each resource type.
-        described_columns = sections[section.name]
-        event: Any = section.event
-        found.append(event(**{each.field: np.array(described_columns[each.name]).T for each in section.columns}))
-    return found
+    return description("frame-snapshot")
 
 
 def test_every_section_is_there(described: Any) -> None:
@@ -68,7 +35,7 @@ def test_the_golden_frame_says_what_its_description_says(frame: bytes, described
     steps, fates = decoded.events[-3:-1]
     assert isinstance(steps, events.Containers)
     assert isinstance(fates, events.Fates)
-    wanted = expected_events(described)
+    wanted = described_events(described)
     wanted[-1:-1] = [steps, fates]
     assert steps.time_ms.tolist() == [decoded.header.rm_time_ms - 250, decoded.header.rm_time_ms + 5]
     assert steps.exit_status.tolist() == [0, -105]
@@ -83,18 +50,13 @@ def test_the_golden_frame_says_what_its_description_says(frame: bytes, described
             assert np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right, field.name
 
 
-def test_the_same_events_give_the_same_bytes(frame: bytes, described: Any) -> None:
-    header = FrameHeader(**described["header"])
-    told = expected_events(described)
-    steps, fates = described["sections"]["CONTAINER_STEPS"], described["sections"]["FATES"]
-    told.append(events.filled(events.ContainerSteps, 2, **steps))
-    told.append(events.filled(events.FateRuns, 3, **fates))
-    assert FrameEncoder().encode(header, told) == frame
+def test_the_same_events_give_the_same_bytes(frame: bytes) -> None:
+    assert golden_frame() == frame
 
 
 def test_the_golden_answer_is_read_and_written() -> None:
     encoded = (GOLDEN / "proposals.bin").read_bytes()
-    described = json.loads((GOLDEN / "proposals.json").read_text("utf-8"))
+    described = description("proposals")
     columns = [np.array(described[name], np.int32) for name in ("application", "key", "node", "transaction")]
     decoded = decode_answer(encoded, 100)
     named = ("flags", "epoch", "sequence", "decide_us", "base")
@@ -106,8 +68,7 @@ def test_the_golden_answer_is_read_and_written() -> None:
     for ours, theirs in zip(said, columns, strict=True):
         assert ours is not None
         assert np.array_equal(ours, theirs)
-    answer = Answer(*decoded[:3], True, Proposals(*columns), described["status"], described["base"])
-    assert encode_answer(answer) == encoded
+    assert golden_answer() == encoded
 
 
 def test_an_event_that_is_not_on_the_wire_is_refused() -> None:

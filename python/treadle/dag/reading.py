@@ -121,13 +121,13 @@ def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
 
 def _place(location: tuple[str | int, ...]) -> str:
     """Return a place as messages show it: ``stages[0]: demand.cpu``."""
-    told = ""
+    place = ""
     for at, step in enumerate(location):
         if isinstance(step, int):
-            told += f"[{step}]"
+            place += f"[{step}]"
         else:
-            told += (": " if isinstance(location[at - 1], int) else ".") * (at > 0) + step
-    return told
+            place += (": " if isinstance(location[at - 1], int) else ".") * (at > 0) + step
+    return place
 
 
 def _explained(detail: Any, model: type[Line]) -> str:

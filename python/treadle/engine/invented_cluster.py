@@ -101,10 +101,10 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
         (events.Applications, apps),
         (events.Requests, asks),
     ]
-    told = [rows(kind, texts, given) for kind, given in described if given]
+    described_rows = [rows(kind, texts, given) for kind, given in described if given]
     settings = events.Settings({"node-locality-delay": "2", "nm-heartbeat-ms": "1000"})
     head: list[Any] = [events.Snapshot(1), texts.drain(), resource_types(("memory-mb", "vcores"), counted), settings]
-    return head + told
+    return head + described_rows
 
 
 def small_events() -> list[list[Any]]:
@@ -116,7 +116,7 @@ def small_events() -> list[list[Any]]:
     places = [{"application": 0, "key": 1, "name_name": "root", "count": 2, "relax_locality": 1}]
     big = request(2, 5, 1, [16384, 8], priority=0)
     fates = [{"sequence": 1, "position": at, "fate": at % 2 * int(events.Fate.NODE_FULL)} for at in range(16)]
-    told = {"application": 1, "key": 0}
+    hint = {"application": 1, "key": 0}
     containers = [{"container": at, "application": at, "event": 1 + 2 * (at // 2), "time_ms": 2000} for at in range(3)]
     ended = {"application": 1, "id": 1, "attempt": 1, "queue": 2, "state": 0, "replaces": 7}
     return [
@@ -129,9 +129,9 @@ def small_events() -> list[list[Any]]:
             rows(events.Fates, texts, fates),
             rows(events.Containers, texts, [container | {"capability": [1024, 1]} for container in containers]),
             rows(events.TaskInputs, texts, [{"application": 0, "container": 0, "bytes": 1e6}]),
-            rows(events.TaskEstimates, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
-            rows(events.TaskClaims, texts, [told | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
-            rows(events.PlanRanks, texts, [told | {"score": 0.5}]),
+            rows(events.TaskEstimates, texts, [hint | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
+            rows(events.TaskClaims, texts, [hint | {"duration_ms": 1000, "deviation_ms": -1, "tasks": 8}]),
+            rows(events.PlanRanks, texts, [hint | {"score": 0.5}]),
         ],
         [rows(events.Applications, texts, [ended])],
         [rows(events.Requests, texts, [request(3, key, 1, [1024, 1]) for key in range(1, 64)])],

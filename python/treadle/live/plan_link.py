@@ -268,8 +268,8 @@ class PlanLink:
             with self._changed:
                 self._words.clear()
                 self._nodes_changed = True
-            child.told.write(self._begin + b"".join(self._all()))
-            child.told.flush()
+            child.stdin.write(self._begin + b"".join(self._all()))
+            child.stdin.flush()
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: bool(self._words) or self._nodes_changed or over.is_set())
@@ -279,9 +279,9 @@ class PlanLink:
                 if over.is_set():
                     return
                 if nodes is not None:
-                    child.told.write(_machines(nodes))
-                child.told.write(b"".join(line(*word) for word in words))
-                child.told.flush()
+                    child.stdin.write(_machines(nodes))
+                child.stdin.write(b"".join(line(*word) for word in words))
+                child.stdin.flush()
         except OSError as error:
             _log.info("the plan listener hears no more: %s", error)
 

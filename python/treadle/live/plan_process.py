@@ -28,7 +28,7 @@ made a process that kept 2 GiB. Whoever sets this variable otherwise is heard.""
 class PlanProcess(Protocol):
     """A process that runs."""
 
-    told: BinaryIO
+    stdin: BinaryIO
     """Where it hears."""
     said: BinaryIO
 
@@ -50,7 +50,7 @@ class Started:
             process_group=0,  # not a session: it would get as much of the processors as this one (`give_way`)
             env={**ALLOCATOR, **os.environ},
         )
-        self.told, self.said = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
+        self.stdin, self.said = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
 
     def kill(self) -> None:
         """End it."""
@@ -60,7 +60,7 @@ class Started:
         """Wait for the end and return how it ended."""
         # what it no longer reads would be written once more at the end, and fail in place of the reason
         with suppress(OSError):
-            self.told.close()
+            self.stdin.close()
         self.said.close()
         return f"the plan listener's process ended with code {self.popen.wait()}"
 
@@ -76,7 +76,7 @@ class Reached:
         """
         self._path = path
         self._connected = connect(path, "listener.socket", "treadle-plans.socket")
-        self.told: BinaryIO = self._connected.makefile("wb")
+        self.stdin: BinaryIO = self._connected.makefile("wb")
         self.said: BinaryIO = self._connected.makefile("rb")
 
     def kill(self) -> None:
@@ -86,7 +86,7 @@ class Reached:
 
     def close(self) -> str:
         """Return how it ended, as far as that is known here."""
-        for stream in (self.told, self.said, self._connected):
+        for stream in (self.stdin, self.said, self._connected):
             with suppress(OSError):
                 stream.close()
         return f"the plan listener behind {self._path} has ended; its own log says why"

@@ -44,23 +44,23 @@ class _Application:
     user: str
     priorities: dict[int, int] = field(default_factory=dict)
     """By request key, in order of their coming: that of the rows below."""
-    told: Claims = field(default_factory=lambda: np.zeros(0, CLAIM))
+    sent: Claims = field(default_factory=lambda: np.zeros(0, CLAIM))
     """What the engine was given for each request key; nothing for those after the last one."""
     said: Any = field(default_factory=lambda: np.zeros(0, bool))
     """Was it given anything?"""
-    told_before: frozenset[int] = frozenset()
+    sent_before: frozenset[int] = frozenset()
     """Priorities of request keys that had hints before a snapshot, which gave them other keys."""
 
-    def priorities_told(self) -> frozenset[int]:
+    def priorities_sent(self) -> frozenset[int]:
         """Return the priorities of request keys that the engine has hints for."""
         priorities = zip(self.priorities.values(), self.said.tolist(), strict=False)
-        return self.told_before.union(priority for priority, said in priorities if said)
+        return self.sent_before.union(priority for priority, said in priorities if said)
 
     def forget(self) -> None:
         """Take that the engine knows nothing, and that request keys are given anew."""
         self.priorities.clear()
-        self.told, self.said = self.told[:0], self.said[:0]
-        self.told_before = frozenset()
+        self.sent, self.said = self.sent[:0], self.said[:0]
+        self.sent_before = frozenset()
 
     def changes(self, claims: Claims | None, most: int) -> tuple[Any, Any, bool]:
         """Take the hints that are due, for at most so many request keys.
@@ -69,8 +69,8 @@ class _Application:
             the keys, what to tell of each, and whether there is more
         """
         many = len(self.priorities)
-        if len(self.told) < many:
-            self.told = np.concatenate([self.told, np.repeat(_NOTHING, many - len(self.told))])
+        if len(self.sent) < many:
+            self.sent = np.concatenate([self.sent, np.repeat(_NOTHING, many - len(self.sent))])
             self.said = np.concatenate([self.said, np.zeros(many - len(self.said), bool)])
         known = _NOTHING[:0] if claims is None else claims
         priorities = np.fromiter(self.priorities.values(), np.int64, many)
@@ -81,11 +81,11 @@ class _Application:
         now[there] = known[at[there]]
         differs = np.zeros(many, bool)
         for name in _SAID:
-            differs |= now[name] != self.told[name]
-        unsure = np.isin(priorities, list(self.told_before))
+            differs |= now[name] != self.sent[name]
+        unsure = np.isin(priorities, list(self.sent_before))
         changed = np.flatnonzero(((there | unsure) & ~self.said) | (self.said & differs))
         rows, more = changed[:most], len(changed) > most
-        self.told[rows], self.said[rows] = now[rows], True
+        self.sent[rows], self.said[rows] = now[rows], True
         return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
 
 
@@ -153,7 +153,7 @@ class PlanEventSource:
         match event:
             case events.Snapshot():
                 self._names, self._queues, self._nodes = [], {}, {}
-                self._before |= {known.attempt: known.priorities_told() for known in self._applications.values()}
+                self._before |= {known.attempt: known.priorities_sent() for known in self._applications.values()}
                 self._applications, self._index, self._planned = {}, {}, set()
                 self._waiting.clear()
             case events.Names():
@@ -200,7 +200,7 @@ class PlanEventSource:
             known = self._applications.get(index)
             if known is None:
                 self._applications[index], self._index[attempt] = _Application(attempt, user), index
-                self._applications[index].told_before = self._before.get(attempt, frozenset())
+                self._applications[index].sent_before = self._before.get(attempt, frozenset())
             elif event.replaces[row] & Replaces.REQUESTS:
                 known.forget()
             self._side.meet(attempt, user, queue, type_)

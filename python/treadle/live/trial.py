@@ -57,7 +57,7 @@ def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: floa
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as child:
         try:
-            told, _ = child.communicate(timeout=limit_s)
+            output, _ = child.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             text = (
                 f"a part takes longer than {limit_s:.0f} s by the clock to load and to be tried out, of which "
@@ -71,7 +71,7 @@ def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: floa
         text = f"a part takes more than {cpu_limit_s:.0f} s of CPU time to load and to be tried out"
         raise _refused(config, f"{text}; do less, or look for a loop")
     try:
-        answer: dict[str, Any] = json.loads(told)
+        answer: dict[str, Any] = json.loads(output)
     except ValueError:
         text = f"a part ended the process that tried it out (exit code {child.returncode}); a part must return"
         raise _refused(config, text) from None

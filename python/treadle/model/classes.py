@@ -138,7 +138,7 @@ class Classes:
         if application < len(self._bound) and self._bound[application]:
             self._apps_changed.add(application)
 
-    def nodes_told(self, event: events.Nodes, cluster: Cluster) -> None:
+    def nodes_reported(self, event: events.Nodes, cluster: Cluster) -> None:
         """Note the nodes that are not what they were; called before the model takes them."""
         if self.active:
             at, totals = cluster.nodes.at, cluster.nodes.amounts
@@ -151,7 +151,7 @@ class Classes:
             same &= (at["partition"][known] == numbers) & (totals[known, TOTAL] == event.total).all(axis=1)
             self._nodes_changed.update(index[~same].tolist())
 
-    def attributes_told(self, event: events.NodeAttributes) -> None:
+    def attributes_reported(self, event: events.NodeAttributes) -> None:
         """Note the nodes whose attributes are reported."""
         if self.active:
             self._nodes_changed.update(event.node.tolist())

@@ -116,7 +116,7 @@ class Cluster:
         match event:
             case events.Nodes():
                 self._check_width(event.free)
-                self.classes.nodes_told(event, self)
+                self.classes.nodes_reported(event, self)
                 self.nodes.apply(event, self.names)
                 self.attributes.nodes_changed(event)
             case events.NodesFree():
@@ -187,7 +187,7 @@ class Cluster:
         match event:
             case events.NodeAttributes():
                 self.attributes.apply(event, self.names)
-                self.classes.attributes_told(event)
+                self.classes.attributes_reported(event)
             case events.NodeSequences():
                 self.nodes.apply_sequences(event)
             case events.Constraints():

@@ -17,6 +17,7 @@ from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remov
 from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
+from treadle.yarn.exit_statuses import KILLED_BY_APPMASTER, SUCCESS
 
 COMPLETED: Final = 3
 RESIZED: Final = 4
@@ -26,15 +27,6 @@ GONE: Final = 0
 NOTHING: Final = 0
 BEGAN: Final = 1
 ENDED: Final = 2
-
-# YARN's exit statuses of containers.
-SUCCESS: Final = 0
-RELEASED: Final = -100
-"""Given back by its application, or lost with its node."""
-PREEMPTED: Final = -102
-KILLED_BY_AM: Final = -105
-KILLED_AFTER_APP: Final = -107
-"""Its application had ended: its work was done."""
 
 
 @inner
@@ -133,7 +125,7 @@ def ended_well(apps: Records, app: int, exit_status: int, mapreduce: int) -> boo
     """
     if exit_status == SUCCESS:
         return True
-    return bool(apps[app].type != mapreduce and exit_status == KILLED_BY_AM)
+    return bool(apps[app].type != mapreduce and exit_status == KILLED_BY_APPMASTER)
 
 
 @tables

@@ -116,8 +116,8 @@ def end_head(why: str, cost: Cost) -> dict[str, Any]:
 
 def read_cost(record: Record) -> Cost:
     """Return what recording had cost when a segment ended; zeros if it does not say so."""
-    told = record.head.get("cost_us", ())
-    return Cost(*told) if len(told) == len(Cost()) and all(isinstance(each, int) for each in told) else Cost()
+    costs = record.head.get("cost_us", ())
+    return Cost(*costs) if len(costs) == len(Cost()) and all(isinstance(each, int) for each in costs) else Cost()
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, NodeState
 from treadle.history.stages.frameworks import Framework, StageId, stage_of
-from treadle.model.containers import KILLED_AFTER_APP, KILLED_BY_AM, SUCCESS
 from treadle.record.chunks import RecordingError
 from treadle.record.reader import open_all
 from treadle.record.ticks import SettingsText
 from treadle.wire.frames import Frame, FrameDecoder
+from treadle.yarn.exit_statuses import KILLED_AFTER_APP_COMPLETION, KILLED_BY_APPMASTER, SUCCESS
 
 JobId = tuple[int, int]
 """Of an application: the ResourceManager's start, and its number."""
@@ -349,9 +349,9 @@ class _Looker:
             self._running.pop(key, None)
             node = self._node_of.pop(key, self._nodes.get(on, ""))
             status = int(event.exit_status[at])
-            well = status in {SUCCESS, KILLED_AFTER_APP}
-            if well or (status == KILLED_BY_AM and job.framework is not Framework.MAPREDUCE):
-                self._ended(job, stage_id, key, time_ms, node, with_job=status == KILLED_AFTER_APP)
+            well = status in {SUCCESS, KILLED_AFTER_APP_COMPLETION}
+            if well or (status == KILLED_BY_APPMASTER and job.framework is not Framework.MAPREDUCE):
+                self._ended(job, stage_id, key, time_ms, node, with_job=status == KILLED_AFTER_APP_COMPLETION)
             else:
                 self.seen.lost += 1
 

@@ -22,9 +22,9 @@ from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import Run, run_of
 from treadle.simulate.scenario import Scenario
 from treadle.simulator.impossible import check_possible, unfinished_warning
+from treadle.simulator.loop import Progress
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
-from treadle.simulator.simulation import Progress
 from treadle.workload.job import Workload
 
 Policy = str | Path | Settings

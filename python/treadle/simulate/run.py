@@ -8,9 +8,9 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, Records
 from treadle.simulate.figures import completion_s, slowdown
+from treadle.simulator.loop import Run as Simulated
 from treadle.simulator.records import TASK, job_records, node_records, queue_records, task_records
 from treadle.simulator.results import Summary, summarise
-from treadle.simulator.simulation import Run as Simulated
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum
 
@@ -19,14 +19,13 @@ from treadle.errors import UserError
 from treadle.policy.stopwatch import PartTimes
 from treadle.simulator.attempts import Phase, Waiting
 from treadle.simulator.build import build
-from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState
+from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.invariants import Invariants
-from treadle.simulator.measure import Measurements
+from treadle.simulator.loop import Loop, rm_settings
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.runner import Attempt, Deciding, Runner
 from treadle.simulator.scenario import Scenario, ScenarioEngine
-from treadle.simulator.simulation import STALLED_MS, Profile, Progress, Run, counts_of, fates_by_name, rm_settings
 from treadle.simulator.transactions import Transactions, Verdict
 from treadle.simulator.watcher import Watcher
 from treadle.workload.job import Workload
@@ -44,7 +43,7 @@ class Due(IntEnum):
     RETRY = 5
 
 
-class EnginesSimulation:
+class EnginesSimulation(Loop):
     """A scenario's jobs under the engines of a roster."""
 
     def __init__(
@@ -56,10 +55,9 @@ class EnginesSimulation:
             UserError: the scenario, the jobs and the engines do not go together.
         """
         _refuse(scenario, settings)
-        self._scenario = scenario
-        self.built = build(scenario, workload, seed)
+        built = build(scenario, workload, seed)
         slots = scenario.frameworks.spark_tasks_per_executor
-        self.rm = SimulatedRM(self.built, rm_settings(scenario), slots=slots, alone=False)
+        super().__init__(scenario, built, SimulatedRM(built, rm_settings(scenario), slots=slots, alone=False))
         self.roster = Roster(settings.engines)
         self.transactions = Transactions(self.rm, self.built, self.roster, check=check)
         self.runners: dict[str, Runner] = {}
@@ -78,37 +76,6 @@ class EnginesSimulation:
         self._watcher = Watcher()
         self._waiting: dict[int, Waiting] = {}
         self._invariants = Invariants(self.built, settings) if check else None
-        self.measurements = Measurements(self.built, scenario)
-        self.profile = Profile()
-        self.fates: dict[int, int] = {}
-        self.sequence = 0
-        self._last_commit_ms = 0
-        self._stalled = False
-
-    def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
-        """Run to the end, as `Simulation.run` does.
-
-        Raises:
-            PolicyFailedError: a part of a policy failed.
-        """
-        began, began_cpu = time.perf_counter(), time.thread_time()
-        limit_ms = round(1000 * self._scenario.duration_limit_s)
-        jobs, at, steps = len(self.built.workload.jobs), 0, 0
-        while True:
-            self.step(at)
-            steps += 1
-            if after_step is not None:
-                after_step()
-            if progress is not None and steps % 64 == 0:
-                progress(self._finished(), jobs, at)
-            after = self._next(at)
-            stalled = after - self._last_commit_ms > STALLED_MS and self.rm.next_time() < 0 and self._all_alive()
-            if self._finished() == jobs or after < 0 or after > limit_ms or stalled:
-                break
-            at = after
-        self.measurements.finish(self.rm)
-        self._stalled = self._finished() < jobs and after <= limit_ms
-        return self._result(time.perf_counter() - began, time.thread_time() - began_cpu)
 
     def step(self, at_ms: int) -> None:
         """Let time go on to an instant, and all happen that is due then.
@@ -272,12 +239,11 @@ class EnginesSimulation:
         began = time.thread_time()
         if self._invariants is not None:
             self._invariants.before(self.rm.state, deciding.made)
-        told, verdicts = self.transactions.commit(runner.place, deciding.made, deciding.sequence, deciding.base, asked)
+        fates, verdicts = self.transactions.commit(runner.place, deciding.made, deciding.sequence, deciding.base, asked)
         if self._invariants is not None:
-            self._invariants.after(self.rm.state, deciding.made, told, 0)
+            self._invariants.after(self.rm.state, deciding.made, fates, 0)
         self.profile.commit += time.thread_time() - began
-        for fate in told.fate.tolist():
-            self.fates[fate] = self.fates.get(fate, 0) + 1
+        self._count_fates(fates.fate.tolist())
         for app, attempt in deciding.attempts.items():
             self._count(runner, attempt, verdicts[app], at_ms)
             waiting = self._waiting.get(app)
@@ -293,7 +259,7 @@ class EnginesSimulation:
         counts.over_claim += verdict.over_claim
         counts.too_large += verdict.too_large
         if verdict.placed:
-            self._last_commit_ms = at_ms
+            self._last_progress_ms = at_ms
         if verdict.conflict or verdict.not_owner:
             counts.conflicts += verdict.conflict
             counts.wasted_ms += attempt.took_ms
@@ -349,31 +315,17 @@ class EnginesSimulation:
         found += [-(-max(each.next_start_ms, at_ms + 1) // tick_ms) * tick_ms for each in ready]
         return min(found, default=-1)
 
-    def _all_alive(self) -> bool:
+    def _may_stall(self) -> bool:
         return all(runner.alive for runner in self.runners.values())
 
-    def _finished(self) -> int:
-        return int(self.rm.state.clock[tables.FINISHED])
+    def _warned(self) -> tuple[str, ...]:
+        return tuple(f"{runner.row.name}: {text}" for runner in self.runners.values() for text in runner.warnings)
 
-    def _result(self, wall_s: float, cpu_s: float) -> Run:
-        several = self.runners.values()
-        return Run(
-            built=self.built,
-            measurements=self.measurements,
-            end_ms=self.rm.now_ms,
-            decides=self.sequence,
-            proposals=sum(self.fates.values()),
-            fates=fates_by_name(self.fates),
-            counts=counts_of(self.rm),
-            profile=self.profile,
-            unfinished=len(self.built.workload.jobs) - self._finished(),
-            wall_s=wall_s,
-            cpu_s=cpu_s,
-            warnings=tuple(f"{runner.row.name}: {text}" for runner in several for text in runner.warnings),
-            engines=tuple(runner.counts.figures(runner.row.name, self.rm.now_ms) for runner in several),
-            stalled=self._stalled,
-            parts=_slowest([runner.part_times() for runner in several]),
-        )
+    def _engine_figures(self) -> tuple[EngineFigures, ...]:
+        return tuple(runner.counts.figures(runner.row.name, self.rm.now_ms) for runner in self.runners.values())
+
+    def _part_times(self) -> PartTimes:
+        return _slowest([runner.part_times() for runner in self.runners.values()])
 
 
 def _slowest(times: list[PartTimes]) -> PartTimes:

@@ -23,7 +23,7 @@ UNBOUNDED: Final = 1 << 50
 """The headroom that is reported: queues' maxima are exact, and there are no limits of users here."""
 
 
-class Told(NamedTuple):
+class JobHints(NamedTuple):
     """What is known of jobs before they run, by stage: the first job's stages, then the second's."""
 
     duration_ms: I64
@@ -39,14 +39,14 @@ class Feed:
     """
 
     def __init__(
-        self, built: Built, settings: dict[str, str], oracle: bool, told: Told | None, plans: FollowedPlans | None
+        self, built: Built, settings: dict[str, str], oracle: bool, hints: JobHints | None, plans: FollowedPlans | None
     ) -> None:
         self._cursor = Cursor()
         self._plans = plans
         self._built = built
         self._settings = settings
         self._oracle = oracle
-        self._known = told
+        self._known = hints
         self._texts: dict[str, int] = {"": 0}
         self._sent = 0
         self._started = False
@@ -57,7 +57,7 @@ class Feed:
         self._stage_of_row = np.cumsum(stages) - 1
         self._ahead = stages & (rows["parents"] > 0)
         """Which rows are stages that were never asked for, and wait for others."""
-        self._places_told = np.zeros(len(rows), np.int64)
+        self._places_sent = np.zeros(len(rows), np.int64)
         """The version in which each row's places were sent last."""
         racks = np.array([self._text(name) for name in built.rack_names], np.int32)
         self._node_state = built.state.nodes["state"].copy()
@@ -70,7 +70,7 @@ class Feed:
         self._where = np.concatenate([self._node_names, racks])
         self._bounds = np.array([self._text(_constraint(bound)) for bound in built.bounds], np.int32)
         self._of_asks = np.array([bool(bound.require or bound.prefer) for bound in built.bounds], bool)
-        self._bound_told = np.zeros(len(rows), bool)
+        self._bound_sent = np.zeros(len(rows), bool)
         """Rows that were sent with their requirements and still ask for something."""
 
     def _text(self, text: str) -> int:
@@ -122,8 +122,8 @@ class Feed:
         """Forget what was sent, since a snapshot sends it anew."""
         self._started = False
         self._sent = 0
-        self._places_told[:] = 0
-        self._bound_told[:] = False
+        self._places_sent[:] = 0
+        self._bound_sent[:] = False
         first = len(state.nodes) + len(state.apps)
         never_asked = state.versions[first : first + len(state.rows)] == 0
         self._ahead &= never_asked | (state.rows["count"] > 0)
@@ -182,14 +182,14 @@ class Feed:
     def _nodes(self, state: State, node: I32) -> list[Event]:
         same = (self._node_state[node] == state.nodes["state"][node]) & self._started
         same &= (self._node_total[node] == state.node_total[node]).all(axis=1)
-        told: list[Event] = []
+        sent: list[Event] = []
         if not bool(same.all()):
-            told.append(self._whole_nodes(state, node[~same]))
-            told += self._attributes(node[~same])
+            sent.append(self._whole_nodes(state, node[~same]))
+            sent += self._attributes(node[~same])
         node = node[same]
         if len(node):
-            told.append(filled(events.NodesFree, len(node), node=node, free=state.node_free[node]))
-        return told
+            sent.append(filled(events.NodesFree, len(node), node=node, free=state.node_free[node]))
+        return sent
 
     def _whole_nodes(self, state: State, node: I32) -> events.Nodes:
         self._node_state[node] = state.nodes["state"][node]
@@ -207,19 +207,19 @@ class Feed:
 
     def _applications(self, state: State, unread: Unread) -> list[Event]:
         index, itself = unread.apps, unread.themselves
-        told: list[Event] = []
+        sent: list[Event] = []
         if len(itself):
-            told.append(self._themselves(state, itself))
-            told += self._tags(state, itself)
+            sent.append(self._themselves(state, itself))
+            sent += self._tags(state, itself)
             if self._known is not None:
                 live = itself[state.apps["state"][itself] != AppState.FINISHED]
                 row = ranges(state.apps["first_row"][live], state.apps["rows"][live])
                 row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
-                told.append(self._history(state, row, self._known))
+                sent.append(self._history(state, row, self._known))
         index = index[state.apps["state"][index] != AppState.FINISHED]
         if len(index):
             headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
-            told.append(
+            sent.append(
                 filled(
                     events.ApplicationUsage,
                     len(index),
@@ -230,8 +230,8 @@ class Feed:
                 )
             )
             if self._oracle:
-                told.append(self._estimates(state, index))
-        return told
+                sent.append(self._estimates(state, index))
+        return sent
 
     def _themselves(self, state: State, index: I32) -> events.Applications:
         apps = state.apps[index]
@@ -277,23 +277,23 @@ class Feed:
         rows = state.rows[row]
         begun = row[self._ahead[row] & (rows["count"] > 0)]
         self._ahead[begun] = False
-        told: list[Event] = [outstanding(rows, state.capability[row], rows["count"])]
+        sent: list[Event] = [outstanding(rows, state.capability[row], rows["count"])]
         if len(self._bounds):
-            told += self._requirements(state, row)
-        near = row[(rows["places_version"] > self._places_told[row]) & (rows["count"] > 0)]
+            sent += self._requirements(state, row)
+        near = row[(rows["places_version"] > self._places_sent[row]) & (rows["count"] > 0)]
         if len(near):
-            told.append(self._localities(state, near))
+            sent.append(self._localities(state, near))
         if self._known is not None and len(begun):
-            told.append(self._history(state, begun, self._known))
-        return told
+            sent.append(self._history(state, begun, self._known))
+        return sent
 
     def _requirements(self, state: State, row: I32) -> list[Event]:
         """Tell what rows that begin to ask require; it is gone when they ask for nothing."""
         bound = row[state.rows["bound"][row] >= 0]
         bound = bound[self._of_asks[state.rows["bound"][bound]]]
         asks = state.rows["count"][bound] > 0
-        begun = bound[asks & ~self._bound_told[bound]]
-        self._bound_told[bound] = asks
+        begun = bound[asks & ~self._bound_sent[bound]]
+        self._bound_sent[bound] = asks
         if not len(begun):
             return []
         rows = state.rows[begun]
@@ -309,14 +309,14 @@ class Feed:
 
     def _attributes(self, node: I32) -> list[Event]:
         """Tell the attributes of nodes."""
-        told = [(at, *each) for at in node.tolist() for each in self._built.facts[at].attributes.items()]
-        if not told:
+        sent = [(at, *each) for at in node.tolist() for each in self._built.facts[at].attributes.items()]
+        if not sent:
             return []
-        nodes, names, values = zip(*told, strict=True)
+        nodes, names, values = zip(*sent, strict=True)
         return [
             filled(
                 events.NodeAttributes,
-                len(told),
+                len(sent),
                 node=np.array(nodes, np.int32),
                 attribute_name=[self._text(name) for name in names],
                 value_name=[self._text(value) for value in values],
@@ -325,7 +325,7 @@ class Feed:
         ]
 
     def _localities(self, state: State, row: I32) -> events.Localities:
-        self._places_told[row] = state.rows["places_version"][row]
+        self._places_sent[row] = state.rows["places_version"][row]
         first, count = state.rows["first_place"][row], state.rows["places"][row]
         places = ranges(first, count)
         owner = np.repeat(row, count)
@@ -356,7 +356,7 @@ class Feed:
             tasks=left,
         )
 
-    def _history(self, state: State, row: I32, known: Told) -> events.TaskEstimates:
+    def _history(self, state: State, row: I32, known: JobHints) -> events.TaskEstimates:
         """Tell what is known of the tasks of rows; how many they are only until they are asked for."""
         stage = self._stage_of_row[row]
         tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)

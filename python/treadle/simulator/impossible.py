@@ -10,7 +10,7 @@ from treadle.compiled.array_types import I64
 from treadle.errors import UserError
 from treadle.simulator.build import Built
 from treadle.simulator.cluster.state import RowKind
-from treadle.simulator.simulation import Run
+from treadle.simulator.loop import Run
 from treadle.words import counted
 
 SHOWN_MAX: Final = 5

@@ -25,7 +25,7 @@ class InvariantError(AssertionError):
 Bools = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
-class Told(NamedTuple):
+class Received(NamedTuple):
     """What the engine received of asks, nodes (-1: not usable) and queues."""
 
     counts: I32
@@ -42,14 +42,14 @@ class Invariants:
         self._all_may_run = not (settings.policy.holds_back() or settings.policy.chooses_nodes() or overbooks)
         self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
-        self._told: Told | None = None
+        self._received: Received | None = None
         self._rejected_before = 0
 
-    def told(self, state: State) -> None:
+    def note_received(self, state: State) -> None:
         """Look at what the engine decides on, if time goes on while it does."""
         usable = state.nodes["state"] == NodeState.USABLE
         free = np.where(usable[:, None], state.node_free, -1)
-        self._told = Told(state.rows["count"].copy(), free, state.queue_used.copy())
+        self._received = Received(state.rows["count"].copy(), free, state.queue_used.copy())
 
     def before(self, state: State, made: Proposals) -> None:
         """Look at an answer before it is committed."""
@@ -65,7 +65,7 @@ class Invariants:
             self._work_conserving(state)
         # After a rejection the engine leaves alone for a while what the reason names.
         self._rejected_before = 2048 if rejected else max(self._rejected_before - 1, 0)
-        self._told = None
+        self._received = None
 
     def _nothing_unasked(self, state: State, made: Proposals, fates: Fates) -> None:
         committed = fates.fate == int(Fate.COMMITTED)
@@ -131,10 +131,10 @@ class Invariants:
             return
         count, used = state.rows["count"], state.queue_used
         free = np.where((state.nodes["state"] == NodeState.USABLE)[:, None], state.node_free, -1)
-        if self._told is not None:
+        if self._received is not None:
             # what was asked for or given back while the engine decided, it has not heard of
-            count, used = np.minimum(count, self._told.counts), np.maximum(used, self._told.used)
-            free = np.minimum(free, self._told.free)
+            count, used = np.minimum(count, self._received.counts), np.maximum(used, self._received.used)
+            free = np.minimum(free, self._received.free)
         rows = np.flatnonzero((count > 0) & (state.rows["places"] == 0))
         if not len(rows):
             return

@@ -43,7 +43,7 @@ class PartialFeed(Feed):
     def __init__(self, built: Built, settings: dict[str, str], oracle: bool, scope: Scope) -> None:
         super().__init__(built, settings, oracle, None, None)
         self._scope = scope
-        self._told: U8 = np.zeros_like(scope.parts)
+        self._parts_sent: U8 = np.zeros_like(scope.parts)
         """What was sent of each application last."""
         self._lost: I32 = np.zeros(0, np.int32)
         self._closed: I32 = np.zeros(0, np.int32)
@@ -52,8 +52,8 @@ class PartialFeed(Feed):
     def _unread(self, state: State) -> Unread:
         found = super()._unread(state)
         if found.snapshot:
-            self._told[:] = Part.NONE
-        now, before = self._scope.parts, self._told
+            self._parts_sent[:] = Part.NONE
+        now, before = self._scope.parts, self._parts_sent
         ended = state.apps["state"] == AppState.FINISHED
         gone = ended & (before != Part.NONE)
         own = (now != Part.NONE) & ~ended
@@ -61,12 +61,12 @@ class PartialFeed(Feed):
         self._lost = np.flatnonzero((now == Part.NONE) & (before != Part.NONE) & ~ended).astype(np.int32)
         opened = np.flatnonzero(own & (now == Part.OPEN) & (before != Part.OPEN))
         closed = np.flatnonzero(own & (now == Part.CLOSED) & (before == Part.OPEN))
-        self._told = np.where(ended, Part.NONE, now).astype(np.uint8)
+        self._parts_sent = np.where(ended, Part.NONE, now).astype(np.uint8)
         rows, first, count = found.rows, state.apps["first_row"], state.apps["rows"]
         rows = rows[(now[state.rows["app"][rows]] == Part.OPEN) & own[state.rows["app"][rows]]]
         new = ranges(first[opened], count[opened])
         new = new[state.rows["count"][new] > 0]
-        self._places_told[new] = 0
+        self._places_sent[new] = 0
         self._closed = ranges(first[closed], count[closed])
         if found.snapshot:
             new = new[:0]
@@ -78,9 +78,9 @@ class PartialFeed(Feed):
         )
 
     @staticmethod
-    def _lives_of(state: State, found: Unread, told: np.ndarray, gained: I32) -> np.ndarray:
+    def _lives_of(state: State, found: Unread, sent: np.ndarray, gained: I32) -> np.ndarray:
         """Return the steps of the engine's containers; of applications that it gains the last step of each."""
-        lives = found.lives[told[found.lives["app"]]]
+        lives = found.lives[sent[found.lives["app"]]]
         if found.snapshot or not len(gained):
             return lives
         containers = []
@@ -93,21 +93,21 @@ class PartialFeed(Feed):
         return np.concatenate([lives, alive(state, np.array(containers, np.int64))])
 
     def _applications(self, state: State, unread: Unread) -> list[Event]:
-        told = super()._applications(state, unread)
+        sent = super()._applications(state, unread)
         if len(self._lost):
             everything = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
             moved = np.full(len(self._lost), ApplicationState.MOVED, np.uint8)
             dropped = np.full(len(self._lost), everything, np.uint8)
-            told.append(replace(self._themselves(state, self._lost), state=moved, replaces=dropped))
-            self._bound_told[np.isin(state.rows["app"], self._lost)] = False
-        return told
+            sent.append(replace(self._themselves(state, self._lost), state=moved, replaces=dropped))
+            self._bound_sent[np.isin(state.rows["app"], self._lost)] = False
+        return sent
 
     def _requests(self, state: State, row: I32) -> list[Event]:
-        told = super()._requests(state, row)
+        sent = super()._requests(state, row)
         if len(self._closed):
-            told.append(outstanding(state.rows[self._closed], state.capability[self._closed], 0))
-            self._bound_told[self._closed] = False
-        return told
+            sent.append(outstanding(state.rows[self._closed], state.capability[self._closed], 0))
+            self._bound_sent[self._closed] = False
+        return sent
 
 
 def _with(found: I32, more: I32) -> I32:

@@ -74,7 +74,7 @@ class _Followed:
     """For each the row that asks for its failed tasks; the stage's own row if there is none."""
     seen: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By stage, how many tasks it had, had started and had ended when it was looked at last."""
-    told: dict[int, float] = field(default_factory=dict)
+    sent: dict[int, float] = field(default_factory=dict)
     """The score sent last, by row."""
     silent: bool = False
     """There is no plan any more, and that was sent."""
@@ -137,20 +137,20 @@ class FollowedPlans:
     def forget(self) -> None:
         """Forget which scores were sent: the engine gets everything anew."""
         for followed in self._followed.values():
-            followed.told.clear()
+            followed.sent.clear()
             followed.seen.clear()
 
     def events(self, state: State, apps: I32, rows: I32) -> list[Event]:
         """Return the scores that changed; looks at the applications and rows that the next frame tells."""
         if self._settings.schedules == 0 or not self._settings.scores:
             return []
-        told: list[tuple[int, int, float]] = []
+        sent: list[tuple[int, int, float]] = []
         for app in np.union1d(apps, state.rows["app"][rows]).tolist():
             if self._dags[app] is not None and state.apps["state"][app] in SUBMITTED:
-                told += self._scores(state, app)
-        if not told:
+                sent += self._scores(state, app)
+        if not sent:
             return []
-        application, key, score = zip(*told, strict=True)
+        application, key, score = zip(*sent, strict=True)
         return [filled(events.PlanRanks, len(score), application=application, key=key, score=score)]
 
     def _scores(self, state: State, app: int) -> list[tuple[int, int, float]]:
@@ -172,12 +172,12 @@ class FollowedPlans:
         found = []
         scores = job.scores(progress, relative=self._settings.relative_scores)
         for stage, row, retries in zip(followed.stages, followed.rows.tolist(), followed.retries, strict=True):
-            told = [(row, scores[stage])]
+            sent = [(row, scores[stage])]
             if retries != row:  # failed tasks, wanted at once
-                told.append((retries, 1.0 if job.plan is not None else NO_PLAN))
-            for each, score in told:
-                if followed.told.get(each) != score:
-                    followed.told[each] = score
+                sent.append((retries, 1.0 if job.plan is not None else NO_PLAN))
+            for each, score in sent:
+                if followed.sent.get(each) != score:
+                    followed.sent[each] = score
                     found.append((app, int(state.rows["key"][each]), score))
         return found
 

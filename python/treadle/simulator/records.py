@@ -13,7 +13,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, I64, Records
 from treadle.dag.dag import Dag
 from treadle.simulator.cluster.state import AppState, RowKind, TaskState
-from treadle.simulator.simulation import Run
+from treadle.simulator.loop import Run
 
 JOB: Final = np.dtype(
     [

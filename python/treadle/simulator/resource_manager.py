@@ -18,7 +18,7 @@ from treadle.simulator.cluster.event_queue import next_time, schedule_all
 from treadle.simulator.cluster.resume import resume
 from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
 from treadle.simulator.cursor import drop_lives
-from treadle.simulator.feed import Feed, Told
+from treadle.simulator.feed import Feed, JobHints
 from treadle.simulator.partial_feed import PartialFeed, Scope
 from treadle.simulator.plans import FollowedPlans
 from treadle.simulator.situation import Situation, steps_of
@@ -43,7 +43,7 @@ class SimulatedRM:
         *,
         oracle: bool = False,
         slots: int = 1,
-        told: Told | None = None,
+        hints: JobHints | None = None,
         plans: FollowedPlans | None = None,
         alone: bool = True,
         situation: Situation | None = None,
@@ -55,7 +55,7 @@ class SimulatedRM:
             settings: of the RM, as the engine receives them
             oracle: whether the engine gets the true durations of tasks
             slots: tasks that a container may hold
-            told: hints about each job's tasks that the engine gets when the job arrives
+            hints: about each job's tasks that the engine gets when the job arrives
             plans: tell how early jobs' plans want tasks
             alone: let one engine read from the beginning; without, `join` lets all in
             situation: what there is when it begins in the middle
@@ -67,7 +67,7 @@ class SimulatedRM:
         self._feeds: list[Feed] = []
         self._fates: list[events.Fates | None] = []
         if alone:
-            self.join(oracle=oracle, told=told, plans=plans)
+            self.join(oracle=oracle, hints=hints, plans=plans)
         self._make_room(0)
         there = set() if situation is None else situation.jobs.keys()
         ahead = [at for at, job in enumerate(built.workload.jobs) if job.id not in there]
@@ -87,12 +87,12 @@ class SimulatedRM:
         resume(self.state, self.parameters, steps)
         self._check()
 
-    def join(self, *, oracle: bool = False, told: Told | None = None, plans: FollowedPlans | None = None) -> int:
+    def join(self, *, oracle: bool = False, hints: JobHints | None = None, plans: FollowedPlans | None = None) -> int:
         """Let one more engine read, from a snapshot on; return its number. The arguments are those of `__init__`.
 
         Plans must not be another engine's: which scores were sent is kept with them.
         """
-        self._feeds.append(Feed(self._built, self._settings, oracle, told, plans))
+        self._feeds.append(Feed(self._built, self._settings, oracle, hints, plans))
         self._fates.append(None)
         return len(self._feeds) - 1
 
@@ -139,9 +139,9 @@ class SimulatedRM:
 
     def frame(self, engine: int = 0) -> list[Event]:
         """Return the events that an engine has not received yet."""
-        told = self._feeds[engine].frame(self.state, self._fates[engine])
+        frame = self._feeds[engine].frame(self.state, self._fates[engine])
         self._fates[engine] = None
-        return told
+        return frame
 
     def commit(
         self, made: Proposals, sequence: int, engine: int = 0, committer: Committer | None = None

@@ -11,9 +11,9 @@ import numpy as np
 from treadle.compiled.array_types import F64, I64, Records
 from treadle.simulator.cluster.state import AppState
 from treadle.simulator.engine_figures import EngineFigures
+from treadle.simulator.loop import Run
 from treadle.simulator.measure import Window
 from treadle.simulator.records import job_records, path_of, window_shares
-from treadle.simulator.simulation import Run
 
 
 @dataclass(frozen=True, slots=True)

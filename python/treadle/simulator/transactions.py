@@ -88,13 +88,13 @@ class Transactions:
                 too_large[app] = max(int(sizes[at]), needs[at]) > GANG_MAX
         room = self._room(row)
 
-        def committer(state: State, parameters: SimulationParameters, told: U8, numbers: I64) -> None:
+        def committer(state: State, parameters: SimulationParameters, codes: U8, numbers: I64) -> None:
             in_order = np.zeros(len(made), np.int64)
             commit_transactions(state, parameters, rows, since, bounds, whole, room, fates, in_order)
-            told[order] = np.where(fates == OVER_CLAIM, Fate.QUEUE_MAXIMUM, fates)
+            codes[order] = np.where(fates == OVER_CLAIM, Fate.QUEUE_MAXIMUM, fates)
             numbers[order] = in_order
 
-        told = self._rm.commit(made, sequence, engine, committer)
+        reported = self._rm.commit(made, sequence, engine, committer)
         placed = fates == Fate.COMMITTED
         np.add.at(self._raised, rows[2][placed], 1)
         np.add.at(self._own[engine], rows[2][placed], 1)
@@ -110,7 +110,7 @@ class Transactions:
                 bool((own_fates == OVER_CLAIM).any()),
                 too_large.get(app, False),
             )
-        return told, found
+        return reported, found
 
     def _needed(self, row: RosterEngine, app: int, asked: int) -> int:
         """Return how many containers an application's transaction must have to be whole; 0 if it need not be."""

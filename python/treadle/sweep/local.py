@@ -31,7 +31,7 @@ class Task(Protocol):
 T = TypeVar("T", bound=Task)
 Call = Callable[[T], tuple[bytes, bool]]
 """Returns a task's result, and whether it failed. It must be importable from a module."""
-Told = Callable[[float], None]
+OnProgress = Callable[[float], None]
 """Called with the number of tasks that are done, fractions of running ones included."""
 
 
@@ -45,27 +45,29 @@ class Done:
     failed: bool
 
 
-def run_locally(tasks: Sequence[T], call: Call[T], jobs: int, told: Told | None = None) -> Generator[Done, None, None]:
+def run_locally(
+    tasks: Sequence[T], call: Call[T], jobs: int, on_progress: OnProgress | None = None
+) -> Generator[Done, None, None]:
     """Yield tasks as they end.
 
     Args:
         tasks: what to run
         call: runs one
         jobs: processes; 1: this one
-        told: called now and then with the progress
+        on_progress: called now and then with the progress
     """
     if jobs <= 1 or len(tasks) <= 1:
         for number, task in enumerate(tasks):
-            _progress[:] = [_Here(number, told)]
+            _progress[:] = [_Here(number, on_progress)]
             yield Done(number, *call(task))
         return
     left = deque(range(len(tasks)))
     parts = multiprocessing.get_context("spawn").RawArray("d", len(tasks))  # without a lock, which the dead would hold
     while left:
-        suspects = yield from _until_broken(tasks, call, left, min(jobs, len(left)), parts, told)
+        suspects = yield from _until_broken(tasks, call, left, min(jobs, len(left)), parts, on_progress)
         for number in suspects:  # one of these ended its process: each has one to itself now
             alone = deque([number])
-            if (yield from _until_broken(tasks, call, alone, 1, parts, told)):
+            if (yield from _until_broken(tasks, call, alone, 1, parts, on_progress)):
                 yield died(number, tasks[number], DIED)
 
 
@@ -83,12 +85,12 @@ def tell(part: float) -> None:
 class _Here:
     """Takes the progress of a task of this process."""
 
-    def __init__(self, done: int, told: Told | None) -> None:
-        self._done, self._told = done, told
+    def __init__(self, done: int, on_progress: OnProgress | None) -> None:
+        self._done, self._on_progress = done, on_progress
 
     def tell(self, part: float) -> None:
-        if self._told is not None:
-            self._told(self._done + part)
+        if self._on_progress is not None:
+            self._on_progress(self._done + part)
 
 
 class _There:
@@ -106,7 +108,7 @@ _progress: list[_Here | _There] = []
 
 
 def _until_broken(
-    tasks: Sequence[T], call: Call[T], left: deque[int], jobs: int, parts: Any, told: Told | None
+    tasks: Sequence[T], call: Call[T], left: deque[int], jobs: int, parts: Any, on_progress: OnProgress | None
 ) -> Generator[Done, None, list[int]]:
     """Run what is left until there is nothing, or until a process ends; return what was running then, in order."""
     before = set(multiprocessing.active_children())
@@ -119,14 +121,14 @@ def _until_broken(
             while left and len(running) < jobs:
                 number = left.popleft()
                 running[pool.submit(_in_worker, call, number, tasks[number])] = number
-            ended, _ = wait(running, None if told is None else MOMENT_S, FIRST_COMPLETED)
+            ended, _ = wait(running, None if on_progress is None else MOMENT_S, FIRST_COMPLETED)
             for each in sorted(ended, key=running.__getitem__):
                 result = each.result()
                 number = running.pop(each)
                 parts[number] = 1.0
                 yield Done(number, *result)
-            if told is not None:
-                told(sum(parts))
+            if on_progress is not None:
+                on_progress(sum(parts))
         whole = True
         return []
     except BrokenProcessPool:

@@ -32,22 +32,22 @@ class ContainerSlots:
 
     def __init__(self, resources: int) -> None:
         """Know none; ``resources`` is R."""
-        self._told = np.zeros(16, bool)
+        self._known = np.zeros(16, bool)
         self._kept: dict[str, npt.NDArray[Any]] = {}
         for name, type_ in _KEPT.items():
             self._kept[name] = np.zeros((16, resources) if name == "capability" else 16, type_)
 
     def keep(self, rows: events.ContainerRows) -> None:
         """Take full rows; of several with one slot the last counts."""
-        more = int(rows.slot.max()) + 1 - len(self._told)
+        more = int(rows.slot.max()) + 1 - len(self._known)
         if more > 0:
-            more = max(more, len(self._told))
-            self._told = np.append(self._told, np.zeros(more, bool))
+            more = max(more, len(self._known))
+            self._known = np.append(self._known, np.zeros(more, bool))
             for name, column in self._kept.items():
                 self._kept[name] = np.concatenate([column, np.zeros((more, *column.shape[1:]), column.dtype)])
         for name, column in self._kept.items():
             column[rows.slot] = getattr(rows, name)
-        self._told[rows.slot] = True
+        self._known[rows.slot] = True
 
     def whole(self, steps: events.ContainerSteps, rm_time_ms: int) -> events.Containers:
         """Return steps with all that a full row has.
@@ -56,9 +56,9 @@ class ContainerSlots:
             WireError: a slot that no full row gave.
         """
         slot = np.array(steps.slot)
-        known = int(slot.max()) < len(self._told) and bool(self._told[slot].all())
+        known = int(slot.max()) < len(self._known) and bool(self._known[slot].all())
         if not known:
-            unknown = [each for each in slot.tolist() if each >= len(self._told) or not self._told[each]]
+            unknown = [each for each in slot.tolist() if each >= len(self._known) or not self._known[each]]
             raise WireError("CONTAINER_STEPS.slot", f"{unknown[0]} is no container's")
         return events.Containers(
             **{name: column[slot] for name, column in self._kept.items()},

@@ -21,9 +21,9 @@ from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.engines_simulation import EnginesSimulation
 from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
+from treadle.simulator.loop import Run
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.scenario_engines import with_engines
-from treadle.simulator.simulation import Run
 
 TASK = {"memory-mb": 1024, "vcores": 1}
 

@@ -96,10 +96,10 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
         for scheme in SHARES:
             warm_up(settings_of(scheme))
 
-        def told(done: float, total: int) -> None:
+        def show_progress(done: float, total: int) -> None:
             bar.update(shown, description="simulating", completed=int(done), total=total)
 
-        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), told))
+        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), show_progress))
     for table in found.tables():
         console.print(table)
     narrow = f"; of fewer than {FEW} seeds they are too narrow" if seeds < FEW else ""

@@ -122,11 +122,11 @@ def slearn(
         if not model:
             warm_up(schemes[0].settings(0))
 
-        def told(done: float, total: int) -> None:
+        def show_progress(done: float, total: int) -> None:
             bar.update(task, description="reading the trace, simulating", completed=round(done, 1), total=total)
 
         asked = Asked(cache, processes or int(model))  # a draw takes longer than the model: one process makes it once
-        outcomes = run_draws(draws, wanted, schemes, model=model, asked=asked, told=told)
+        outcomes = run_draws(draws, wanted, schemes, model=model, asked=asked, progress=show_progress)
     report = report_of(outcomes, OF_DAGS if dags else OF_JOBS)
     _print(report, console)
     if json_file is not None:

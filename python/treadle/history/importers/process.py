@@ -31,7 +31,7 @@ TEXT_MAX: Final = 2_000
 def main(memory_mb: int, cpu_s: int) -> None:
     """Serve until standard input ends."""
     confine(memory_mb)
-    told = sys.stdout.buffer
+    output = sys.stdout.buffer
     for line in sys.stdin.buffer:
         request = json.loads(line)
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -39,12 +39,12 @@ def main(memory_mb: int, cpu_s: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(began_s) + 1 + cpu_s, hard))
         source = Source(request["kind"], request["name"], Path(request["path"]))
-        end, again = _serve(source, told, memory_mb)
+        end, again = _serve(source, output, memory_mb)
         used = resource.getrusage(resource.RUSAGE_SELF)
         # what a large history leaves behind must not be missing to the next one
         again = again and peak_memory_mb() < memory_mb / 4
-        _tell(told, {"end": end, "again": again, "cpu_s": used.ru_utime + used.ru_stime - began_s})
-        told.flush()
+        _send(output, {"end": end, "again": again, "cpu_s": used.ru_utime + used.ru_stime - began_s})
+        output.flush()
         if not again:
             return
 
@@ -58,13 +58,13 @@ def confine(memory_mb: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
 
-def _serve(source: Source, told: BinaryIO, memory_mb: int) -> tuple[dict[str, Any], bool]:
+def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, Any], bool]:
     """Read one history, tell what it gave; return how it ended, and whether this process is good for another one."""
     files = Files()
     try:
         found = read_source(source, files)
         for part in _parts(found):
-            _tell(told, part)
+            _send(output, part)
     except MemoryError:
         return {"broken": f"reading it takes more than {memory_mb} MiB of memory"}, False
     except UnfinishedError as why:
@@ -92,9 +92,9 @@ def _parts(found: Found) -> Iterator[dict[str, Any]]:
         yield {"left_out": why[:TEXT_MAX]}
 
 
-def _tell(told: BinaryIO, part: dict[str, Any]) -> None:
+def _send(output: BinaryIO, part: dict[str, Any]) -> None:
     content = json.dumps(part, separators=(",", ":")).encode()
-    told.write(HEADER.pack(len(content)) + content)
+    output.write(HEADER.pack(len(content)) + content)
 
 
 if __name__ == "__main__":

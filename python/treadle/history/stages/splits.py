@@ -256,10 +256,10 @@ class SplitFollower:
         self._orders[application] = order
         self._new.append(application)
 
-    def follow(self, told: Iterable[events.Event]) -> list[events.Event]:
+    def follow(self, received: Iterable[events.Event]) -> list[events.Event]:
         """Take the events of a frame; return the events for the engine that follow from them."""
         inputs: list[tuple[int, int, int]] = []
-        for event in told:
+        for event in received:
             self.places.follow(event)
             if isinstance(event, events.Snapshot):
                 # Which splits the containers before it had is known no more.

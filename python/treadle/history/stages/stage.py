@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from treadle.history.run import StageRun
 from treadle.history.sketch import DurationSketch
 from treadle.history.stages.frameworks import Framework, StageId
+from treadle.yarn import exit_statuses
 from treadle.yarn.priorities import FAILED_MAP
 
 
@@ -31,10 +32,23 @@ class Outcome(StrEnum):
 
 WELL: Final = frozenset({Outcome.SUCCEEDED, Outcome.RELEASED})
 
-_PREEMPTED = {-102, -108}  # PREEMPTED, KILLED_BY_CONTAINER_SCHEDULER (an opportunistic one made room)
-_KILLED = {-105, -106, -107, 137, 143}  # by the AM, by the RM, after the application; SIGKILL and SIGTERM
-_FAILED = {-103, -104, -109}  # too much virtual or physical memory, too large logs
-_ABORTED = -100
+_PREEMPTED: Final = frozenset({exit_statuses.PREEMPTED, exit_statuses.KILLED_BY_CONTAINER_SCHEDULER})
+_KILLED: Final = frozenset(
+    {
+        exit_statuses.KILLED_BY_APPMASTER,
+        exit_statuses.KILLED_BY_RESOURCEMANAGER,
+        exit_statuses.KILLED_AFTER_APP_COMPLETION,
+        exit_statuses.SIGKILL,
+        exit_statuses.SIGTERM,
+    }
+)
+_FAILED: Final = frozenset(
+    {
+        exit_statuses.KILLED_EXCEEDED_VMEM,
+        exit_statuses.KILLED_EXCEEDED_PMEM,
+        exit_statuses.KILLED_FOR_EXCESS_LOGS,
+    }
+)
 
 
 def outcome_of(framework: Framework, exit_status: int) -> Outcome:
@@ -44,11 +58,11 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     application master and exits in peace. `treadle.history.stages.stage.StageState` tells those by what is asked for
     next.
     """
-    if exit_status == 0:
+    if exit_status == exit_statuses.SUCCESS:
         return Outcome.SUCCEEDED
     if exit_status in _PREEMPTED:
         return Outcome.PREEMPTED
-    if exit_status == _ABORTED:
+    if exit_status == exit_statuses.ABORTED:
         return Outcome.LOST if framework is Framework.MAPREDUCE else Outcome.RELEASED
     if exit_status in _KILLED:
         return Outcome.KILLED

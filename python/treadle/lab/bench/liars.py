@@ -21,7 +21,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import Event
 from treadle.lab.bench.lies import Lie
-from treadle.simulator.feed import Told
+from treadle.simulator.feed import JobHints
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
 from treadle.simulator.scenario import Scenario
@@ -164,8 +164,8 @@ def _run(settings: Settings, queues: int, seed: int, lie: Lie, lied: bool) -> tu
     """Return the mean completion times of the liar's jobs and of all others, seconds."""
     read, liars = scenario(queues, seed, lie)
     duration_ms = np.full(LIARS + OTHERS, round(1000 * DURATION_S))
-    known = Told(duration_ms, np.full(LIARS + OTHERS, -1))
-    simulation = Simulation(read, jobs_of(read, Path(), seed), settings, seed, check=False, told=known)
+    known = JobHints(duration_ms, np.full(LIARS + OTHERS, -1))
+    simulation = Simulation(read, jobs_of(read, Path(), seed), settings, seed, check=False, hints=known)
     simulation.engine = _Deceived(settings, lie, liars if lied else frozenset())
     took_s = completion_s(simulation.run())
     his = np.isin(np.arange(len(took_s)), sorted(liars))

@@ -76,5 +76,5 @@ def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:
 
 
 def _at_home(cluster: MiniCluster) -> bool:
-    told = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}")).get("engines", {})
-    return {name: life["served_by"] for name, life in told.items()} == {name: name for name in ENGINES}
+    shown = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}")).get("engines", {})
+    return {name: life["served_by"] for name, life in shown.items()} == {name: name for name in ENGINES}

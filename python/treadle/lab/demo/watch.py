@@ -83,10 +83,10 @@ def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
 def update_engines(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
     """Note which engine serves each job; of one that has ended what was last seen stays."""
     try:
-        told = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}"))
+        shown = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}"))
     except requests.RequestException:
         return
-    owners = told.get("applications", {})
+    owners = shown.get("applications", {})
     for running in jobs:
         if running.application_id in owners:
             running.engine = str(owners[running.application_id][1])

@@ -16,7 +16,7 @@ import treadle
 from treadle.errors import UserError
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.sweep.line import engine_digest, raised
-from treadle.sweep.local import Told, run_locally, tell
+from treadle.sweep.local import OnProgress, run_locally, tell
 from treadle.sweep.runs import Runs
 from treadle.sweep.worker import package_digest
 
@@ -68,7 +68,7 @@ def _code(experiment: str) -> str:
 
 
 def run_all(
-    tasks: Sequence[T], call: Callable[[T], dict[str, Any]], asked: Asked, told: Callable[[float, int], None] | None
+    tasks: Sequence[T], call: Callable[[T], dict[str, Any]], asked: Asked, progress: Callable[[float, int], None] | None
 ) -> list[dict[str, Any]]:
     """Return each task's result; tasks with a kept result do not run.
 
@@ -76,7 +76,7 @@ def run_all(
         tasks: what to run
         call: runs one and returns what JSON takes; it must be importable from a module
         asked: where results are kept, and how many run at a time
-        told: called with the runs that are done, fractions included, and their number
+        progress: called with the runs that are done, fractions included, and their number
 
     Raises:
         UserError: runs failed, each of which is named; the others have run, and are kept.
@@ -85,11 +85,11 @@ def run_all(
     todo, kept = runs.missing, len(tasks) - len(runs.missing)
 
     def tell_all(done: float) -> None:
-        if told is not None:
-            told(kept + done, len(tasks))
+        if progress is not None:
+            progress(kept + done, len(tasks))
 
     tell_all(0)
-    report: Told = tell_all
+    report: OnProgress = tell_all
     with closing(run_locally(todo, partial(_called, call), asked.processes or os.cpu_count() or 1, report)) as running:
         runs.take(running)
     tell_all(len(todo))

@@ -8,7 +8,8 @@ import numpy as np
 
 from treadle.compiled.array_types import F64
 from treadle.simulator.cluster.state import AppState
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.loop import Run
+from treadle.simulator.simulation import Simulation
 
 Progress = Callable[[str, int, int], None]
 """Called with (what runs, jobs done, all jobs) now and then."""

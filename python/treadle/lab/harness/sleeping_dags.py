@@ -100,11 +100,11 @@ class SleepingDags(ClientGateway):
     def _vertex(self, api: Any, stage: Stage) -> Any:
         jvm = self.jvm
         sleep = jvm.org.apache.tez.runtime.library.processor.SleepProcessor
-        told = sleep.SleepProcessorConfig(stage.duration_ms).toUserPayload()
+        payload = sleep.SleepProcessorConfig(stage.duration_ms).toUserPayload()
         processor = api.ProcessorDescriptor.create("org.apache.tez.runtime.library.processor.SleepProcessor")
         demand = {name: round(stage.demand[name]) for name in (MEMORY, VCORES)}
         size = jvm.org.apache.hadoop.yarn.api.records.Resource.newInstance(demand[MEMORY], demand[VCORES])
-        vertex = api.Vertex.create(vertex_name(stage), processor.setUserPayload(told), stage.tasks, size)
+        vertex = api.Vertex.create(vertex_name(stage), processor.setUserPayload(payload), stage.tasks, size)
         further = ",".join(f"{name}={amount}" for name, amount in asks(stage).items())
         manager = api.VertexManagerPluginDescriptor.create(f"{PARTS}.AskingVertexManager")
         if further:

@@ -88,10 +88,10 @@ class WiredEngine:
         self._micros += 7
         return self._micros * 1000
 
-    def apply(self, told: Sequence[Event]) -> None:
+    def apply(self, found: Sequence[Event]) -> None:
         """Take what the next frame brings, and what comes beside it."""
-        self._given += [each for each in told if type(each).__name__ not in BESIDE]
-        self._beside += [each for each in told if type(each).__name__ in BESIDE]
+        self._given += [each for each in found if type(each).__name__ not in BESIDE]
+        self._beside += [each for each in found if type(each).__name__ in BESIDE]
 
     def decide(self, now_ms: int, limit: int, *, sequence: int) -> Proposals:
         """Send the frame, return what is proposed; after an answer that asks for it the next frame is a snapshot."""

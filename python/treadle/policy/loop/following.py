@@ -2,9 +2,9 @@
 
 What a share does in each of these steps is in its file; `treadle.policy.shares.rules` finds the one that was chosen.
 
-A hold keeps resources idle, so it is for those alone who would have been served. In a tree that shares are compared
-in, that is whoever has, at some level, the lower weighted share than the sibling that was served. Where order alone or
-queues' guarantees decide, whatever is placed later overtakes.
+A reserved node idles, so only applications that would have been served get one. In a tree that shares are compared in,
+such an application has, at some level, a lower weighted share than the sibling that was served. Where order alone or
+queues' guarantees decide, any later placement overtakes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Nodes held for asks that are too large for what becomes free at once.
+"""Reserved nodes: nodes kept free for asks that are too large for what becomes free at once.
 
-An ask that some node could take if it were empty, but none has room for now, would starve if smaller asks took every
-gap. So when a smaller ask was placed though the big one, had it fitted, would have come first, the node that lacks
-least is held: nothing else goes there, until the big ask fits, is no longer asked for, or the time is over. Then a
-node is chosen again, another one if what was missing on the first has not become less.
+A reserved node is not a reservation of YARN's, which reserves resources of a node for one container and counts them as
+used. Here nothing counts as used; the engine only places nothing else there (columns ``hold_row``, ``hold_node``).
 
-What is held idles in part, so of a few nodes only a share may be held; any of them where the shares of a tree are
-compared, since there whoever has a node held is owed it.
+An ask that some node could take if it were empty, but that fits on no node now, would starve if smaller asks took
+every gap. So when a smaller ask was placed although the large one, had it fitted, would have come first, the node that
+lacks least is reserved: nothing else goes there until the large ask fits, is withdrawn, or the time is over. Then a
+node is chosen again, another one if the first still lacks as much.
+
+A reserved node idles in part, so only a share of the nodes may be reserved. Where the shares of a tree are compared
+there is no such bound, since the application that is served next is owed the node.
 """
 
 from __future__ import annotations
@@ -61,17 +64,17 @@ def best_hold(view: View, scratch: Scratch, parameters: DecideParameters, row: i
 
 
 class Holds:
-    """Which nodes are held for which rows is in the columns; here is what else must be known of a hold."""
+    """What the columns of nodes and rows do not have about reserved nodes."""
 
     def __init__(self) -> None:
         self._missing: dict[int, float] = {}
-        """For each held node the share of it that was missing when the hold began."""
+        """For each reserved node the share of it that was missing when it was reserved."""
 
     def __len__(self) -> int:
         return len(self._missing)
 
     def follow(self, cluster: Cluster, nodes: I32) -> None:
-        """Go on with the holds that a snapshot's model has taken over; ``nodes`` has the new index of each old node."""
+        """Keep the reserved nodes that a snapshot's model took over; ``nodes`` has the new index of each old node."""
         now = {int(nodes[node]): missing for node, missing in self._missing.items()}
         held = cluster.nodes.at["hold_row"]
         self._missing = {node: missing for node, missing in now.items() if node >= 0 and held[node] >= 0}
@@ -103,7 +106,7 @@ class Holds:
         view.rows["hold_avoid"][row] = node if missing >= self._missing[node] else -1
 
     def choose(self, view: View, scratch: Scratch, parameters: DecideParameters, hold: Hold) -> None:
-        """Hold nodes for rows that were passed over in this decide, first come first served."""
+        """Reserve nodes for rows that were passed over in this decide, first come first served."""
         if hold.duration_ms == 0 or scratch.counters[BIG_COUNT] == 0:
             return
         left = self._may_be_held(view, 1.0 if parameters.compares_shares else hold.nodes_share)
@@ -123,7 +126,7 @@ class Holds:
                 left[partition] -= 1
 
     def _may_be_held(self, view: View, share: float) -> I64:
-        """Return by partition how many more nodes may be held: a share of those that may be used, at least one."""
+        """Return by partition how many more nodes may be reserved: a share of those that may be used, at least one."""
         usable = view.nodes["partition"][view.nodes["state"] == 1]
         held = view.nodes["partition"][list(self._missing)]
         nodes = np.bincount(usable, minlength=MAX_PARTITIONS)

@@ -15,9 +15,10 @@ from treadle.compiled.array_types import U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.structs import tables
 from treadle.model.cluster import Cluster
-from treadle.model.containers import BEGAN, ENDED, KILLED_BY_AM, PREEMPTED, RELEASED, ended_well
+from treadle.model.containers import BEGAN, ENDED, ended_well
 from treadle.model.tables import Table, grown
 from treadle.policy.state import AS_OTHERS, IN_TIME, LEFT_OUT, SUMS
+from treadle.yarn.exit_statuses import ABORTED, KILLED_BY_APPMASTER, PREEMPTED
 from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
 
 
@@ -127,7 +128,7 @@ def note_end(apps: Records, groups: Records, sampled: Sampled, effects: Records,
     group, task, status = effects[i].group, effects[i].task, effects[i].exit_status
     app, duration_ms = groups[group].application, effects[i].duration_ms
     well = ended_well(apps, app, status, mapreduce)
-    if status == RELEASED and apps[app].type != mapreduce and sampled.jobs[app].sampling != UNKNOWN:
+    if status == ABORTED and apps[app].type != mapreduce and sampled.jobs[app].sampling != UNKNOWN:
         well = True
         sampled.ended[group].ended += 1
         sampled.ended[group].ended_ms += duration_ms
@@ -139,7 +140,7 @@ def note_end(apps: Records, groups: Records, sampled: Sampled, effects: Records,
             sampled.jobs[app].pilots_squares += float(duration_ms) * float(duration_ms)
             note_input(sampled.jobs, app, duration_ms, effects[i].input_bytes)
     # what was preempted or killed is no failure, after which a map is asked for again
-    failed = not well and status != PREEMPTED and status != KILLED_BY_AM
+    failed = not well and status != PREEMPTED and status != KILLED_BY_APPMASTER
     if task >= 0 and failed and groups[group].priority in (MAP, OPPORTUNISTIC_MAP):
         sampled.jobs[app].ended_badly += 1
 

@@ -13,7 +13,7 @@ from treadle.simulator.cluster.application_masters import (
     wake,
 )
 from treadle.simulator.cluster.applications import arrive, finish, heartbeat, started
-from treadle.simulator.cluster.containers import FAILED, SUCCESS, changed, reported
+from treadle.simulator.cluster.containers import FAILED, changed, reported
 from treadle.simulator.cluster.event_queue import is_due, pop
 from treadle.simulator.cluster.nodes import fail_node, lose_node, return_node, schedule_failure
 from treadle.simulator.cluster.state import (
@@ -27,6 +27,7 @@ from treadle.simulator.cluster.state import (
     TaskState,
 )
 from treadle.simulator.cluster.tasks import fails, stop_task, task_done
+from treadle.yarn.exit_statuses import SUCCESS
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State

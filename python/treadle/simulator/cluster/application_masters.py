@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.cluster.containers import KILLED_BY_AM, RELEASED, SUCCESS, end_container, free_container
+from treadle.simulator.cluster.containers import end_container, free_container
 from treadle.simulator.cluster.containers import next_beat as beat_after
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (
@@ -26,6 +26,7 @@ from treadle.simulator.cluster.state import (
 )
 from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
 from treadle.simulator.cluster.usage import headroom, set_count, tell_row, tell_row_and_places
+from treadle.yarn.exit_statuses import ABORTED, KILLED_BY_APPMASTER, SUCCESS
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State
@@ -69,7 +70,7 @@ def receive(state: State, parameters: SimulationParameters, app: int) -> None:
                 start_task(state, parameters, row, task, at)
             else:
                 state.clock[UNUSED] += 1
-                free_container(state, at, RELEASED)
+                free_container(state, at, ABORTED)
         at = following
 
 
@@ -242,7 +243,7 @@ def kill_early(state: State, parameters: SimulationParameters, app: int, kills: 
             if kills > 0 and state.tasks[task].state == TaskState.EARLY:
                 container = state.tasks[task].container
                 stop_task(state, task, row)
-                end_container(state, parameters, container, KILLED_BY_AM)
+                end_container(state, parameters, container, KILLED_BY_APPMASTER)
                 state.clock[TASKS_KILLED] += 1
                 kills -= 1
 

@@ -13,11 +13,12 @@ from treadle.simulator.cluster.application_masters import (
     receive,
     wake,
 )
-from treadle.simulator.cluster.containers import RELEASED, SUCCESS, free_container
+from treadle.simulator.cluster.containers import free_container
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import FINISHED, NOW, AppState, EventKind, FrameworkCode, RowKind
 from treadle.simulator.cluster.tasks import release
 from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_queue
+from treadle.yarn.exit_statuses import ABORTED, SUCCESS
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State
@@ -96,7 +97,7 @@ def finish(state: State, parameters: SimulationParameters, app: int, failed: boo
         set_count(state, row, 0)
     while state.apps[app].first_container >= 0:
         container = state.apps[app].first_container
-        free_container(state, container, SUCCESS if container == state.apps[app].master else RELEASED)
+        free_container(state, container, SUCCESS if container == state.apps[app].master else ABORTED)
     state.apps[app].new_head = state.apps[app].new_tail = state.apps[app].master = -1
     tell_app(state, app, ITSELF)
     queue = state.apps[app].queue

@@ -35,11 +35,8 @@ ALLOCATED: Final = 1
 LAUNCHED: Final = 2
 COMPLETED: Final = 3
 
-SUCCESS: Final = 0
 FAILED: Final = 1
-RELEASED: Final = -100  # ContainerExitStatus.ABORTED
-KILLED_BY_AM: Final = -105
-NODE_LOST: Final = -100
+"""The exit status of a process that failed."""
 
 
 @inner

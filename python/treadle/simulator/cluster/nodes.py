@@ -9,7 +9,7 @@ from treadle.events import NodeState
 from treadle.simulator.cluster import tasks as chance
 from treadle.simulator.cluster.application_masters import wake
 from treadle.simulator.cluster.applications import has_master
-from treadle.simulator.cluster.containers import NODE_LOST, free_container
+from treadle.simulator.cluster.containers import free_container
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (
     NOW,
@@ -22,6 +22,7 @@ from treadle.simulator.cluster.state import (
 )
 from treadle.simulator.cluster.tasks import exponential, stop_task
 from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_node
+from treadle.yarn.exit_statuses import ABORTED
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State
@@ -104,7 +105,7 @@ def lose_containers(state: State, parameters: SimulationParameters, node: int) -
             forget_new(state, app, container)
         if state.rows[held.row].kind == RowKind.EXECUTORS and held.state != ContainerState.ENDING:
             state.apps[app].executors -= 1
-        free_container(state, container, NODE_LOST)
+        free_container(state, container, ABORTED)
         if container == state.apps[app].master:
             state.apps[app].master = -1
             if has_master(state, app) and state.apps[app].state != AppState.FINISHED:

@@ -16,9 +16,10 @@ from treadle.lab.reproduce.graphene.jobs import Mix
 from treadle.lab.reproduce.graphene.offline import Progress
 from treadle.lab.reproduce.graphene.schemes import Scheme
 from treadle.planner.online import PlanSource
+from treadle.simulator.loop import Run
 from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Workload
 
 TICK_MS: Final = 100

@@ -23,8 +23,9 @@ from treadle.errors import UserError
 from treadle.lab.reproduce.phoenix.files import ANYTHING, Machines, Wanted
 from treadle.policy.catalogue import register_parts
 from treadle.simulate.scenario import NOBODY
+from treadle.simulator.loop import Run
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run, Simulation, warm_up
+from treadle.simulator.simulation import Simulation, warm_up
 from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.trace import Trace
 from treadle.simulator.workers.workers import Outcome

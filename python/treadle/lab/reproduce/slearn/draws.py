@@ -91,7 +91,7 @@ def run_draws(
     *,
     model: bool = False,
     asked: Asked | None = None,
-    told: Callable[[float, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> list[Outcome]:
     """Run each draw under all schemes, on the engine in the simulator or, with ``model``, on the plain model.
 
@@ -101,14 +101,14 @@ def run_draws(
         schemes: what is compared
         model: takes the plain model
         asked: where results are kept, and how many run at a time; None: one at a time, in this process
-        told: called with the runs that are done, fractions included, and their number
+        progress: called with the runs that are done, fractions included, and their number
 
     Raises:
         UserError: the extract is missing or wrong, or runs failed.
     """
     draws.trace(seeds[0])  # an error in the extract is reported once
     tasks = [SchemeRun(draws, seed, scheme, model) for seed in seeds for scheme in schemes]
-    found = run_all(tasks, run_one, Asked(processes=1) if asked is None else asked, told)
+    found = run_all(tasks, run_one, Asked(processes=1) if asked is None else asked, progress)
     outcomes = []
     for at, seed in enumerate(seeds):
         own = dict(zip((scheme.name for scheme in schemes), found[at * len(schemes) :], strict=False))

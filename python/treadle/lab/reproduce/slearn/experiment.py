@@ -87,9 +87,9 @@ def scenario_of(nodes: int) -> Scenario:
 
 def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> tuple[F64, float]:
     """Return the completion time of each job under a scheme, and how many seconds the simulation took."""
-    told = trace.told[scheme.told] if scheme.told else None
+    hints = trace.hints[scheme.hints] if scheme.hints else None
     settings = scheme.settings(trace.seed)
-    simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, told=told)
+    simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, hints=hints)
     run, completion_ms = run_to_the_end(simulation, scheme.title, progress)
     return completion_ms, run.wall_s
 

@@ -90,15 +90,15 @@ class Model:
         fixed = settings.get("ratio") == "fixed"
         self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
         self._goes_by_hints = scheme.parts.get("estimate") == "hints"
-        told = trace.told[scheme.told] if scheme.told else None
+        hints = trace.hints[scheme.hints] if scheme.hints else None
         self._jobs: list[_Job] = []
         first = 0
         for number, job in enumerate(trace.workload.jobs):
             stages = job.dag.stages
             durations_ms = np.concatenate([stage.durations() for stage in stages]).astype(float).tolist()
-            said = slice(first, first + len(stages) if told is not None else first)
-            hint_ms = [] if told is None else told.duration_ms[said].astype(float).tolist()
-            deviations_ms = [] if told is None else told.deviation_ms[said].astype(float).tolist()
+            said = slice(first, first + len(stages) if hints is not None else first)
+            hint_ms = [] if hints is None else hints.duration_ms[said].astype(float).tolist()
+            deviations_ms = [] if hints is None else hints.deviation_ms[said].astype(float).tolist()
             widths = [stage.tasks for stage in stages]
             made = _Job(number, float(job.arrival_ms), durations_ms, widths, hint_ms, deviations_ms)
             self._jobs.append(made)

@@ -30,7 +30,7 @@ class Scheme:
     title: str
     parts: dict[str, Any] = field(default_factory=dict)
     """The kinds of parts, with parameters, that are not the default ones."""
-    told: str = ""
+    hints: str = ""
     """The estimator whose estimates the engine gets when a job arrives; empty: none."""
 
     def settings(self, seed: int) -> Settings:
@@ -59,8 +59,8 @@ def combined(name: str = "combined") -> Scheme:
     )
 
 
-def _from_history(name: str, title: str, told: str) -> Scheme:
-    return Scheme(name, title, {"order": LEVELS, "estimate": "hints", "fit": "first_fit"}, told)
+def _from_history(name: str, title: str, hints: str) -> Scheme:
+    return Scheme(name, title, {"order": LEVELS, "estimate": "hints", "fit": "first_fit"}, hints)
 
 
 THIN_TO_TOP: Final = ("pilots", SAMPLED | {"trusted_deviation": TRUSTING})

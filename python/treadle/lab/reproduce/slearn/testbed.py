@@ -127,13 +127,13 @@ def policies(folder: Path) -> list[Scheduling]:
     ]
 
 
-def script_of(trace: Trace, told: str) -> Script:
+def script_of(trace: Trace, estimator: str) -> Script:
     """Return a draw's jobs as the testbed plays them; tags have the estimates of the estimator ``told``, if any."""
-    said = trace.told[told].duration_ms if told else np.zeros(len(trace.workload.jobs))
+    said = trace.hints[estimator].duration_ms if estimator else np.zeros(len(trace.workload.jobs))
     jobs = []
     for number, (job, expected_ms) in enumerate(zip(trace.workload.jobs, said.tolist(), strict=True)):
         durations = np.maximum(1, np.rint(TIMES * np.asarray(job.dag.stages[0].durations()))).astype(int)
-        tags = (f"{TAG}{max(1, round(TIMES * expected_ms))}",) if told else ()
+        tags = (f"{TAG}{max(1, round(TIMES * expected_ms))}",) if estimator else ()
         stages = map_reduce(durations.tolist(), TASK)
         at_ms = round(TIMES * job.arrival_ms)
         jobs.append(ScriptedJob(f"job {number}", at_ms, stages, master_mb=MASTER_MB, tags=tags))

@@ -29,7 +29,7 @@ from treadle.lab.reproduce.slearn.dags import DagTrace, google_slearn_dags
 from treadle.lab.reproduce.slearn.paper import ERROR_P50, ERROR_P90, LOAD
 from treadle.lab.reproduce.slearn.paper_history import PaperHistory, Point
 from treadle.lab.reproduce.slearn.workload import Unseen, google_slearn
-from treadle.simulator.feed import Told
+from treadle.simulator.feed import JobHints
 from treadle.workload.job import Framework, Job, JobRecord, Workload
 
 ESTIMATORS: Final[Mapping[str, Estimator]] = {
@@ -85,7 +85,7 @@ class Trace:
     estimated_ms: dict[str, F64]
     """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`. Of a DAG
     only the first stage is sampled, and what history says of the others is scaled."""
-    told: dict[str, Told]
+    hints: dict[str, JobHints]
     """Estimates by stage, as the engine gets them; and ``history``: Point-Est with the deviation of its wide errors."""
 
     @property
@@ -133,10 +133,10 @@ class Source:
 
         drawn_ms = mean_ms * drawn_errors(len(mean_ms), np.random.default_rng((seed, 2)))
         estimated = {name: of_jobs(np.array([each.mean_ms for each in said])) for name, said in estimates.items()}
-        told = {name: _told(said) for name, said in estimates.items()}
-        told |= {"history": _told(estimates["point"], wide=True), "drawn": _drawn(drawn_ms)}
+        hints = {name: _hints_of(said) for name, said in estimates.items()}
+        hints |= {"history": _hints_of(estimates["point"], wide=True), "drawn": _drawn(drawn_ms)}
         made = replace(workload, jobs=jobs)
-        return Trace(seed, made, widths, of_jobs(mean_ms), estimated | {"drawn": of_jobs(drawn_ms)}, told)
+        return Trace(seed, made, widths, of_jobs(mean_ms), estimated | {"drawn": of_jobs(drawn_ms)}, hints)
 
     def _read(self, seed: int) -> tuple[Sequence[JobRecord], Workload, Groups]:
         """Return history, jobs and the records of their stages."""
@@ -213,12 +213,12 @@ def drawn_errors(count: int, generator: np.random.Generator) -> F64:
     return np.asarray(np.where(too_large, 1.0 + error, np.maximum(1.0 - error, 0.05)))
 
 
-def _drawn(mean_ms: F64) -> Told:
-    return Told(np.rint(np.maximum(mean_ms, 1.0)).astype(np.int64), np.full(len(mean_ms), -1))
+def _drawn(mean_ms: F64) -> JobHints:
+    return JobHints(np.rint(np.maximum(mean_ms, 1.0)).astype(np.int64), np.full(len(mean_ms), -1))
 
 
-def _told(said: list[Estimate], *, wide: bool = False) -> Told:
+def _hints_of(said: list[Estimate], *, wide: bool = False) -> JobHints:
     mean = np.array([max(each.mean_ms, 1.0) for each in said])
     sigma = [each.wide_sigma if wide else each.sigma for each in said]
     deviation = np.minimum(sigma, NO_IDEA) * mean
-    return Told(np.rint(mean).astype(np.int64), np.rint(deviation).astype(np.int64))
+    return JobHints(np.rint(mean).astype(np.int64), np.rint(deviation).astype(np.int64))
