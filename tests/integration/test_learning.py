@@ -124,7 +124,7 @@ def test_the_second_run_of_two_users_jobs_gets_estimates_from_the_first(
         assert (first[2], first[5]) == (5, -1), "five maps, of which nothing had been known"
         assert second[5] == first[3] > 500, "the second got the mean of the first"
         assert treadle(["profiles", "show", name, "--store", str(learning.store), "--user", user]) == 0
-        assert "told before" in capsys.readouterr().out
+        assert "hint for last" in capsys.readouterr().out
     wait_settled(cluster)
     assert_no_reduce_preempted(learning)
 

@@ -22,7 +22,7 @@ IDLE_S: Final = 1.0
 """While nobody is connected the thread looks up so often, should the system not tell that the port was closed."""
 
 PAUSE_S: Final = 0.1
-"""So long no connection is taken when the system has no more to give."""
+"""Pause before the next connection when the system has no more file descriptors or threads."""
 
 _DROPPED: Final = 1 << 16
 
@@ -61,7 +61,7 @@ class TurnedAway(NamedTuple):
 
     answer: bytes
     length: int
-    """So many bytes it still sends; they are thrown away."""
+    """Bytes that it still sends; they are discarded."""
     seconds: float
     """How long it has for them."""
     leave: Callable[[], None]

@@ -58,7 +58,7 @@ USERS_MAX: Final = 10_000
 """Users of whom is remembered what they had; the one who had least is forgotten first."""
 
 WAITING_MAX: Final = 4
-"""So many requests of a user wait; another one is turned away at once."""
+"""Requests of a user that may wait; one more is refused at once."""
 
 
 class Turns:

@@ -15,7 +15,7 @@ from treadle.cli._take_over import refuse_off
 from treadle.errors import UserError
 
 END_S: Final = 10.0
-"""Who has not ended so long after SIGTERM gets SIGKILL: nothing is lost by that but the last moments of its log."""
+"""Time from SIGTERM to SIGKILL for a process that has not ended: only the end of its log is lost."""
 
 _POLL_S: Final = 0.2
 

@@ -283,7 +283,7 @@ def _stages(profile: JobProfile) -> Any:
     key = profile.key
     title = f"{key.name or '(no name)'}: {key.type} of {key.user} in {key.queue}, {counted(profile.runs, 'run')}"
     title += f", {_when(profile.first_seen_ms)} to {_when(profile.last_seen_ms)}"
-    columns = (">width", ">mean", ">median", ">90 %", ">last", ">told before", "asks for", "after")
+    columns = (">width", ">mean", ">median", ">90 %", ">last", ">hint for last", "asks for", "after")
     table = _table(title, ">#", "stage", *columns)
     places = {stage.name: place for place, stage in enumerate(profile.stages, 1)}
     for place, stage in enumerate(profile.stages, 1):

@@ -13,7 +13,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from treadle.files import hold
 
 WAIT_S: Final = 300.0
-"""So long a process waits for another one, which may be stopped; then it compiles by itself."""
+"""How long a process waits for another one, which may be stopped; then it compiles by itself."""
 _POLL_S: Final = 0.1
 
 

@@ -24,7 +24,7 @@ GANG_MAX: Final = 512
 """Containers that one transaction may have, since it is committed under one hold of the scheduler's lock."""
 
 STEADY_MS: Final = 10_000
-"""An engine that was dead has lived for so long when its applications return to it."""
+"""How long an engine that was dead must be alive before its applications return to it."""
 
 GANG_TAG: Final = "treadle:gang="
 """A tag that begins so says how many containers of an application are placed together or not at all."""

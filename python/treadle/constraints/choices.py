@@ -16,7 +16,7 @@ REQUIRE: Final = "treadle:require="
 PREFER: Final = "treadle:prefer="
 
 PREFERRED_MAX: Final = 8
-"""So many preferred conditions count; those after them are as if they were not there."""
+"""Preferred conditions that count; later ones are ignored."""
 
 
 @dataclass(frozen=True, slots=True)

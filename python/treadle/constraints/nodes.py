@@ -21,7 +21,7 @@ EXACT_PARTITION: Final = "yarn_node_partition/"
 """How YARN's constraints name the partition; its value there is empty for nodes without a label."""
 
 COLUMNS_MAX: Final = 64
-"""For so many names at once what nodes have under them is kept ready."""
+"""Names for which the nodes' values are cached."""
 
 _PORT = re.compile(r":[0-9]+$")
 

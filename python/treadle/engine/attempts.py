@@ -34,7 +34,7 @@ class Divided:
     """An answer in transactions."""
 
     sent: int
-    """So many of its proposals, from the first one on, are sent."""
+    """The number of its proposals, from the first one on, that are sent."""
     transaction: I32 | None
     """Of each that is sent; None if each is for itself."""
 

@@ -17,7 +17,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, PENDING, USED, View
 
 LAPSES_MS: Final = 60_000
-"""What a queue is owed is left to it for so long while it gets nothing: its asks may be such as nobody can serve."""
+"""How long a queue's unused guarantee is left to it while it gets nothing: nobody may be able to serve its asks."""
 
 
 class Guarantees:

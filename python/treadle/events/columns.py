@@ -122,7 +122,7 @@ def array_fields(kind: type[Any]) -> tuple[Field, ...]:
 
 
 def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:
-    """Return an event of so many rows; a column that is not given is 0 in all of them.
+    """Return an event of ``rows`` rows; a column that is not given is 0 in all of them.
 
     Args:
         kind: an event of which every field is an array

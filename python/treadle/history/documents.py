@@ -133,7 +133,7 @@ def _stage_run(row: object) -> RecentRun:
         is_number(width, "a width"),
         is_number(mean_ms, "a mean", -1),
         is_number(input_bytes, "an input", -1),
-        is_number(told_ms, "what was told", -1),
+        is_number(told_ms, "the hint", -1),
         is_number(retried, "attempts that were made again", -1),
         is_number(speculative, "speculative attempts", -1),
     )

@@ -29,7 +29,7 @@ class Retention:
     """
 
     age_days: int = 180
-    """A job that was not seen for so long is forgotten."""
+    """A job that was not seen for this long is forgotten."""
     rows_per_user: int = 5_000
     """A row is a stage of a profile."""
     size_mb: int = 256
@@ -81,7 +81,7 @@ def prune(
 
 
 def prune_samples(connection: Connection, retention: Retention) -> None:
-    """Remove the oldest samples beyond so many."""
+    """Remove the oldest samples beyond a number."""
     most = min(SAMPLES_MAX, retention.size_mb * MIB // 4 // SAMPLE_BYTES)
     many = connection.execute(select(func.count()).select_from(SAMPLES)).scalar_one() - most
     if many > 0:

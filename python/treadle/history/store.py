@@ -48,10 +48,10 @@ PRUNE_EVERY: Final = 256
 """Runs between two looks at the age and the size of everything."""
 
 SAMPLES_AGE_DAYS: Final = 7
-"""Samples of a job that did not change for so long are forgotten: its end was not seen."""
+"""Samples of a job that did not change for this long are forgotten: its end was not seen."""
 
 _PARTS: Final = 16
-"""After one part in so many of the store's size was written, the age and the size of everything are looked at."""
+"""Age and size of everything are checked after each write of one part in this many of the store's size."""
 
 _IDS_MAX: Final = 500
 """Of one statement: databases bound how many values it may have."""

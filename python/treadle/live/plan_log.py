@@ -15,7 +15,7 @@ LINES: Final = Rate(100, 0.5)
 
 
 class LineLimit(logging.Filter):
-    """Lets so many records through; the first after some that were left out says how many."""
+    """Lets a number of records through; the first after a gap reports how many were left out."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ from treadle.policy.user_parts import PartFailure
 _log = logging.getLogger(__name__)
 
 READ_LIMIT_S: Final = 20.0
-"""Reading a treadle.yaml, with whatever its parts import, and trying it out may take so long."""
+"""Bound of reading a treadle.yaml, with whatever its parts import, and trying it out."""
 
 
 class LivePolicies:

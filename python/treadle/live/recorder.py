@@ -53,7 +53,7 @@ ASK_S: Final = 60.0
 """After something was lost a snapshot is asked for no more often."""
 
 CLOSE_S: Final = 0.5
-"""So long the end of the process waits for what is still to be written; the shim waits 1 s before it kills."""
+"""How long the end of the process waits for the rest to be written; the shim waits 1 s before it kills."""
 
 _TICK_BYTES: Final = 512
 """What a tick counts for beside its frame and its answer."""

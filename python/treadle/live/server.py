@@ -195,7 +195,7 @@ class LoopbackConnection(CallbackConnection):
         return check_proof(self._server.secret, dialled, hello, answer, proof)
 
     def _receive(self, length: int, deadline_s: float) -> bytes:
-        """Return so many bytes; what follows them is left where it is."""
+        """Return ``length`` bytes; what follows stays unread."""
         said = b""
         while len(said) < length:
             left_s = deadline_s - time.monotonic()

@@ -31,7 +31,7 @@ What else a machine does costs none of it.
 """
 
 LIMIT_S: Final = 240.0
-"""They may take so long by the clock, for a part that waits instead of working: less than a sidecar's start may."""
+"""Their bound by the clock, for a part that waits instead of working: less than that of a sidecar's start."""
 
 TRIALS: Final = 3
 """So often a slow part is tried out before it is called slow."""

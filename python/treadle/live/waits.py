@@ -12,7 +12,7 @@ from treadle.events import Applications, ApplicationState, Requests
 from treadle.wire.frames import Frame
 
 LATEST: Final = 10_000
-"""So many waits are remembered."""
+"""Number of waits that are remembered."""
 
 TOLD_EVERY_MS: Final = 2000
 """Figures are reported no more often."""

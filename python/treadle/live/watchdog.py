@@ -20,7 +20,7 @@ from treadle.config.part_files import PartStoppedError
 T = TypeVar("T")
 
 GRACE: Final = 2.0
-"""Code that is still there after so many times its limit ends the process."""
+"""Code that still runs after this multiple of its limit ends the process."""
 
 
 class Watchdog:

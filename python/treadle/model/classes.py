@@ -29,10 +29,10 @@ CLASSES_MAX: Final = 4_096
 """What constraints beyond that demand is left to the ResourceManager; what tags beyond that require, nobody serves."""
 
 CHOICES_MAX: Final = 16_384
-"""From so many choices on those that no row has any more are forgotten."""
+"""Number of choices from which on unused ones are forgotten."""
 
 ROWS_AT_ONCE: Final = 4_096
-"""So many asks are bound in one decide; further ones wait for the next, so that nobody's constraints make it long."""
+"""Asks that are bound in one decide; others wait for the next, so that no application's constraints delay it."""
 
 UNMET_TOLD_MAX: Final = 64
 """Applications whose diagnostics say at a time that no node serves them."""

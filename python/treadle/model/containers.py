@@ -318,7 +318,7 @@ class TaskTable(Table):
         """Whether it is known how much any task reads."""
 
     def make_room(self, groups: int) -> None:
-        """Make room for so many further groups."""
+        """Make room for ``groups`` further groups."""
         self.reserve(int(self.next_unused[0]) + groups)
         self.free = grown(self.free, len(self.at) + 1, 0)
         self.index.reserve(groups)

@@ -150,7 +150,7 @@ class HintTable(Table):
         self.next_unused = np.zeros(1, np.int64)
 
     def make_room(self, more: int) -> None:
-        """Make room for so many further keys."""
+        """Make room for ``more`` further keys."""
         self.reserve(int(self.next_unused[0]) + more)
         self.free = grown(self.free, len(self.at) + 1, 0)
         self.index.reserve(more)

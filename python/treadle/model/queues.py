@@ -134,7 +134,7 @@ class LimitTable:
         self.amounts: I64 = np.zeros((16, 1, 8, resources), np.int64)
 
     def reserve(self, queues: int, partitions: int) -> None:
-        """Make room for so many queues and partitions."""
+        """Make room for a number of queues and partitions."""
         self.known = grown(self.known, queues, 0)
         self.amounts = grown(self.amounts, queues, 0)
         missing = partitions - self.known.shape[1]

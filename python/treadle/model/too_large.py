@@ -30,7 +30,7 @@ def too_large(cluster: Cluster, most: int) -> dict[tuple[int, int], str]:
 
     Args:
         cluster: the model
-        most: so many applications at most
+        most: the maximum number of applications
     """
     largest = _largest(cluster)
     if (largest == NOTHING).all():

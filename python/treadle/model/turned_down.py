@@ -10,7 +10,7 @@ from treadle.compiled.array_types import I32, U8, Records
 from treadle.events import Fate
 
 APPLICATIONS_MAX: Final = 4096
-"""Of so many applications it is kept; of the one turned down for the first time longest ago it is forgotten first."""
+"""Applications of which it is kept; the one whose first rejection is oldest is dropped first."""
 
 
 class TurnedDown:

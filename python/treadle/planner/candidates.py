@@ -26,7 +26,7 @@ class Budget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schedules:
-    """So many candidate schedules: the same plan on any machine."""
+    """Number of candidate schedules: the same plan on any machine."""
 
     most: int
 

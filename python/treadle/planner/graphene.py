@@ -32,7 +32,7 @@ MISJUDGED: Final = (0.8, 0.9, 1.1, 1.2)
 """Durations are this much off, up or down by stage, to choose among plans of about equal value."""
 NEARLY: Final = 1.005
 TURNS: Final = 8
-"""The population builds so many schedules for one of the grid, where planned makespans count."""
+"""Schedules that the population builds for one of the grid, where planned makespans count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from treadle.planner.plan import Plan
 from treadle.planner.problem import GROUPS_MAX, TIME_MAX
 
 SEEN_MIN: Final = 3
-"""So many ended tasks show how long those of a stage take; all of them, if it has fewer."""
+"""Ended tasks that show how long those of a stage take; all of them, if it has fewer."""
 NO_PLAN: Final = -1.0
 """The score of what no plan ranks, as `treadle.events.PlanRanks` has it."""
 
@@ -229,7 +229,7 @@ class PlannedJob:
 _log = logging.getLogger(__name__)
 
 COUNT_MAX: Final = 10_000
-"""A plan is made for at most so many machines."""
+"""Maximum number of machines that a plan is made for."""
 
 WORK_MAX: Final = 100_000_000
 """Candidate schedules times stages times groups of tasks of a plan, some seconds of one core at most: a large DAG has

@@ -20,16 +20,16 @@ from treadle.planner.workspace import Workspace
 
 LISTS_FIRST: Final = 20
 CHILDREN_FIRST: Final = 250
-"""The first population is small and gives way after so many children: it is there for those who have little time."""
+"""Children after which the small first population is replaced: it serves small budgets."""
 LISTS_SECOND: Final = 60
 LISTS_MAX: Final = 480
 STALE_GENERATIONS_MAX: Final = 8
-"""A population starts afresh after so many times its size in children without a better one."""
+"""A population starts afresh after this multiple of its size in children without a better one."""
 MUTATION_PER_MILLE: Final = 20
 NOISE: Final = 0.3
 """Random lists follow the critical path's priorities, each up to this share off."""
 PLACEMENTS_A_STEP: Final = 6000
-"""A step of the search places about so many stages: some milliseconds."""
+"""Stages that a step of the search places, about: some milliseconds."""
 
 
 class Population:

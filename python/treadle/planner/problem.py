@@ -17,7 +17,7 @@ U64: TypeAlias = npt.NDArray[np.uint64]
 U8: TypeAlias = npt.NDArray[np.uint8]
 
 GROUPS_MAX: Final = 64
-"""A stage's tasks are ranked in at most so many groups; with no more tasks than this, one by one."""
+"""Maximum number of groups in which a stage's tasks are ranked; with no more tasks, one by one."""
 
 UNITS: Final = 10**9
 """A machine's amount of a resource where amounts are not whole numbers."""

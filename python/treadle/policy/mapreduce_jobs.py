@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TAG: Final = "treadle:workers="
 WORKERS_MAX: Final = 1_000_000
 STEPS_MAX: Final = 1024
-"""Spare room is given away in so many steps at most."""
+"""Maximum number of steps in which spare room is given away."""
 
 
 def workers_of(tags: Collection[str]) -> int:

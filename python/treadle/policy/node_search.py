@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from treadle.policy.state import DecideParameters, Scratch
 
 DRAWS = 16
-"""So many random nodes are tried before the nodes from a random one on are looked through."""
+"""Random nodes that are tried before all nodes from a random one on are looked through."""
 
 NO_NODE = -1
 WAIT = -2
 
 SPARED_MAX = 4
-"""So many windows of nodes are passed for one that no contended class needs."""
+"""Windows of nodes that are passed for one that no contended class needs."""
 
 SCARCE = 1e9
 """What it weighs that contended classes need a node, beside the score of a fit."""

@@ -17,10 +17,10 @@ from treadle.policy.own_tags import OwnTags, no_tags
 from treadle.policy.share_state import Shares
 
 BIG_ROWS: Final = 64
-"""At most so many rows that fit no free node are remembered in a decide, as candidates for a held node."""
+"""Maximum number of rows that fit no free node and are remembered in a decide, as candidates for a reserved node."""
 
 INFEASIBLE_MAX: Final = 8
-"""So many asks that fit nowhere are remembered, to spare larger ones the search."""
+"""Asks that fit nowhere and are remembered, to spare larger ones the search."""
 
 # Places in `Scratch.counters`.
 PLACED: Final = 0
@@ -84,7 +84,7 @@ class DecideParameters(NamedTuple):
     walks_queues: bool  # the share compares queues that are siblings, and keeps no tree of its own
     compares_shares: bool  # the share serves by shares in a tree
     rescales: bool  # groups' vectors are rescaled, and what is saturated does not count
-    candidates: int  # so many rows of a leaf compete for a node; 0: the order alone decides
+    candidates: int  # rows of a leaf that compete for a node; 0: the order alone decides
     remote_penalty: float  # what a node takes off the score that is not the one asked for; negative: rows wait instead
     srpt_weight: float
     seed: int

@@ -35,7 +35,7 @@ TEZ_MAX_FRACTION: Final = 0.75
 """By then Tez has asked for all of them (vertex-manager max-src-fraction)."""
 
 SPANS_MAX: Final = 5
-"""A policy under which the jobs take so many times as long as in the recording, and an hour, is cut off."""
+"""A policy is cut off when its jobs take this multiple of their time in the recording, and an hour more."""
 
 SLOW_START: Final = 0.05
 """MapReduce's default."""
@@ -66,7 +66,7 @@ class Reduced:
     scenario: Scenario
     jobs: list[Job]
     begun: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By job and stage: so many of its first tasks had begun when the model takes over."""
+    """By job and stage: how many of its first tasks had begun when the model takes over."""
     situation: Situation | None = None
     """What there was then; None: it begins with the recording."""
     extra_ms: dict[str, int] = field(default_factory=dict)

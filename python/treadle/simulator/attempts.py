@@ -69,7 +69,7 @@ class Queue:
         self._waiting.append((application, turn))
 
     def take(self, known: dict[int, Waiting], most: int) -> Iterator[int]:
-        """Take at most so many applications, all if 0, that still wait."""
+        """Take at most ``most`` applications, all if 0, that still wait."""
         taken = 0
         while self._waiting and (taken < most or not most):
             application, turn = self._waiting.popleft()

@@ -24,7 +24,7 @@ from treadle.workload.job import Framework, Workload
 SLOTS: Final = 65_536
 
 VERSIONS_KEPT: Final = 4
-"""So many versions of each row are kept on average: with one for each, an engine alone misses none."""
+"""Versions of each row that are kept on average: with one for each, an engine alone misses none."""
 
 
 @dataclass(frozen=True, slots=True)

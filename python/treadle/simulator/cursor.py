@@ -17,7 +17,7 @@ from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State
 
 LIVES_KEPT: Final = 1 << 20
-"""So many steps of containers are kept for readers that lag behind; who misses one reads everything anew."""
+"""Container events that are kept for readers that lag behind; a reader that misses one reads everything anew."""
 
 
 class Unread(NamedTuple):

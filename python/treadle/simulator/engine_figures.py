@@ -65,7 +65,7 @@ class EngineCounts:
     waits_ms: list[int] = field(default_factory=list)
 
     def figures(self, name: str, span_ms: int) -> EngineFigures:
-        """Return the figures of a run that took so long."""
+        """Return the figures of a run, given how long it took."""
         waits_s = np.array(self.waits_ms or [0]) / 1000.0
         p50, p99 = (float(np.percentile(waits_s, part)) for part in (50, 99))
         return EngineFigures(

@@ -16,7 +16,7 @@ from treadle.sweep.report import MEAN, Cell, Report
 MARKERS: Final = "osD^vP*X"
 AXIS: Final = {"share_error": "share error (fairer to the left)", "jain": "Jain's index (fairer to the right)"}
 NAMED_MAX: Final = 12
-"""So many variants have a legend each; more are named by what was varied."""
+"""Variants up to this number have a legend each; more are named by what was varied."""
 
 
 def plot_sweep(report: Report, folder: Path, formats: Sequence[str] = ("png",)) -> list[Path]:

@@ -88,7 +88,7 @@ def dealt(jobs: Iterable[Job], seed: int, begun: Mapping[tuple[str, int], int] |
     Args:
         jobs: the jobs
         seed: of the chance
-        begun: by job and stage: so many of its first tasks keep their times
+        begun: by job and stage: how many of its first tasks keep their times
     """
     found = []
     for at, job in enumerate(jobs):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Durations = npt.NDArray[np.int64]
 
 Z90: Final = 1.6449
-"""So many deviations on either side of the mean hold 90 % of a normal distribution."""
+"""Deviations on either side of the mean that contain 90 % of a normal distribution."""
 
 SIGMA_MAX: Final = 10.0
 """The most uncertain that an estimate is: a factor of e to the 10th."""

@@ -33,7 +33,7 @@ VARIATION: Final = 0.5
 """The coefficient of variation within a job before any was seen."""
 VARIATIONS_KEPT: Final = 128
 VARIATIONS_MIN: Final = 3
-"""So many jobs must have a feature in common before their variation counts."""
+"""Jobs that must share a feature before their variation counts."""
 
 DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000

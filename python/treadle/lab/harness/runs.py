@@ -47,7 +47,7 @@ class Asked:
     cache: Path | None = None
     """A folder for results; None: none are kept."""
     processes: int = 0
-    """So many runs at a time; 0: one a core, 1: in this process."""
+    """Runs at a time; 0: one per core, 1: in this process."""
 
 
 def digest_of(experiment: str, *parts: object) -> str:

@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 def check_intervals(option: str, count: int) -> None:
-    """See, before long work, that the interval of so many values can be computed.
+    """Check, before long work, that the interval of ``count`` values can be computed.
 
     Raises:
         UserError: scipy, an extra, is not installed; ``option`` says how many values there are to be.

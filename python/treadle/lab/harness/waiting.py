@@ -22,7 +22,7 @@ LONG_TIMEOUTS: Final = {
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "KILLED"})
 POLL_S: Final = 0.5
 STALLED_S: Final = 900.0
-"""An experiment is given up when for so long none of its applications has ended; each takes a few minutes."""
+"""An experiment is given up when none of its applications has ended for this long; each takes a few minutes."""
 
 
 def wait_ended(
@@ -42,7 +42,7 @@ def wait_ended(
         ended: called now and then with the number of those that have ended
         stalled_s: how long it may take from the end of one to that of the next
         clock: the time in seconds
-        pause: waits so many seconds
+        pause: waits for a number of seconds
 
     Raises:
         ClusterError: none ended for too long; the text names those that have not.

@@ -20,7 +20,7 @@ from treadle.lab.minicluster.settings import ClusterError
 MARK = "TREADLE_MINICLUSTER"
 GRACE_S = 8.0
 SIDECAR_GRACE_S = 3.0
-"""So long a sidecar may take to end once its ResourceManager has: it ends its recording."""
+"""How long a sidecar may take to end after its ResourceManager: it ends its recording."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: 
     Args:
         what: what is waited for, in words
         condition: looks whether it is there
-        timeout_s: after so long the wait ends
+        timeout_s: when the wait ends
         poll_s: how long to wait between two looks
         more: what the error says beside that
 

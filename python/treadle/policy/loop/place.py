@@ -111,7 +111,7 @@ def propose(
 
 
 MEMORY = 1000
-"""The averages are over about so many of the latest proposals."""
+"""The averages are over about this many of the latest proposals."""
 
 
 @inner

@@ -79,7 +79,7 @@ class Confidence(NamedTuple):
     deviation_max: float
     """The hint for a task's duration has a deviation of at most so large a part of it."""
     deviations: float
-    """Or sizes by so many deviations smaller and larger are of one level."""
+    """Or sizes this many deviations smaller and larger are of one level."""
     thresholds_ms: F64
     """Between the levels."""
     sampling_level: int
@@ -218,7 +218,7 @@ class HistoryQuota(NamedTuple):
     part: float
     """A job may use so large a part of the cluster; 0: its pilots alone."""
     deviations: float
-    """It is taken for so many deviations larger than history says."""
+    """It is taken for this many deviations larger than in history."""
     thresholds_ms: F64
     """Between the levels."""
     sampling_level: int

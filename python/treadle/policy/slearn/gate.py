@@ -87,7 +87,7 @@ class AdaptiveRatio:
 
 
 Z90: Final = 1.6449
-"""So many deviations on either side of the mean hold 90 % of a normal distribution."""
+"""Deviations on either side of the mean that contain 90 % of a normal distribution."""
 
 
 class PilotsParameters(Parameters):

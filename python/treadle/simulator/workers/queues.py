@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from treadle.simulator.workers.state import Workers
 
 CAP: Final = 5.0
-"""Nobody passes a probe beyond so many times its estimate in sum."""
+"""Nobody passes a probe beyond this multiple of its estimate in sum."""
 
 
 @inner

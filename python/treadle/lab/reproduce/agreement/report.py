@@ -22,7 +22,7 @@ TOLERANCE: Final = 1.0
 COMPLETION_BOUND: Final = 0.15
 """By what part of a job's completion time on the cluster the simulator's may differ."""
 SETTLING_S: Final = LONGEST_S + 4.0
-"""After so long every task that ran when a job came has ended, and its container was given to whoever it is owed."""
+"""After this long every task that ran when a job came has ended, and its container has its new owner."""
 GRID_S: Final = 0.1
 
 

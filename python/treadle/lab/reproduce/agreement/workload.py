@@ -33,7 +33,7 @@ LONGEST_S: Final = 8
 STRIDE: Final = 37
 """Tasks sleep between these, by hundredths of a second: so they do not end in step with heartbeats."""
 SECOND_PHASE_S: Final = 18
-"""So long after a1's AM has registered the others are submitted."""
+"""Time from the registration of a1's AM to the submission of the others."""
 
 QUEUES: Final[Mapping[str, tuple[float, Mapping[str, float]]]] = MappingProxyType(
     {"n1": (75.0, {"a": 100.0}), "n2": (25.0, {"b": 50.0, "c": 50.0})}

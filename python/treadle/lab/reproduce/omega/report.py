@@ -17,7 +17,7 @@ from treadle.lab.reproduce.omega.reference import FIGURES, Comparison, point_jso
 from treadle.lab.reproduce.omega.specialist import SpecialistRun, summary
 
 WITHIN_MIN = 0.98
-"""So many of the reference's figures should be within their tolerance."""
+"""Part of the reference's figures that should be within their tolerance."""
 
 
 @dataclass(frozen=True, slots=True)

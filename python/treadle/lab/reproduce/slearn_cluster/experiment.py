@@ -34,7 +34,7 @@ SIZES: Final = {
     "yarn.app.mapreduce.am.resource.mb": str(MASTER_MB),
 }
 MAP_MS_MAX: Final = 20_000
-"""Tasks that would sleep for longer sleep so long."""
+"""The longest sleep of a task; longer ones are cut."""
 TASKS_MAX: Final = 24
 BLOCK_BYTES: Final = 2 << 20
 MODEL: Final = SwimModel(block_mb=BLOCK_BYTES / MB, reduce_mb=64.0, mb_per_s=1.0, start_ms=1_000, tasks_max=TASKS_MAX)
