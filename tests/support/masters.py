@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from treadle.lab.harness.client_gateway import ClientGateway
@@ -38,10 +38,12 @@ class Masters(ClientGateway):
             somebody.addToken(token)
         users.setLoginUser(somebody)
 
-    def start(self, user: str, queue: str) -> Master:
+    def start(self, user: str, queue: str, tags: Sequence[str] = ()) -> Master:
         """Submit an application of a user and register its master."""
         clients, context = self._submission(user, queue)
         context.setUnmanagedAM(True)
+        if tags:
+            context.setApplicationTags(set(tags))
         application = context.getApplicationId()
         clients.submitApplication(context)
         token = self._cluster.wait_for("token of a master", lambda: clients.getAMRMToken(application))
@@ -91,6 +93,8 @@ class Master:
         self._client = client
         self._asks: list[Any] = []
         self._held: list[Any] = []
+        self._wanted: dict[int, tuple[Any, int]] = {}
+        """What is asked for by `want`, and how many, by priority."""
 
     def ask(
         self,
@@ -113,6 +117,44 @@ class Master:
             self._client.addContainerRequest(made)
         self._asks.append(made)
 
+    def want(self, priority: int, count: int, memory_mb: int) -> None:
+        """Ask for so many containers at a priority, from the next heartbeat on, whatever was asked for before.
+
+        For masters that take what they get with `take`.
+        """
+        masters = self._masters
+        if priority not in self._wanted:
+            request = masters.java(f"{YARN}.client.api.AMRMClient$ContainerRequest")
+            level = masters.java(f"{YARN}.api.records.Priority").newInstance(priority)
+            self._wanted[priority] = (request(masters.resource(memory_mb), None, None, level, True, None), 0)
+        made, before = self._wanted[priority]
+        # what is removed and added is sent again, also if it is as many as before
+        for _ in range(before):
+            self._client.removeContainerRequest(made)
+        for _ in range(count):
+            self._client.addContainerRequest(made)
+        self._wanted[priority] = (made, count)
+
+    def take(self) -> int:
+        """Send a heartbeat: gives back what it took the time before; returns how many containers were placed.
+
+        What was asked for and is there now must be asked for again with `want`.
+        """
+        self.give_back()
+        return len(self.keep())
+
+    def give_back(self) -> None:
+        """Release all that it holds, with the next heartbeat."""
+        for container in self._held:
+            self._client.releaseAssignedContainer(container)
+        self._held = []
+
+    def keep(self) -> list[str]:
+        """Send a heartbeat, and return the hosts of what was placed, which it holds until it is taken back or ends."""
+        placed = list(self._client.allocate(0.1).getAllocatedContainers())
+        self._held += [container.getId() for container in placed]
+        return [str(container.getNodeId().getHost()) for container in placed]
+
     def blacklist(self, node: str) -> None:
         """Have nothing placed on a node, from the next heartbeat on."""
         self._client.updateBlacklist([node], [])
@@ -123,10 +165,7 @@ class Master:
         Returns:
             how many containers were placed.
         """
-        for container in self._held:
-            self._client.releaseAssignedContainer(container)
-        self._held = [container.getId() for container in self._client.allocate(0.1).getAllocatedContainers()]
-        if self._held:
+        if self.take():
             # what was placed is off the RM's list, and only what changes is sent: the whole number again
             for request in self._asks:
                 self._client.removeContainerRequest(request)
