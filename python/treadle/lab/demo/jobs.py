@@ -87,15 +87,14 @@ def of_two_engines() -> list[DemoJob]:
         return DemoJob(name, "MapReduce", queue, command, engine=engine)
 
     def tez(name: str, queue: str, engine: str) -> DemoJob:
-        sizes = (*_sleep(4, 2, 1500), "-ir", "2", "-irs", "1", "-irt", "500")
+        sizes = (*_sleep(3, 1, 1500), "-ir", "1", "-irs", "1", "-irt", "500")
         return DemoJob(name, "Tez", queue, _tez(name, queue, TEZ_SLEEP, *sizes), engine=engine)
 
     return [
-        sleeping("reports", "reports", PROD, 10, 3000),
-        sleeping("etl", "etl", PROD, 10, 3000, *large),
-        tez("etl-tez", "etl", PROD),
-        sleeping("long", "research", REST, 20, 5000),
-        sleeping("short", "research", REST, 6, 1500),
+        sleeping("reports", "reports", PROD, 5, 2000),
+        sleeping("etl", "etl", PROD, 5, 2000, *large),
+        sleeping("long", "research", REST, 10, 3000),
+        sleeping("short", "research", REST, 4, 1000),
         tez("research-tez", "research", REST),
     ]
 
