@@ -155,6 +155,31 @@ def test_more_workers_than_activities_gain_nothing() -> None:
     assert bench.begun() == {app: 10}
 
 
+def gate_job(bench: Bench) -> MapReduceJob:
+    """Return what the gate said of the only job."""
+    (job,) = bench.engine._policy._parts._gate.jobs
+    return job
+
+
+def test_a_profile_knows_of_reduces_that_are_not_asked_for_and_of_durations_until_tasks_have_ended() -> None:
+    bench = Bench(policy="as_requested", workers=5)
+    app = bench.job(maps=10)
+    bench.tell(estimates((app, 0, 6_000, -1), (app, 1_000_000, 3_000, 5)))
+    bench.begun()
+    job = gate_job(bench)
+    assert (job.maps, job.reduces, job.map_s, job.reduce_s) == (10, 5, 6.0, 3.0)
+    assert job.left_s(5) == pytest.approx(2 * 6.0 + 3.0)
+    bench.now_ms += 8_000
+    bench.end(5, app)
+    bench.begun()
+    assert gate_job(bench).map_s > 7.0, "what containers of its own took says more"
+
+
+def test_of_a_job_whose_maps_have_ended_reduces_are_left() -> None:
+    assert MapReduceJob(0, 3, maps=0, reduces=6, map_s=9.0, reduce_s=4.0).left_s(3) == pytest.approx(8.0)
+    assert MapReduceJob(0, 3, maps=0, reduces=0, map_s=9.0).left_s(3) == pytest.approx(9.0), "nothing is known of it"
+
+
 @pytest.mark.parametrize(("workers", "left_s"), [(10, 10 * 6.0 + 2 * 3.0), (60, 6.0 + 3.0), (5, 20 * 6.0 + 4 * 3.0)])
 def test_the_end_is_predicted_in_waves(workers: int, left_s: float) -> None:
     job = MapReduceJob(0, 10, maps=100 if workers < 60 else 60, reduces=20, map_s=6.0, reduce_s=3.0)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 TAG: Final = "treadle:workers="
 WORKERS_MAX: Final = 1_000_000
+NOT_ASKED: Final = -1
+"""The priority of a hint for a stage that was not asked for yet."""
 STEPS_MAX: Final = 1024
 """Maximum number of steps in which spare room is given away."""
 
@@ -63,7 +65,9 @@ class MapReduceJob:
     """How many it may have."""
 
     def left_s(self, workers: int) -> float:
-        """Predict how long the job lasts from now on."""
+        """Predict how long the job lasts from now on; nothing that is known of it counts as one map."""
+        if self.maps == 0 and self.reduces > 0:
+            return float(finish_s(max(workers, 1), self.reduces, self.reduce_s, 0, 0.0))
         return float(finish_s(max(workers, 1), max(self.maps, 1), self.map_s, self.reduces, self.reduce_s))
 
     def gain_s(self) -> float:
@@ -84,9 +88,9 @@ def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float
             np.flatnonzero(runs).tolist(), key=lambda app: (int(apps["cluster_timestamp"][app]), int(apps["id"][app]))
         )
     }
-    _add_tasks(cluster, view, found, default_s)
+    seen = _add_tasks(cluster, view, found, default_s)
     _add_asks(cluster, view, found)
-    _add_hints(cluster, view, found)
+    _add_hints(cluster, view, found, seen)
     for job in found.values():
         # what the RM counts, its master among them, if that is more
         job.running = max(job.running, int(apps[job.application]["containers"]) - 1)
@@ -94,8 +98,10 @@ def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float
     return list(found.values())
 
 
-def _add_tasks(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], default_s: float) -> None:
-    """Add what runs, and the means of what has ended."""
+def _add_tasks(
+    cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], default_s: float
+) -> Collection[tuple[int, bool]]:
+    """Add what runs, and the means of what has ended; return of which jobs any map (False) or reduce (True) has."""
     groups = view.groups[: cluster.tasks.size]
     ended: dict[tuple[int, bool], tuple[int, int]] = {}
     for group in groups[_of_jobs(groups, jobs) & (groups["priority"] > 0)]:
@@ -114,6 +120,7 @@ def _add_tasks(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], defa
             count, total_ms = ended.get((job.application, reduces), (0, 0))
             means.append(total_ms / count / 1000 if count else default_s)
         job.map_s, job.reduce_s = means
+    return {which for which, (count, _) in ended.items() if count}
 
 
 def _add_asks(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob]) -> None:
@@ -130,18 +137,24 @@ def _add_asks(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob]) -> No
             job.row = at
 
 
-def _add_hints(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob]) -> None:
-    """Take what a profile knows of tasks: of how many are left, and how long one takes where none has ended yet."""
+def _add_hints(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], seen: Collection[tuple[int, bool]]) -> None:
+    """Take what a profile knows of tasks: of how many are left, and how long one takes where none has ended yet.
+
+    A task's own time, which a profile knows, leaves out how long its container waits for the master and starts. What
+    was not asked for yet, and has no priority for that reason, are reduces: maps come first.
+    """
     hints = view.hints[: cluster.hints.size]
-    for hint in hints[_of_jobs(hints, jobs) & (hints["priority"] >= 0)]:
+    for hint in hints[_of_jobs(hints, jobs)]:
         job = jobs[int(hint["application"])]
         duration_s, tasks = int(hint["duration_ms"]) / 1000, int(hint["tasks"])
-        if int(hint["priority"]) == REDUCE:
+        reduces = int(hint["priority"]) in (REDUCE, NOT_ASKED)
+        counts = duration_s > 0 and (job.application, reduces) not in seen
+        if reduces:
             job.reduces = max(job.reduces, tasks)
-            job.reduce_s = duration_s if duration_s > 0 else job.reduce_s
+            job.reduce_s = duration_s if counts else job.reduce_s
         else:
             job.maps = max(job.maps, tasks)
-            job.map_s = duration_s if duration_s > 0 else job.map_s
+            job.map_s = duration_s if counts else job.map_s
 
 
 def _of_jobs(records: Records, jobs: Collection[int]) -> NDArray[np.bool_]:
