@@ -86,6 +86,33 @@ def test_attributes_nodes_and_asks_may_change_while_asks_wait() -> None:
     assert round_of(rm, engine, 5_000) == [0]
 
 
+def test_labels_may_change_while_asks_wait() -> None:
+    rm = one(6, "zone=z1", partition="gpu")
+    engine = engine_with()
+    assert round_of(rm, engine) == [], "no node has the label"
+    rm.nodes[1].partition = rm.nodes[2].partition = "gpu"
+    assert round_of(rm, engine, 2_000) == [1] * 4, "of the nodes with the label one is in the zone"
+    rm.nodes[1].partition = ""
+    rm.ask(0, 1, 1, (1, 1))
+    assert round_of(rm, engine, 3_000) == [5], "what waits needs the label; another ask does not"
+    rm.nodes[5].partition = "gpu"
+    assert round_of(rm, engine, 4_000) == [5] * 2
+
+
+def test_when_no_node_of_a_class_is_open_its_asks_cost_nothing_and_others_go_on() -> None:
+    rm = one(4, "host=n5", nodes=8)
+    for _ in range(40):
+        rm.require(rm.application(LEAF), "host=n5")
+        rm.ask(len(rm.applications) - 1, 0, 1, (1, 1))
+    free = rm.application(LEAF)
+    rm.ask(free, 0, 28, (1, 1))
+    engine = engine_with()
+    assert round_of(rm, engine) == sorted([5] * 4 + [node for node in range(8) if node != 5] * 4)
+    assert round_of(rm, engine, 2_000) == []
+    rm.complete(next(at for at, held in enumerate(rm.containers) if held[1] == 5))
+    assert round_of(rm, engine, 3_000) == [5], "a node of the class that opens again serves one of them"
+
+
 def test_placement_constraints_hold_and_an_or_takes_any_child() -> None:
     rm = one(20)
     rm.constrain(0, 0, {"and": [{"or": [attribute("zone", "z1"), attribute("zone", "z2")]}, attribute("gpu", "yes")]})

@@ -18,7 +18,7 @@ from treadle.engine import Engine
 from treadle.events import ContainerEvent
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.engine_memory import PIECE, measure_memory, pieces
-from treadle.lab.bench.engine_run import Figures, growth, load_policies, measure
+from treadle.lab.bench.engine_run import Figures, grid_of, growth, load_policies, measure
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
 
@@ -68,6 +68,12 @@ def test_constrained_applications_get_containers_on_their_nodes_alone() -> None:
         placed = np.append(placed, made.application)
     bound = state._class[placed] >= 0
     assert 0 < bound.sum() < len(placed)
+
+
+def test_constrained_rows_are_compared_in_few_configurations_unless_others_are_asked_for() -> None:
+    assert len(grid_of(None, None, None, constrained=True)) == 3
+    assert grid_of(None, None, None, quick=True, constrained=True) == [(5_000, 10_000, 1_000)]
+    assert grid_of([7], [8], [9], quick=True, constrained=True) == [(7, 8, 9)]
 
 
 def test_the_command_says_what_constrained_rows_cost(tmp_path: Path) -> None:

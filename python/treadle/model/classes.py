@@ -102,6 +102,8 @@ class Classes:
         self._wishes: dict[int, Wish] = {}
         self._bindings: dict[int, dict[int, _Binding]] = {}
         """By application and its asks' constraint, until its tags or constraints change."""
+        self._plain: I32 = np.zeros((0, 2), np.int32)
+        """(application, class and choice): what all its asks are bound to alike; -1: they are looked at one by one."""
         self._table = NodeTable()
         self._nodes_changed: set[int] = set()
         self._apps_changed: set[int] = set()
@@ -221,6 +223,7 @@ class Classes:
             self._key = grown(self._key, rows, -1)
         apps = len(cluster.apps.at)
         self._bound = grown(self._bound, apps, False)
+        self._plain = grown(self._plain, len(self._bound), -1)
         owner, key = cluster.requests.at["application"], cluster.requests.at["key"]
         gone = (self._owner >= 0) & ((self._owner != owner) | (self._key != key))
         if self._apps_changed:
@@ -234,11 +237,23 @@ class Classes:
             self._forget(gone)
         if len(self._unread):
             self.row_class[self._unread] = ANY_NODE
-        new = np.flatnonzero((owner >= 0) & (self._owner < 0) & self._bound[owner])
+        new = np.flatnonzero((owner >= 0) & (self._owner < 0))
+        new = self._bind_plain(new[self._bound[owner[new]]], owner, key)
         for row in new[:ROWS_AT_ONCE].tolist():
             self._bind_row(cluster, row)
         self._unread = new[ROWS_AT_ONCE:]
         self.row_class[self._unread] = NO_NODE
+
+    def _bind_plain(self, rows: npt.NDArray[np.intp], owner: I32, key: I32) -> npt.NDArray[np.intp]:
+        """Bind asks of applications whose asks are all bound alike; return the others, to be looked at one by one."""
+        known = self._plain[owner[rows], 0] >= 0
+        if self.levels or not known.any():
+            return rows
+        at = rows[known]
+        self._owner[at], self._key[at] = owner[at], key[at]
+        self.row_class[at], self.row_choice[at] = self._plain[owner[at]].T
+        self.row_level[at] = -1
+        return rows[~known]
 
     def _forget(self, gone: npt.NDArray[np.bool_]) -> None:
         self.row_class[gone] = ANY_NODE
@@ -253,6 +268,7 @@ class Classes:
         mine = wish(tags) if tags else NO_WISH
         self._wishes.pop(application, None)
         self._bindings.pop(application, None)
+        self._plain[application] = -1
         self.errors.pop(application, None)
         self.left_out.discard(application)
         if mine is not NO_WISH:
@@ -305,6 +321,8 @@ class Classes:
         binding = _Binding(chosen, number, NO_NODE if at is None else at)
         if at is not None:
             self._bindings.setdefault(application, {})[text] = binding
+            if not cluster.constraints.text.get(application) and not cluster.constraints.tags.get(application):
+                self._plain[application] = at, number
         return binding
 
     def _understand(self, cluster: Cluster, text: int) -> Understood | None:
@@ -435,6 +453,7 @@ class Classes:
         self._predicates = {one: holds for one, holds in self._predicates.items() if one in needed}
         self._understood.clear()
         self._bindings.clear()
+        self._plain[:] = -1
         self._freed = False
         self.changes += 1
 

@@ -9,7 +9,7 @@ import numpy as np
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.policy.fits.rules import score
-from treadle.policy.node_sets import counts_own, is_restricted, may_use, set_of
+from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
@@ -172,8 +172,15 @@ def next_of_set(scratch: Scratch, chosen: int, node: int) -> int:
 
 @inner
 def first_place(scratch: Scratch, chosen: int, place: int) -> int:
-    """Return the first place at or after ``place`` for an ask: of the list of open nodes, or a node of its set."""
+    """Return the first place at or after ``place`` for an ask: of the list of open nodes, or a node of a set."""
     return skip(scratch.open_nodes, place) if chosen < 0 else next_of_set(scratch, chosen, place)
+
+
+@inner
+def note_closed(scratch: Scratch, chosen: int) -> None:
+    """Remember that no node of a set is open: not even an ask for nothing fits there."""
+    if 0 <= chosen < len(scratch.nowhere):
+        scratch.nowhere[chosen, :] = 0
 
 
 @inner
@@ -191,26 +198,31 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
     numba compiles anew for each literal.
     """
     count, chosen = scratch.counters[OPEN_NODES], set_of(scratch, row)
+    # a list of few open nodes is sooner looked through than the bits of a set
+    walked = chosen if count > scratch.node_sets.shape[1] else -1
     start = 0
     if (parameters.draws or scratch.rows[row].random) and count > 0:
         node = draw_node(view, scratch, parameters, row, farthest)
         if node >= 0:
             return node
         start = draw(parameters, scratch, row, DRAWS, count)
-        start = start if chosen < 0 else scratch.open_nodes[start].node
+        start = start if walked < 0 else scratch.open_nodes[start].node
     elif parameters.goes_round:
         start = scratch.counters[CURSOR]
-        start = position_of(scratch.open_nodes, count, start) if chosen < 0 else start
-    places = count if chosen < 0 else len(view.nodes)
+        start = position_of(scratch.open_nodes, count, start) if walked < 0 else start
+    places = count if walked < 0 else len(view.nodes)
     best, best_level, best_score, found, last, spared = NO_NODE, NOT_THERE, 0.0, 0, 0, 0
-    most = SPARED_MAX * parameters.window
+    most, is_open = SPARED_MAX * parameters.window, False
     for lap in range(2):
-        at = first_place(scratch, chosen, start if lap == 0 else 0)
+        at = first_place(scratch, walked, start if lap == 0 else 0)
         end = places if lap == 0 else start
         while at < end and found < parameters.window and spared < most:
-            node = at if chosen >= 0 else scratch.open_nodes[at].node
+            node = at if walked >= 0 else scratch.open_nodes[at].node
+            at = first_place(scratch, walked, at + 1)
+            if chosen != walked and not in_set(scratch.node_sets, chosen, node):
+                continue
+            is_open = True
             scratch.counters[LOOKED] += 1
-            at = first_place(scratch, chosen, at + 1)
             if not fits(view, scratch, row, node):
                 continue
             level = level_of(view, row, node)
@@ -226,6 +238,8 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
                 best, best_level, best_score = node, level, value
     if best >= 0 and farthest == OFF_SWITCH:
         scratch.counters[CURSOR] = last + 1
+    if not is_open:
+        note_closed(scratch, chosen)
     return best
 
 

@@ -30,6 +30,12 @@ def set_of(scratch: Scratch, row: int) -> int:
 
 
 @inner
+def in_set(node_sets: U8, chosen: int, node: int) -> bool:
+    """Say whether a node is in a set."""
+    return bool((node_sets[chosen, node >> 3] >> (node & 7)) & 1)
+
+
+@inner
 def may_use(scratch: Scratch, row: int, node: int) -> bool:
     """Return whether an ask may go to a node, by its constraints and the choices of parts. Nothing else checks this."""
     chosen = scratch.row_nodes[row] if len(scratch.row_nodes) > 0 else -1
@@ -57,7 +63,9 @@ def sets_for(cluster: Cluster, view: View) -> NodeSets:
     classes = cluster.classes
     sets = NodeSets(len(view.rows), len(view.nodes), classes if classes.active else None)
     if classes.active:
-        sets.row_nodes[view.apps["awaiting_am"][view.rows["application"]] == 1] = -1
+        bound = np.flatnonzero(sets.row_nodes >= 0)
+        masters = view.apps["awaiting_am"][view.rows["application"][bound]] == 1
+        sets.row_nodes[bound[masters]] = -1
     return sets
 
 

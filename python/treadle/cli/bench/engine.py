@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,14 +28,20 @@ def engine_command(
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes; 100, 1,000, 5,000 and 20,000 if not given.")] = None,
     rows: Annotated[list[int] | None, typer.Option(help="Request rows; 100, 1,000 and 10,000 if not given.")] = None,
     leaves: Annotated[list[int] | None, typer.Option(help="Leaf queues; 1 and 1,000 if not given.")] = None,
-    quick: Annotated[bool, typer.Option(help="Only five configurations, the largest that of the goal.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="Only five configurations, the largest that of the goal; with --constrained that one.")
+    ] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
     memory: Annotated[
         bool, typer.Option(help="Measure memory too: of a process with 20,000 nodes and 100,000 rows.")
     ] = False,
     constrained: Annotated[
-        bool, typer.Option(help="Compare with 30 % of the rows bound to 64 classes of nodes; shows nothing else.")
+        bool,
+        typer.Option(
+            help="Compare with 30 % of the rows bound to 64 classes of nodes, in three configurations; shows nothing "
+            "else."
+        ),
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
@@ -53,7 +60,7 @@ def engine_command(
     check_results(json_file, plot)
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
-    grid = engine_run.grid_of(nodes, rows, leaves, quick)
+    grid = engine_run.grid_of(nodes, rows, leaves, quick=quick, constrained=constrained)
     console = Console(stderr=True)
     if constrained:
         _compare(found, grid, batch, seconds, json_file)
@@ -96,15 +103,11 @@ def _compare(
     from dataclasses import asdict
 
     from treadle.lab.bench import engine_run
+    from treadle.lab.bench.engine_report import constrained_table
 
     console = Console(stderr=True)
-    results = engine_run.compare_constrained(found, grid, batch, seconds, console.print)
-    tables = console_for_tables()
-    for one in results:
-        tables.print(
-            f"{one.policy}: {one.nodes:,} nodes, {one.rows:,} rows, {one.leaves:,} leaves: {one.without:,.0f} "
-            f"placements a second of CPU time, {one.constrained:,.0f} with constrained rows: ratio {one.ratio:.2f}"
-        )
+    results = engine_run.compare_constrained(found, grid, batch, seconds, partial(say, console))
+    console_for_tables().print(constrained_table(results))
     if json_file is not None:
         rows = [asdict(one) | {"ratio": round(one.ratio, 4)} for one in results]
         write_json(json_file, {"benchmark": "engine", "constrained": rows})

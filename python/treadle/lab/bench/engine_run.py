@@ -177,11 +177,16 @@ def _figures(name: str, load: Load, times: _Times, placed: int, warnings: tuple[
 
 
 def grid_of(
-    nodes: Sequence[int] | None, rows: Sequence[int] | None, leaves: Sequence[int] | None, quick: bool
+    nodes: Sequence[int] | None,
+    rows: Sequence[int] | None,
+    leaves: Sequence[int] | None,
+    *,
+    quick: bool = False,
+    constrained: bool = False,
 ) -> list[tuple[int, int, int]]:
     """Return the configurations to measure: (nodes, rows, leaves)."""
-    if quick and not (nodes or rows or leaves):
-        return list(QUICK)
+    if (quick or constrained) and not (nodes or rows or leaves):
+        return [GOAL] if quick and constrained else list(CONSTRAINED if constrained else QUICK)
     return list(itertools.product(nodes or NODES, rows or ROWS, leaves or LEAVES))
 
 
@@ -216,6 +221,9 @@ def run_grid(
                 results.append(Failed(name, nodes, rows, leaves, str(error)))
     return results
 
+
+CONSTRAINED: Final = ((1_000, 1_000, 1), (1_000, 10_000, 1_000), GOAL)
+"""Where constrained rows are compared, if nothing else is asked for: each takes four measurements."""
 
 CLASSES: Final = 64
 """Of nodes, in the configurations with constrained rows."""
@@ -253,13 +261,15 @@ def compare_constrained(
     Raises:
         BenchError: a part of a policy failed.
     """
-    found = []
+    found: list[Constrained] = []
     for name, settings in policies.items():
         for nodes, rows, leaves in grid:
             best = [0.0, 0.0]
             for turn in range(2 * TURNS):
                 bound = turn % 2
-                progress(f"{name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves, {CLASSES * bound} classes")
+                done = f"{len(found)} of {len(policies) * len(grid)} done"
+                sizes = f"{nodes:,} nodes, {rows:,} rows, {leaves:,} leaves"
+                progress(f"{done}; {name}: {sizes}, {CLASSES * bound} classes")
                 load = Load(nodes, rows, leaves, batch, classes=CLASSES * bound)
                 try:
                     best[bound] = max(best[bound], measure(name, settings, load, seconds).placements_per_s_cpu)
