@@ -157,7 +157,9 @@ def test_more_workers_than_activities_gain_nothing() -> None:
 
 def gate_job(bench: Bench) -> MapReduceJob:
     """Return what the gate said of the only job."""
-    (job,) = bench.engine._policy._parts._gate.jobs
+    gate: Any = bench.engine._policy._parts._gate
+    (job,) = gate.jobs
+    assert isinstance(job, MapReduceJob)
     return job
 
 
