@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
+from treadle.admin.host import install
 from treadle.admin.host.environment import Contents
 from treadle.admin.host.install import carry_out, plan_of
 from treadle.admin.host.plan import Options, Plan
@@ -24,6 +27,12 @@ NOW = datetime(2026, 11, 23, 7, 30, tzinfo=UTC)
 
 def contents(target: Path) -> Contents:
     return Contents({}, {"bin/treadle": f"#!/bin/sh\n# {target}\n", "lib/treadle-shim.jar": "jar"})
+
+
+def use_small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install an environment of a script alone: what a real one is made of is looked at elsewhere."""
+    monkeypatch.setattr(install, "running_environment", contents)
+    monkeypatch.setattr(plan_of, "__defaults__", (contents,))
 
 
 def conf_in(tmp_path: Path) -> Path:

@@ -13,12 +13,12 @@ from tests.support.installing import (
     NOW,
     SITE,
     conf_in,
-    contents,
     nothing,
     options,
     put_in_place,
     snapshot,
     take_out,
+    use_small_environment,
     values,
 )
 
@@ -35,9 +35,7 @@ from treadle.errors import UserError
 
 @pytest.fixture(autouse=True)
 def small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment of a script alone: what a real one is made of is looked at elsewhere."""
-    monkeypatch.setattr(install, "running_environment", contents)
-    monkeypatch.setattr(plan_of, "__defaults__", (contents,))
+    use_small_environment(monkeypatch)
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ import pytest
 from tests.support.installing import (
     SITE,
     conf_in,
-    contents,
     nothing,
     options,
     put_in_place,
     snapshot,
     take_out,
+    use_small_environment,
     values,
 )
 
@@ -37,9 +37,7 @@ from treadle.files import write_whole
 
 @pytest.fixture(autouse=True)
 def small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment of a script alone: what a real one is made of is looked at elsewhere."""
-    monkeypatch.setattr(install, "running_environment", contents)
-    monkeypatch.setattr(plan_of, "__defaults__", (contents,))
+    use_small_environment(monkeypatch)
 
 
 @pytest.fixture

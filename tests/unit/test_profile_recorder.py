@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.recorders import work_off
+from tests.support.recorders import refusing_once, work_off
 from tests.unit.history.shown import recorded
 from tests.unit.test_session import SNAPSHOT, Recorder
 
@@ -74,16 +74,7 @@ def test_without_a_store_nothing_is_done() -> None:
 
 
 def test_runs_wait_for_a_store_that_cannot_be_used(file: Path) -> None:
-    refusals = 1
-
-    def open_(location: str, retention: Retention) -> ProfileStore:
-        nonlocal refusals
-        refusals -= 1
-        if refusals >= 0:
-            raise StoreError(location, Unusable.FULL)
-        return open_store(location, retention)
-
-    recorder = ProfileRecorder(open_)
+    recorder = ProfileRecorder(refusing_once(Unusable.FULL))
     recorder.follow(_settings(str(file)))
     work_off(recorder)
     (warning,) = recorder.warnings()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.engine.fake_rm import RESOURCES, FakeRM, flat
 from tests.engine.parts import containers, job_row, settings_with
-from tests.support.recorders import work_off
+from tests.support.recorders import refusing_once, work_off
 from tests.support.told import Remembering, Told, told_from_bytes
 from tests.unit.history.test_split_meta import content
 
@@ -294,21 +294,12 @@ def test_samples_outlive_a_sidecar_that_was_killed(store: str) -> None:
 
 
 def test_samples_that_come_late_are_sent_nevertheless(store: str) -> None:
-    refusals = 1
-
-    def late(location: str, retention: Retention) -> ProfileStore:
-        nonlocal refusals
-        refusals -= 1
-        if refusals >= 0:
-            raise StoreError(location, Unusable.BUSY)
-        return open_store(location, retention)
-
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
     app = live.job(40, name="another")
     live.tick()
     _end_some(live, app, 3)
     live.tick()
-    live.start(ProfileRecorder(late))
+    live.start(ProfileRecorder(refusing_once(Unusable.BUSY)))
     live.tick(_runs(live, app, 1))
     live.now_ms += 60_000
     live.job(2, name="next")

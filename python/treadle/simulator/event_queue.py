@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from treadle.compiled.simulator import inner
 
@@ -19,6 +21,16 @@ class Queued(IntEnum):
 
     EVENTS = 0
     ORDER = 1
+
+
+def event_columns(count: int) -> dict[str, Any]:
+    """Return the columns of an empty queue with room for ``count`` events."""
+    return {
+        "event_s": np.zeros(count),
+        "event_order": np.zeros(count, np.int64),
+        "event_kind": np.zeros(count, np.int32),
+        "event_subject": np.zeros(count, np.int32),
+    }
 
 
 @inner

@@ -15,6 +15,7 @@ from treadle.simulator.cell.offers import OFFER_CPU_MIN
 from treadle.simulator.cell.running import RunningJobs
 from treadle.simulator.cell.state import CellState, Total
 from treadle.simulator.cell.workload import Activities, CellWorkload, JobKind
+from treadle.simulator.event_queue import event_columns
 
 MACHINE_CPU: Final = 4_000
 MACHINE_MEMORY_MB: Final = 16_384
@@ -88,10 +89,7 @@ def new_state(
         claim_job=np.empty(claims, np.int32),
         claim_next=np.empty(claims, np.int32),
         claim_machines=np.empty(claims, np.int32),
-        event_s=np.empty(events),
-        event_order=np.empty(events, np.int64),
-        event_kind=np.empty(events, np.int32),
-        event_subject=np.empty(events, np.int32),
+        **event_columns(events),
         offer_scheduler=np.full(offers + 1, -1, np.int32),
         offer_cpu=np.zeros(offers + 1, np.int64),
         offer_memory=np.zeros(offers + 1, np.int64),

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.simulator.event_queue import event_columns
 from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.least_waiting import VIEW_S
 from treadle.simulator.workers.phoenix import HEARTBEAT_S, NEED_LEVELS
@@ -71,10 +72,7 @@ def new_workers(
         batch_start=np.zeros(batches, np.int64),
         batch_count=np.zeros(batches, np.int32),
         targets=np.zeros(sent, np.int32),
-        event_s=np.zeros(events),
-        event_order=np.zeros(events, np.int64),
-        event_kind=np.zeros(events, np.int32),
-        event_subject=np.zeros(events, np.int32),
+        **event_columns(events),
         open_jobs=np.zeros(jobs, np.int32),
         best_s=np.zeros(workers),
         best=np.zeros(workers, np.int32),
