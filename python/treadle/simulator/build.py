@@ -211,14 +211,14 @@ def _state(
         counted=counted,
         versions=np.zeros(subjects, np.int64),
         latest=np.zeros(VERSIONS_KEPT * subjects, np.int32),
-        lives=np.zeros(0, tables.LIFE),
+        container_steps=np.zeros(0, tables.CONTAINER_STEP),
     )
     for free in (tables.EVENTS_FREE, tables.CONTAINERS_FREE):
         state.clock[free] = -1
-    return with_room(state, containers=1024, events=len(flat.apps) + 4 * nodes + 4096, lives=4096)
+    return with_room(state, containers=1024, events=len(flat.apps) + 4 * nodes + 4096, container_steps=4096)
 
 
-def with_room(state: State, *, containers: int, events: int, lives: int) -> State:
+def with_room(state: State, *, containers: int, events: int, container_steps: int) -> State:
     """Return the state with room for so many more containers and events, and so many container events in a frame."""
     clock = state.clock
     changed: dict[str, Any] = {}
@@ -229,10 +229,10 @@ def with_room(state: State, *, containers: int, events: int, lives: int) -> Stat
         heap = np.zeros(len(changed["events"]), np.int32)
         heap[: len(state.heap)] = state.heap
         changed["heap"] = heap
-    if len(state.lives) < lives:
-        log = np.zeros(max(lives, 2 * len(state.lives)), tables.LIFE)
-        log[: len(state.lives)] = state.lives
-        changed["lives"] = log
+    if len(state.container_steps) < container_steps:
+        log = np.zeros(max(container_steps, 2 * len(state.container_steps)), tables.CONTAINER_STEP)
+        log[: len(state.container_steps)] = state.container_steps
+        changed["container_steps"] = log
     return state._replace(**changed) if changed else state
 
 

@@ -16,7 +16,7 @@ from treadle.events import ContainerEvent
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State
 
-LIVES_KEPT: Final = 1 << 20
+CONTAINER_STEPS_KEPT: Final = 1 << 20
 """Container events that are kept for readers that lag behind; a reader that misses one reads everything anew."""
 
 
@@ -31,7 +31,7 @@ class Unread(NamedTuple):
     rows: I32
     queues: I32
     """In their order."""
-    lives: Records
+    container_steps: Records
 
 
 class Cursor:
@@ -40,41 +40,41 @@ class Cursor:
     def __init__(self) -> None:
         """Have read nothing: what is read first is a snapshot."""
         self._version = -1
-        self.lives_read = -1
+        self.steps_read = -1
         """How many steps of containers were taken or came before the snapshot."""
 
     def read(self, state: State) -> Unread:
         """Return what changed since the last call, and everything in the first one or if steps were missed."""
         since, clock = self._version, state.clock
-        dropped, kept = int(clock[tables.LIVES_DROPPED]), int(clock[tables.LIVES])
-        behind = since < 0 or self.lives_read < dropped
-        found = _everything(state) if behind else _newer(state, since, self.lives_read - dropped)
+        dropped, kept = int(clock[tables.CONTAINER_STEPS_DROPPED]), int(clock[tables.CONTAINER_STEPS])
+        behind = since < 0 or self.steps_read < dropped
+        found = _everything(state) if behind else _newer(state, since, self.steps_read - dropped)
         self._version = int(clock[tables.VERSION])
-        self.lives_read = dropped + kept
+        self.steps_read = dropped + kept
         clock[tables.READ] = self._version
         return found
 
 
-def drop_lives(state: State, read: Iterable[int]) -> None:
-    """Drop steps of containers that all readers have taken, and those beyond `LIVES_KEPT`.
+def drop_steps(state: State, read: Iterable[int]) -> None:
+    """Drop steps of containers that all readers have taken, and those beyond `CONTAINER_STEPS_KEPT`.
 
     The rest is moved only if as much or more is dropped, so that a step is moved once on average.
 
     Args:
         state: the tables
-        read: `Cursor.lives_read` of all readers; one that gets a snapshot next needs no steps
+        read: `Cursor.steps_read` of all readers; one that gets a snapshot next needs no steps
     """
     clock = state.clock
-    dropped, kept = int(clock[tables.LIVES_DROPPED]), int(clock[tables.LIVES])
+    dropped, kept = int(clock[tables.CONTAINER_STEPS_DROPPED]), int(clock[tables.CONTAINER_STEPS])
     taken = min((each - dropped for each in read if each >= dropped), default=kept)
-    over = max(taken, kept - LIVES_KEPT)
+    over = max(taken, kept - CONTAINER_STEPS_KEPT)
     if over > 0 and 2 * over >= kept:
-        state.lives[: kept - over] = state.lives[over:kept].copy()
-        clock[tables.LIVES] -= over
-        clock[tables.LIVES_DROPPED] += over
+        state.container_steps[: kept - over] = state.container_steps[over:kept].copy()
+        clock[tables.CONTAINER_STEPS] -= over
+        clock[tables.CONTAINER_STEPS_DROPPED] += over
 
 
-def _newer(state: State, since: int, first_life: int) -> Unread:
+def _newer(state: State, since: int, first_step: int) -> Unread:
     subjects = changed(state, since)
     first_app = len(state.nodes)
     first_row = first_app + len(state.apps)
@@ -88,7 +88,7 @@ def _newer(state: State, since: int, first_life: int) -> Unread:
         themselves=apps[state.apps["own_version"][apps] > since],
         rows=subjects[table == 2] - first_row,
         queues=np.sort(subjects[table == 3] - first_queue),
-        lives=state.lives[first_life : int(state.clock[tables.LIVES])].copy(),
+        container_steps=state.container_steps[first_step : int(state.clock[tables.CONTAINER_STEPS])].copy(),
     )
 
 
@@ -116,7 +116,7 @@ def _everything(state: State) -> Unread:
         themselves=apps.astype(np.int32),
         rows=np.flatnonzero(state.rows["count"] > 0).astype(np.int32),
         queues=np.arange(len(state.queues), dtype=np.int32),
-        lives=alive(state, np.flatnonzero(state.containers["state"] != ContainerState.FREE)),
+        container_steps=alive(state, np.flatnonzero(state.containers["state"] != ContainerState.FREE)),
     )
 
 
@@ -124,11 +124,11 @@ def alive(state: State, containers: I64) -> Records:
     """Return the last step of containers that the RM has, the oldest first."""
     found = state.containers[containers]
     found = found[np.argsort(found["number"])]
-    lives = np.zeros(len(found), tables.LIFE)
+    steps = np.zeros(len(found), tables.CONTAINER_STEP)
     for name in ("app", "row", "node", "created_ms"):
-        lives[name] = found[name]
-    lives["container"] = found["number"]
-    lives["time_ms"] = found["created_ms"]
-    lives["am"] = state.rows["kind"][found["row"]] == RowKind.MASTER
-    lives["event"] = np.where(lives["am"], ContainerEvent.LAUNCHED, ContainerEvent.ALLOCATED)
-    return lives
+        steps[name] = found[name]
+    steps["container"] = found["number"]
+    steps["time_ms"] = found["created_ms"]
+    steps["am"] = state.rows["kind"][found["row"]] == RowKind.MASTER
+    steps["event"] = np.where(steps["am"], ContainerEvent.LAUNCHED, ContainerEvent.ALLOCATED)
+    return steps

@@ -117,9 +117,9 @@ class EnginesSimulation(Loop):
             elif kind == Due.RETURNS:
                 runner.join(self.rm, len(self.built.workload.jobs))
                 self._return(runner, at_ms)
-            elif subject == runner.life and kind == Due.OVERTIME:
+            elif subject == runner.generation and kind == Due.OVERTIME:
                 self._move(self.roster.dies(name, at_ms), at_ms)
-            elif subject == runner.life and runner.deciding is not None:
+            elif subject == runner.generation and runner.deciding is not None:
                 self._commit(runner, runner.deciding, at_ms)
                 committed = True
         return committed
@@ -127,7 +127,7 @@ class EnginesSimulation(Loop):
     def _push(self, at_ms: int, due: Due, runner: Runner, subject: int = 0, turn: int = 0) -> None:
         """Let something be due; of answers that are due at once those with precedence come first.
 
-        ``subject`` is the engine's life, or with its ``turn`` an application.
+        ``subject`` is the engine's generation, or with its ``turn`` an application.
         """
         self._pushed += 1
         first = -runner.row.entry.precedence if due == Due.COMMIT else 0
@@ -192,7 +192,7 @@ class EnginesSimulation(Loop):
 
     def _die(self, runner: Runner, at_ms: int) -> None:
         runner.alive, runner.deciding = False, None
-        runner.life += 1
+        runner.generation += 1
         self._move(self.roster.dies(runner.row.name, at_ms), at_ms)
 
     def _return(self, runner: Runner, at_ms: int) -> None:
@@ -228,9 +228,9 @@ class EnginesSimulation(Loop):
             runner.next_start_ms = at_ms + 1
             return
         runner.deciding = deciding
-        self._push(at_ms + deciding.took_ms, Due.COMMIT, runner, runner.life)
+        self._push(at_ms + deciding.took_ms, Due.COMMIT, runner, runner.generation)
         if deciding.took_ms > runner.max_ms:
-            self._push(at_ms + runner.max_ms, Due.OVERTIME, runner, runner.life)
+            self._push(at_ms + runner.max_ms, Due.OVERTIME, runner, runner.generation)
 
     def _commit(self, runner: Runner, deciding: Deciding, at_ms: int) -> None:
         """Commit an answer, and let applications go on by its outcome."""

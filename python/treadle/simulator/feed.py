@@ -77,9 +77,9 @@ class Feed:
         return self._texts.setdefault(text, len(self._texts))
 
     @property
-    def lives_read(self) -> int:
+    def steps_read(self) -> int:
         """How many steps of containers need not be kept for this engine."""
-        return self._cursor.lives_read
+        return self._cursor.steps_read
 
     def begin_again(self, known: Iterable[str] = ()) -> None:
         """Let the next frame be a snapshot; ``known`` are texts to be sent with it beside those that it needs."""
@@ -99,7 +99,7 @@ class Feed:
             body += self._plans.events(state, unread.apps, unread.rows)
         body += self._applications(state, unread)
         body += self._requests(state, unread.rows)
-        body += self._lives(state, unread)
+        body += self._steps(state, unread)
         if fates is not None and len(fates.fate) and not unread.snapshot:
             body.append(fates)
         head: list[Event] = []
@@ -368,27 +368,27 @@ class Feed:
             tasks=tasks,
         )
 
-    def _lives(self, state: State, unread: Unread) -> list[Event]:
-        lives = unread.lives
-        count = len(lives)
+    def _steps(self, state: State, unread: Unread) -> list[Event]:
+        steps = unread.container_steps
+        count = len(steps)
         if not count:
             return []
-        gone = state.apps["state"][lives["app"]] == AppState.FINISHED
+        gone = state.apps["state"][steps["app"]] == AppState.FINISHED
         return [
             filled(
                 events.Containers,
                 count,
-                container=lives["container"],
-                application=np.where(gone, -1, lives["app"]),
-                priority=state.rows["priority"][lives["row"]],
-                node=lives["node"],
-                event=lives["event"],
-                time_ms=lives["time_ms"] + self._built.start_ms,
-                created_ms=lives["created_ms"] + self._built.start_ms,
-                exit_status=lives["exit_status"],
+                container=steps["container"],
+                application=np.where(gone, -1, steps["app"]),
+                priority=state.rows["priority"][steps["row"]],
+                node=steps["node"],
+                event=steps["event"],
+                time_ms=steps["time_ms"] + self._built.start_ms,
+                created_ms=steps["created_ms"] + self._built.start_ms,
+                exit_status=steps["exit_status"],
                 by_treadle=1,
-                am=lives["am"],
-                capability=state.capability[lives["row"]],
+                am=steps["am"],
+                capability=state.capability[steps["row"]],
             )
         ]
 

@@ -74,23 +74,23 @@ class PartialFeed(Feed):
             apps=_with(found.apps[own[found.apps]], gained),
             themselves=_with(found.themselves[(own | gone)[found.themselves]], gained),
             rows=_with(rows, new),
-            lives=self._lives_of(state, found, own | gone, gained),
+            container_steps=self._steps_of(state, found, own | gone, gained),
         )
 
     @staticmethod
-    def _lives_of(state: State, found: Unread, sent: np.ndarray, gained: I32) -> np.ndarray:
+    def _steps_of(state: State, found: Unread, sent: np.ndarray, gained: I32) -> np.ndarray:
         """Return the steps of the engine's containers; of applications that it gains the last step of each."""
-        lives = found.lives[sent[found.lives["app"]]]
+        steps = found.container_steps[sent[found.container_steps["app"]]]
         if found.snapshot or not len(gained):
-            return lives
+            return steps
         containers = []
         for app in gained.tolist():
             at = int(state.apps["first_container"][app])
             while at >= 0:
                 containers.append(at)
                 at = int(state.containers["app_next"][at])
-        lives = lives[~np.isin(lives["app"], gained)]
-        return np.concatenate([lives, alive(state, np.array(containers, np.int64))])
+        steps = steps[~np.isin(steps["app"], gained)]
+        return np.concatenate([steps, alive(state, np.array(containers, np.int64))])
 
     def _applications(self, state: State, unread: Unread) -> list[Event]:
         sent = super()._applications(state, unread)

@@ -17,7 +17,7 @@ from treadle.simulator.cluster.commit import commit
 from treadle.simulator.cluster.event_queue import next_time, schedule_all
 from treadle.simulator.cluster.resume import resume
 from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
-from treadle.simulator.cursor import drop_lives
+from treadle.simulator.cursor import drop_steps
 from treadle.simulator.feed import Feed, JobHints
 from treadle.simulator.partial_feed import PartialFeed, Scope
 from treadle.simulator.plans import FollowedPlans
@@ -82,7 +82,10 @@ class SimulatedRM:
         steps = steps_of(situation, self._built)
         self.advance(situation.at_ms)
         self.state = with_room(
-            self.state, containers=len(steps) + 64, events=2 * len(steps) + 64, lives=len(self.state.lives) + len(steps)
+            self.state,
+            containers=len(steps) + 64,
+            events=2 * len(steps) + 64,
+            container_steps=len(self.state.container_steps) + len(steps),
         )
         resume(self.state, self.parameters, steps)
         self._check()
@@ -176,15 +179,15 @@ class SimulatedRM:
         and voids at most as many; an application has a heartbeat and one that was brought forward; a node two. With
         contention a node is looked at again for every task that begins or ends there.
         """
-        drop_lives(self.state, (feed.lives_read for feed in self._feeds))
+        drop_steps(self.state, (feed.steps_read for feed in self._feeds))
         clock = self.state.clock
         containers = int(clock[tables.CONTAINERS]) + commits
         apps = len(self.state.apps) - int(clock[tables.FINISHED])
         more = containers * (2 * self._slots + 4) + 4 * apps + 4 * len(self.state.nodes) + 64
         if len(self.state.node_wanted):
             more += 16 * containers
-        lives = int(clock[tables.LIVES]) + 2 * containers + 2 * commits
-        self.state = with_room(self.state, containers=commits + 64, events=more, lives=lives)
+        container_steps = int(clock[tables.CONTAINER_STEPS]) + 2 * containers + 2 * commits
+        self.state = with_room(self.state, containers=commits + 64, events=more, container_steps=container_steps)
 
     def _check(self) -> None:
         if self.state.clock[tables.OUT_OF_ROOM]:

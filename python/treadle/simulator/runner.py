@@ -61,7 +61,7 @@ class Runner:
         self.deciding: Deciding | None = None
         self.alive = True
         self.next_start_ms = 0
-        self.life = 0
+        self.generation = 0
         """Changes when it dies: what it decided before is nobody's answer."""
         self.warnings: dict[str, None] = {}
         self._sequence = 0

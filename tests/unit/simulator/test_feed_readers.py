@@ -134,21 +134,24 @@ def test_readers_at_different_paces_know_the_same_and_do_not_disturb_the_first(
 
 
 def test_a_reader_that_misses_steps_of_containers_gets_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursor, "LIVES_KEPT", 40)
+    monkeypatch.setattr(cursor, "CONTAINER_STEPS_KEPT", 40)
     made = simulation(FAILING)
     made.rm.join()
     view, longest = ReaderView(), 0
 
     def lag() -> None:
         nonlocal longest
-        longest = max(longest, int(made.rm.state.clock[tables.LIVES]))
+        longest = max(longest, int(made.rm.state.clock[tables.CONTAINER_STEPS]))
         if made.sequence == 1 or made.sequence % 400 == 0:
             view.apply(made.rm.frame(1))
             assert view.known() == anew(made).known()
 
     run(made, lag)
     assert view.snapshots > 2
-    ever, most = int(made.rm.state.clock[tables.LIVES_DROPPED]), 2 * 40 + 4 * 160  # 160 containers fit at a time
+    ever, most = (
+        int(made.rm.state.clock[tables.CONTAINER_STEPS_DROPPED]),
+        2 * 40 + 4 * 160,
+    )  # 160 containers fit at a time
     assert longest <= most < ever / 2, "steps are kept for nobody"
 
 

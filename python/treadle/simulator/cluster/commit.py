@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.compiled.simulator import inner, kernel
 from treadle.events import Fate, NodeState
 from treadle.simulator.cluster.application_masters import may_go, wake
-from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_life, take_places
+from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_step, take_places
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind
 from treadle.simulator.cluster.usage import ITSELF, fits_queues, tell_app, tell_row
@@ -72,7 +72,7 @@ def commit_one(state: State, parameters: SimulationParameters, row: int, node: i
         state.apps[app].master = container
         state.apps[app].awaiting_am = 0
         tell_app(state, app, ITSELF)
-        log_life(state, container, LAUNCHED, 0)
+        log_step(state, container, LAUNCHED, 0)
         schedule(state, state.clock[NOW] + parameters.master_start_ms, EventKind.AM_STARTED, app, 0)
         return state.containers[container].number
     if state.rows[row].kind == RowKind.EXECUTORS:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.simulator import inner
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (
+    CONTAINER_STEPS,
     CONTAINERS,
     CONTAINERS_EVER,
     CONTAINERS_FREE,
-    LIVES,
     NOW,
     OUT_OF_ROOM,
     ContainerState,
@@ -48,24 +48,24 @@ def next_beat(phase_ms: int, period_ms: int, time_ms: int) -> int:
 
 
 @inner
-def log_life(state: State, container: int, event: int, exit_status: int) -> None:
+def log_step(state: State, container: int, event: int, exit_status: int) -> None:
     """Note a step in a container's life for the next frame."""
-    at = state.clock[LIVES]
-    if at >= len(state.lives):
+    at = state.clock[CONTAINER_STEPS]
+    if at >= len(state.container_steps):
         state.clock[OUT_OF_ROOM] = 1
         return
-    state.clock[LIVES] += 1
+    state.clock[CONTAINER_STEPS] += 1
     held = state.containers[container]
-    life = state.lives[at]
-    life.container = held.number
-    life.time_ms = state.clock[NOW]
-    life.created_ms = held.created_ms
-    life.app = held.app
-    life.row = held.row
-    life.node = held.node
-    life.exit_status = exit_status
-    life.event = event
-    life.am = state.rows[held.row].kind == RowKind.MASTER
+    step = state.container_steps[at]
+    step.container = held.number
+    step.time_ms = state.clock[NOW]
+    step.created_ms = held.created_ms
+    step.app = held.app
+    step.row = held.row
+    step.node = held.node
+    step.exit_status = exit_status
+    step.event = event
+    step.am = state.rows[held.row].kind == RowKind.MASTER
 
 
 @inner
@@ -95,7 +95,7 @@ def allocate(state: State, row: int, node: int) -> int:
     made.state = ContainerState.NEW
     link(state, at)
     use(state, row, node, 1)
-    log_life(state, at, ALLOCATED, 0)
+    log_step(state, at, ALLOCATED, 0)
     return at
 
 
@@ -143,7 +143,7 @@ def unlink(state: State, container: int) -> None:
 def free_container(state: State, container: int, exit_status: int) -> None:
     """Let the RM take a container off its accounting."""
     held = state.containers[container]
-    log_life(state, container, COMPLETED, exit_status)
+    log_step(state, container, COMPLETED, exit_status)
     use(state, held.row, held.node, -1)
     unlink(state, container)
     changed(state, held.node)

@@ -231,7 +231,7 @@ CONTAINER: Final = np.dtype(
     align=True,
 )
 
-LIFE: Final = np.dtype(
+CONTAINER_STEP: Final = np.dtype(
     [
         ("container", "i8"),
         ("time_ms", "i8"),
@@ -272,8 +272,8 @@ CONTAINERS: Final = 7  # that are not free
 CONTAINERS_EVER: Final = 8
 VERSION: Final = 9  # the newest one
 READ: Final = 10  # the newest one when anybody read last
-LIVES_DROPPED: Final = 11  # steps of containers that are in `State.lives` no more
-LIVES: Final = 12  # steps that are
+CONTAINER_STEPS_DROPPED: Final = 11  # steps of containers that are in `State.container_steps` no more
+CONTAINER_STEPS: Final = 12  # steps that are
 TASKS_DONE: Final = 13
 TASKS_FAILED: Final = 14
 TASKS_KILLED: Final = 15
@@ -356,4 +356,4 @@ class State(NamedTuple):
     counted: U8
     versions: I64  # of every node, application, row and queue, in this order: higher than those of all before it
     latest: I32  # the place in `versions` that got a version, at that modulo the length: the newest ones
-    lives: Records
+    container_steps: Records
