@@ -86,6 +86,59 @@ def test_candidates_are_bounded() -> None:
     assert made == [0, 0, 1, 1], "with one candidate the order decides"
 
 
+def test_with_no_bound_all_rows_of_the_leaf_compete() -> None:
+    small = [(2, (1, 1))] * 20
+    for candidates, first in ((16, 0), (0, 20)):
+        rm = asks(cluster((1000, 1000)), *small, (3, (4, 4)))
+        made = applications(placed(rm, 1, engine_with(fit=("tetris", {"srpt_weight": 0.0, "candidates": candidates}))))
+        assert made == [first]
+
+
+def two_leaves() -> FakeRM:
+    """Return a node, and two leaves that have an application each: of small tasks, then of large ones."""
+    rm = FakeRM()
+    rm.node("n0", (100, 100))
+    left, right = flat(rm, 2, (50, 50))
+    rm.ask(rm.application(left), 0, 200, (1, 1))
+    rm.ask(rm.application(right), 0, 200, (4, 4))
+    return rm
+
+
+@pytest.mark.parametrize(
+    ("share", "across", "made"),
+    [
+        (("deficit", {"kappa": 1.0}), True, [1, 1, 1, 1, 1]),
+        (("deficit", {"kappa": 1.0}), False, [0, 0, 0, 0, 0]),
+        ("none", True, [1, 1, 1, 1, 1]),
+        ("none", False, [0, 0, 0, 0, 0]),
+    ],
+)
+def test_rows_of_all_queues_compete_where_the_order_decides(share: Any, across: bool, made: list[int]) -> None:
+    fit = ("tetris", {"srpt_weight": 0.0, "across_queues": across})
+    assert applications(placed(two_leaves(), 5, engine_with(share=share, fit=fit))) == made
+
+
+def test_across_queues_a_leaf_that_is_too_far_behind_is_served_alone() -> None:
+    """A task counts 0.01 or 0.04 of the cluster, and kappa allows 0.05: both are served by turns of some tasks."""
+    fit = ("tetris", {"srpt_weight": 0.0, "across_queues": True})
+    rm = two_leaves()
+    made = applications(placed(rm, 200, engine_with(share=("deficit", {"kappa": 0.05}), fit=fit)))
+    used = made.count(0) * 1, made.count(1) * 4
+    assert sum(used) == 100, "nothing is left idle"
+    assert made[0] == 1
+    assert abs(used[0] - used[1]) <= 2 * (5 + 4)
+
+
+def test_across_queues_a_leaf_whose_asks_fit_nowhere_does_not_stop_others() -> None:
+    rm = FakeRM()
+    rm.node("n0", (10, 10))
+    left, right = flat(rm, 2, (5, 5))
+    rm.ask(rm.application(left), 0, 3, (1, 1))
+    rm.ask(rm.application(right), 0, 3, (20, 20))
+    fit = ("tetris", {"across_queues": True})
+    assert applications(placed(rm, 10, engine_with(share="deficit", fit=fit))) == [0, 0, 0]
+
+
 def test_the_work_left_weighs_against_packing() -> None:
     """Once the averages are known, the small job goes first though the large one's tasks pack better."""
 
@@ -114,6 +167,15 @@ def test_without_a_plan_request_priorities_hold() -> None:
     rm.ask(app, 0, 2, (1, 1), priority=1)
     rm.ask(app, 1, 3, (4, 4), priority=2)
     assert [key for _, key, _ in placed(rm, 3, engine_with(fit="tetris"))] == [0, 0, 1]
+
+
+def test_rows_of_all_request_priorities_compete_if_that_is_set() -> None:
+    rm = cluster((100, 100))
+    app = rm.application(1)
+    rm.ask(app, 0, 2, (1, 1), priority=1)
+    rm.ask(app, 1, 2, (4, 4), priority=2)
+    made = placed(rm, 4, engine_with(fit=("tetris", {"all_priorities": True})))
+    assert [key for _, key, _ in made] == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize(("penalty", "node"), [(0.0, 1), (0.4, 1), (0.6, 0)])

@@ -15,18 +15,26 @@ from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape
 from treadle.errors import UserError
-from treadle.lab.harness.kept_results import KeptResults
 from treadle.lab.harness.runs import Asked
 from treadle.lab.reproduce.graphene import experiment, offline
 from treadle.lab.reproduce.graphene import jobs as graphene_jobs
 from treadle.lab.reproduce.graphene.bounds import bounds_of
 from treadle.lab.reproduce.graphene.experiment import Experiment, Outcome, Sizes
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.lab.reproduce.graphene.kept_results import KeptResults
 from treadle.lab.reproduce.graphene.offline import compare_offline, sweep_offline
 from treadle.lab.reproduce.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
 from treadle.lab.reproduce.graphene.paper import Part
 from treadle.lab.reproduce.graphene.report import report_of
-from treadle.lab.reproduce.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES
+from treadle.lab.reproduce.graphene.schemes import (
+    BFS,
+    BFS_CORES,
+    BFS_MEMORY,
+    GRAPHENE,
+    ORDER_CAPACITY,
+    SCHEMES,
+    Variation,
+)
 from treadle.lab.reproduce.graphene.seeds import run_seeds
 from treadle.workload.job import Job, Workload, arranged
 
@@ -234,8 +242,8 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
     for other in (
         replace(WRONG, tick_ms=200),
         replace(WRONG, load=0.5),
-        replace(WRONG, srpt_weight=2.0),
-        replace(WRONG, hold_nodes=0),
+        replace(WRONG, variation=Variation(srpt_weight=2.0)),
+        replace(WRONG, variation=Variation(hold_nodes=0)),
     ):
         Experiment(None, other, keep=tmp_path).run(1)
         assert files < (files := set(tmp_path.rglob("*.json")))
@@ -279,10 +287,10 @@ def test_seeds_run_in_processes_and_are_kept(tmp_path: Path) -> None:
 def test_schemes_can_be_chosen_and_varied() -> None:
     sizes = Sizes(jobs=2, parts=frozenset({Part.ONLINE}), schemes=frozenset({"cp"}))
     assert set(Experiment(None, sizes).run(1).online["generated"]) == {"bfs", "cp"}
-    assert GRAPHENE.varied(3.0, None).settings(0).policy.fit.parameters.model_dump()["srpt_weight"] == 3.0
-    assert BFS.varied(3.0, None) == BFS
-    assert BFS.varied(None, 0).settings(0).hold.nodes_max == 0
-    assert BFS.settings(0).hold == default_settings().hold == GRAPHENE.varied(3.0, None).settings(0).hold
+    assert GRAPHENE.varied(Variation(3.0)).settings(0).policy.fit.parameters.model_dump()["srpt_weight"] == 3.0
+    assert BFS.varied(Variation(3.0)) == BFS
+    assert BFS.varied(Variation(hold_nodes=0)).settings(0).hold.nodes_max == 0
+    assert BFS.settings(0).hold == default_settings().hold == GRAPHENE.varied(Variation(3.0)).settings(0).hold
     with pytest.raises(UserError, match=r"--scheme: fifo is none; give one of bfs, "):
         CliRunner().invoke(app, ["--scheme", "fifo"], catch_exceptions=False)
 

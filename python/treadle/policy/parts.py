@@ -216,6 +216,10 @@ class Fit(Protocol):
     """How many nodes on which the ask fits are compared."""
     candidates: int
     """How many rows of the leaf that is served compete for a node; 0: the order alone decides."""
+    all_priorities: bool
+    """Of an application rows of all priorities compete, not only those of the first and those that a plan ranked."""
+    across_queues: bool
+    """As long as the share lets the order decide, rows of all leaves compete."""
     remote_penalty: float
     """What part of its score a node loses that is not the one asked for; negative: asks wait for nodes as in YARN."""
     srpt_weight: float
@@ -233,6 +237,8 @@ class PlainFit:
     goes_round = False
     window = 1
     candidates = 0
+    all_priorities = False
+    across_queues = False
     remote_penalty = -1.0
     srpt_weight = 0.0
     overbook: Mapping[str, float] = MappingProxyType({})

@@ -253,6 +253,8 @@ class Policy:
             compares_shares=traits["share"].compares_shares,
             rescales=share.rescales,
             candidates=fit.candidates,
+            all_priorities=fit.all_priorities,
+            across_queues=fit.across_queues,
             remote_penalty=float(fit.remote_penalty),
             srpt_weight=float(fit.srpt_weight),
             seed=self._settings.seed,

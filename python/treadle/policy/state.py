@@ -84,7 +84,9 @@ class DecideParameters(NamedTuple):
     walks_queues: bool  # the share compares queues that are siblings, and keeps no tree of its own
     compares_shares: bool  # the share serves by shares in a tree
     rescales: bool  # groups' vectors are rescaled, and what is saturated does not count
-    candidates: int  # rows of a leaf that compete for a node; 0: the order alone decides
+    candidates: int  # rows that compete for a node; 0: the order alone decides
+    all_priorities: bool  # rows of all of an application's priorities compete, not only those of its first one
+    across_queues: bool  # rows of all leaves compete as long as the share lets the order decide
     remote_penalty: float  # what a node takes off the score that is not the one asked for; negative: rows wait instead
     srpt_weight: float
     seed: int
@@ -201,7 +203,7 @@ def scratch_for(
         old: that of the decide before
         weights: those of the order's levels
         overbook: resources that the RM does not count, and how many times what a node has may be given out
-        candidates: how many rows compete for a node
+        candidates: how many rows compete for a node, no more than there are
         ranks_asks: whether the order has keys of asks
     """
     nodes, apps = cluster.nodes, cluster.apps
@@ -238,7 +240,7 @@ def scratch_for(
         big=np.zeros(BIG_ROWS, BIG),
         bound=bound,
         averages=old.averages if old is not None else np.zeros(2),
-        candidates=np.zeros(candidates, np.int32),
+        candidates=np.zeros(min(candidates, len(cluster.requests.at)), np.int32),
         shares=shares,
         scores=np.zeros((1, 1)),
         ask_keys=np.zeros(len(cluster.requests.at) if ranks_asks else 0),

@@ -9,19 +9,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import I64, U8
+from treadle.compiled.array_types import F64, I64, U8
 from treadle.constraints.expression import parse
 from treadle.constraints.nodes import NodeFacts, NodeTable
 from treadle.constraints.placement import DEFAULT_PREFIX
 from treadle.errors import UserError
 from treadle.events import NodeState
 from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.state import SimulationParameters, State
+from treadle.simulator.cluster.state import RowKind, SimulationParameters, State
 from treadle.simulator.flatten import Bound, Flat, Master, StageOrder, flatten
 from treadle.simulator.scenario import NodeGroup, QueueTree, Scenario, queue_tree
 from treadle.workload.job import Framework, Workload
 
 SLOTS: Final = 65_536
+
+USAGE_DRAW: Final = 1
+"""Tells the draw of what tasks use from others of a seed."""
 
 VERSIONS_KEPT: Final = 4
 """Versions of each row that are kept on average: with one for each, an engine alone misses none."""
@@ -70,7 +73,8 @@ def build(
     facts = _facts(scenario, names, rack_names, racks, totals)
     allowed = _met([bound.hard for bound in flat.bounds], facts)
     preferred = _met([bound.soft for bound in flat.bounds], facts)
-    state = _state(scenario, flat, tree, totals, racks, len(rack_names), allowed, preferred)
+    usage = _usage(scenario, flat, seed)
+    state = _state(scenario, flat, tree, totals, racks, len(rack_names), allowed, preferred, usage)
     start_ms = round(1000 * scenario.start_s)
     parameters = _parameters(scenario, seed)
     return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, flat.bounds)
@@ -95,7 +99,27 @@ def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
             )
 
 
+def _usage(scenario: Scenario, flat: Flat, seed: int) -> F64:
+    """Return what part of what they ask for the tasks of each row use; no rows where that is all of it.
+
+    The same draw for any policy: by the place of a stage in the tables, and the seed.
+    """
+    ranges = [resource.usage for resource in scenario.cluster.resources]
+    if not scenario.cluster.contention or all(low == 1.0 for low, _ in ranges):
+        return np.zeros((0, len(ranges)))
+    low, high = np.array(ranges).T
+    usage = low + (high - low) * np.random.default_rng((seed, USAGE_DRAW)).random((len(flat.rows), len(ranges)))
+    usage[flat.rows["kind"] == RowKind.MASTER] = 1.0
+    return np.asarray(usage[flat.rows["serves"]])
+
+
 def _check_contention(scenario: Scenario, workload: Workload) -> None:
+    peaks = [resource.name for resource in scenario.cluster.resources if resource.usage != (1.0, 1.0)]
+    if peaks and not scenario.cluster.contention:
+        raise UserError(
+            f"cluster.resources: {peaks[0]} has a usage, which only slows tasks down under contention; "
+            "set cluster.contention: true, or leave usage out"
+        )
     if scenario.cluster.contention and any(job.framework is Framework.SPARK for job in workload.jobs):
         raise UserError(
             "cluster.contention: is for containers that run one task at a time, and there are Spark jobs; "
@@ -161,6 +185,7 @@ def _state(
     rack_count: int,
     allowed: U8,
     preferred: U8,
+    usage: F64,
 ) -> State:
     nodes, kinds = totals.shape
     machines = np.zeros(nodes, tables.NODE)
@@ -188,6 +213,7 @@ def _state(
         allowed=allowed,
         preferred=preferred,
         node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
+        usage=usage,
         racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
         queues=queues,
         queue_maximum=tree.maximum,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64
-from treadle.config.settings import Plans
+from treadle.config.settings import Plans, Settings
 from treadle.dag.dag import Dag
 from treadle.events import Event, filled
 from treadle.planner.online import (
@@ -36,29 +36,35 @@ SUBMITTED: Final = (AppState.PENDING, AppState.STARTING, AppState.RUNNING)
 def plans_of(
     scenario: Scenario,
     workload: Workload,
-    settings: Plans,
+    settings: Settings,
     believed: Sequence[Dag | None] | None,
     source: PlanSource | None = None,
 ) -> FollowedPlans | None:
     """Return what plans a simulation's jobs, by plans of a ``source`` if there is one; None if nothing asks for it."""
-    if settings.schedules == 0 and scenario.frameworks.tez_order == "natural" and believed is None:
+    plans = settings.plans
+    if plans.schedules == 0 and scenario.frameworks.tez_order == "natural" and believed is None:
         return None
     known = tuple(job.dag for job in workload.jobs) if believed is None else tuple(believed)
     dags = tuple(dag if job.framework is Framework.TEZ else None for job, dag in zip(workload.jobs, known, strict=True))
     if source is None:
-        machines = planned_machines(scenario, settings.cluster_share)
-        source = PlanSource(machines, settings.schedules, settings.remembered)
-    return FollowedPlans(source, dags, settings, scenario)
+        source = PlanSource(planned_machines(scenario, settings), plans.schedules, plans.remembered)
+    return FollowedPlans(source, dags, plans, scenario)
 
 
-def planned_machines(scenario: Scenario, share: float) -> Machines:
-    """Return the machines that jobs are planned on: resources that nobody checks are left out."""
-    counted = {resource.name for resource in scenario.cluster.resources if resource.counted}
+def planned_machines(scenario: Scenario, settings: Settings) -> Machines:
+    """Return the machines that jobs are planned on.
+
+    Of a resource that the policy overbooks they have as much as may be given out; others that nobody checks are left
+    out.
+    """
+    times = {resource.name: 1.0 for resource in scenario.cluster.resources if resource.counted}
+    overbook: Mapping[str, float] = getattr(settings.policy.fit.parameters, "overbook", {})
+    times = {**overbook, **times}
     groups = [
-        Group({name: amount for name, amount in nodes.resources.items() if name in counted}, nodes.count)
+        Group({name: times[name] * amount for name, amount in nodes.resources.items() if name in times}, nodes.count)
         for nodes in scenario.cluster.nodes
     ]
-    return machines_of(groups, share)
+    return machines_of(groups, settings.plans.cluster_share)
 
 
 @dataclass(slots=True)

@@ -38,6 +38,17 @@ class Resource(Model):
     name: str = Field(min_length=1)
     scale: float = Field(default=1, gt=0, le=1e9, description="Amounts are multiplied by it and rounded up to whole.")
     counted: bool = Field(default=True, description="False: nobody checks it, so it may be overbooked.")
+    usage: tuple[Fraction, Fraction] = Field(
+        default=(1.0, 1.0),
+        description="What part of what they ask for tasks use, by stage evenly between the two; for contention.",
+    )
+
+    @field_validator("usage")
+    @classmethod
+    def _rising(cls, usage: tuple[float, float]) -> tuple[float, float]:
+        if usage[0] > usage[1] or usage[0] <= 0.0:
+            raise ValueError(f"{usage[0]:g} to {usage[1]:g}; give two parts above 0, the lesser first")
+        return usage
 
 
 class NodeGroup(Model):

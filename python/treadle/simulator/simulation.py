@@ -81,7 +81,7 @@ class Simulation(Loop):
         """
         if settings.engines:
             raise UserError("engines: are for `treadle simulate`; this simulation has one engine")
-        self.plans = plans_of(scenario, workload, settings.plans, believed, source)
+        self.plans = plans_of(scenario, workload, settings, believed, source)
         built = build(scenario, workload, seed, self.plans.orders() if self.plans is not None else None)
         self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
         self.engine = Engine(settings, watch=self._stopwatch)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from treadle.config.settings import default_settings
 from treadle.errors import UserError
@@ -24,10 +25,15 @@ def stage(tasks: int, seconds: float, memory: float, network: float, *parents: i
 
 
 def run(
-    *jobs: list[dict[str, Any]], nodes: int = 1, contention: bool = True, counted: bool = False, **more: Any
+    *jobs: list[dict[str, Any]],
+    nodes: int = 1,
+    contention: bool = True,
+    counted: bool = False,
+    usage: tuple[float, float] = (1.0, 1.0),
+    **more: Any,
 ) -> Run:
     """Run jobs that come one second after the other on nodes of 10 memory and 10 network."""
-    resources = [{"name": "memory"}, {"name": "network", "counted": counted}]
+    resources = [{"name": "memory"}, {"name": "network", "counted": counted, "usage": usage}]
     machines = [{"count": nodes, "resources": dict.fromkeys(NAMES, 10)}]
     read = Scenario.model_validate(
         {
@@ -100,3 +106,30 @@ def test_spark_jobs_are_refused() -> None:
     read = Scenario.model_validate(document)
     with pytest.raises(UserError, match="Spark jobs"):
         Simulation(read, jobs_of(read, Path(), 1), default_settings(), 1)
+
+
+@pytest.mark.parametrize(("usage", "took"), [(0.5, 10.0), (0.6, 12.0), (1.0, 20.0)])
+def test_tasks_that_use_less_than_they_ask_for_leave_it_to_others(usage: float, took: float) -> None:
+    assert seconds([stage(2, 10, 2, 10)], usage=(usage, usage)) == [took]
+
+
+def test_each_stage_draws_its_usage_and_any_policy_meets_the_same() -> None:
+    stages = [stage(2, 10, 2, 10, *([at - 1] if at else [])) for at in range(6)]
+    found = run(stages, usage=(0.5, 1.0)).built.state.usage
+    drawn = found[:, 1].tolist()
+    assert all(0.5 <= each <= 1.0 for each in drawn)
+    assert len(set(drawn)) >= 6
+    assert found[:, 0].tolist() == [1.0] * len(drawn), "memory is used as asked for"
+    again = run(stages, usage=(0.5, 1.0), frameworks={"tez_order": "critical_path"}).built.state.usage
+    assert again.tolist() == found.tolist()
+
+
+def test_a_usage_that_nothing_would_heed_is_refused() -> None:
+    with pytest.raises(UserError, match=r"network has a usage.*set cluster.contention: true"):
+        run([stage(1, 1, 1, 1)], contention=False, usage=(0.5, 0.7))
+
+
+@pytest.mark.parametrize("usage", [(0.7, 0.5), (0.0, 0.5), (0.5, 1.5)])
+def test_a_usage_must_be_two_parts(usage: tuple[float, float]) -> None:
+    with pytest.raises(ValidationError, match=r"usage"):
+        run([stage(1, 1, 1, 1)], usage=usage)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._levels import candidates_of, part_range
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import ProcessesOption, going_on
 from treadle.errors import UserError
@@ -64,6 +65,18 @@ def graphene(
     hold_nodes: Annotated[
         int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
     ] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="How many requests compete under Tetris and Graphene, or all; else 16.")
+    ] = None,
+    overbook: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, max=1000, help="How many times Tetris and Graphene give out network; else it is counted."
+        ),
+    ] = None,
+    usage: Annotated[
+        str, typer.Option(help="What part of the network that they ask for tasks use, by stage: LEAST..GREATEST.")
+    ] = "1..1",
     cache: Annotated[
         Path | None,
         typer.Option("--cache", "--keep", help="A folder in which results are kept; those there do not run again."),
@@ -77,6 +90,7 @@ def graphene(
     from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.reproduce.graphene.experiment import Sizes  # only here: it imports numba
     from treadle.lab.reproduce.graphene.report import report_of
+    from treadle.lab.reproduce.graphene.schemes import Variation
 
     console = console_for_tables()
     check_results(json_file, plot)
@@ -84,8 +98,10 @@ def graphene(
     folder = _tpch(tpch, generated, console)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
+    compete = None if candidates is None else candidates_of("--candidates", candidates)
+    varied = Variation(srpt_weight, hold_nodes, compete, overbook)
     alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
-    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), srpt_weight, hold_nodes)
+    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), varied, part_range("--usage", usage))
     draws = range(first_seed, first_seed + (seeds or (1 if quick else SEEDS)))
     with going_on(console, cache):
         outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, field_validator
 
@@ -14,6 +14,10 @@ from treadle.policy.state import LARGEST, NODE_LOCAL
 if TYPE_CHECKING:
     from treadle.model.tables import View
     from treadle.policy.state import DecideParameters, Scratch
+
+
+ALL: Final = 1 << 30
+"""As many rows as there may be."""
 
 
 @inner
@@ -75,7 +79,21 @@ class TetrisParameters(Parameters):
         description="How many nodes on which the first ask fits are compared; more pack better and take longer.",
     )
     candidates: int = Field(
-        default=16, ge=1, le=1024, description="How many requests of a queue compete for the node chosen."
+        default=16,
+        ge=0,
+        le=1024,
+        description="How many requests of a queue compete for the node chosen, those of the first applications; "
+        "0: all. A decision takes longer in proportion.",
+    )
+    all_priorities: bool = Field(
+        default=False,
+        description="Requests of all of an application's priorities compete, not only of the first one that has any. "
+        "Those that a plan ranked always do.",
+    )
+    across_queues: bool = Field(
+        default=False,
+        description="Requests of all queues compete as long as the share lets the order decide: deficit below its "
+        "bound, none always.",
     )
     remote_penalty: float = Field(
         default=0.1,
@@ -113,7 +131,9 @@ class Tetris(PlainFit):
 
     def __init__(self, parameters: TetrisParameters) -> None:
         self.window = parameters.window
-        self.candidates = parameters.candidates
+        self.candidates = parameters.candidates or ALL
+        self.all_priorities = parameters.all_priorities
+        self.across_queues = parameters.across_queues
         self.remote_penalty = parameters.remote_penalty
         self.srpt_weight = parameters.srpt_weight
         self.overbook = parameters.overbook

@@ -1,8 +1,8 @@
 """The inner loop: leaf, application, ask, node, proposal.
 
-The share picks a leaf, the order an application of it; that application and those after it bring forward a bounded
-number of rows, the candidates. As long as one of them fits on the node that was chosen last, the best of those goes
-there. Then a node is chosen for the first candidate, as without competition.
+The share picks a leaf, the order an application of it; that application and those after it bring forward rows, the
+candidates (`treadle.policy.loop.candidates`). As long as one of them fits on the node that was chosen last, the best
+of those goes there. Then a node is chosen for the first candidate, as without competition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treadle.policy.asks import (
     user_of,
     within_headroom,
 )
-from treadle.policy.fits.packing import dot_product, locality_factor
+from treadle.policy.loop.candidates import best_candidate, gather, learn
 from treadle.policy.loop.following import begin_shares, end_shares, give_up, note_placed, pick_leaf
 from treadle.policy.node_search import (
     NO_NODE,
@@ -30,12 +30,10 @@ from treadle.policy.node_search import (
     choose_node,
     close_node,
     count_anew,
-    fits,
-    is_wanted,
     level_of,
     place_of,
 )
-from treadle.policy.orders.leaf import application_after, begin_leaf, least_ask, next_application, wants
+from treadle.policy.orders.leaf import begin_leaf, least_ask, next_application
 from treadle.policy.own_tags import count_proposed
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.state import (
@@ -47,17 +45,13 @@ from treadle.policy.state import (
     LEAF_HEADROOM,
     LEAST,
     NODE_LOCAL,
-    NOT_THERE,
     OFF_SWITCH,
     OFFERS,
     OPEN_NODES,
-    PACKED,
     PARTITION,
     PLACED,
     RACK_LOCAL,
-    SCORED,
     SERVES,
-    WORK,
 )
 
 if TYPE_CHECKING:
@@ -108,120 +102,6 @@ def propose(
         view.nodes[node].hold_row = -1
     elif scratch.open_nodes[node].open:
         close_node(view, scratch, node)
-
-
-MEMORY = 1000
-"""The averages are over about this many of the latest proposals."""
-
-
-@inner
-def plan_score(view: View, row: int) -> float:
-    """Return how early the plan wants a row: 1 first, 0 last; 1 without a plan."""
-    hint = view.rows[row].hint
-    return view.hints[hint].score if hint >= 0 else 1.0
-
-
-@inner
-def is_ranked(view: View, scratch: Scratch, row: int) -> bool:
-    """Has a plan said when the row's tasks are wanted, or the order?"""
-    hint = view.rows[row].hint
-    return len(scratch.ask_keys) > 0 or (hint >= 0 and view.hints[hint].ranked == 1)
-
-
-@inner
-def add_candidates(
-    view: View,
-    scratch: Scratch,
-    parameters: DecideParameters,
-    app: int,
-    user: int,
-    leaf: int,
-    partition: int,
-    candidates: int,
-) -> int:
-    """Add an application's rows that may compete to the candidates; return how many candidates there are.
-
-    Those of its first request priority that has any; rows that a plan or the order ranked compete whatever their
-    priority. Of the latter the one with the least key comes first.
-    """
-    first, begin = -1, candidates
-    row = view.apps[app].first_row
-    while row >= 0 and candidates < parameters.candidates:
-        if asks_here(view, scratch, parameters, row, partition):
-            if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
-                scratch.rows[row].done = 1
-                drop_row(view, scratch, leaf, row)
-            elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, scratch, row):
-                if first < 0:
-                    first = row
-                scratch.candidates[candidates] = row
-                if len(scratch.ask_keys) > 0 and scratch.ask_keys[row] < scratch.ask_keys[scratch.candidates[begin]]:
-                    scratch.candidates[candidates] = scratch.candidates[begin]
-                    scratch.candidates[begin] = row
-                candidates += 1
-        row = view.rows[row].next
-    return candidates
-
-
-@inner
-def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
-    """List the rows that compete, the first application's first; return how many.
-
-    Applications without any that may be served are done. At most four times as many applications are looked at as
-    rows may compete.
-    """
-    candidates, at = 0, 0
-    while candidates < parameters.candidates and at < 4 * parameters.candidates:
-        app = application_after(scratch, leaf, at)
-        if app < 0:
-            break
-        at += 1
-        if view.apps[app].awaiting_am or not wants(view, scratch, app):
-            continue
-        user = user_of(view, parameters, app, leaf, partition)
-        before = candidates
-        if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-            candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates)
-        if candidates == before:
-            drop_application(view, scratch, parameters, leaf, app, partition)
-            scratch.apps[app].done = 1
-    return candidates
-
-
-@inner
-def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, candidates: int, node: int) -> int:
-    """Return the candidate with the highest perfScore on a node, or -1 if none fits there.
-
-    perfScore is packing score x plan score - eta x work left; eta makes the averages of both terms equal, times the
-    weight that is set.
-    """
-    eta = 0.0
-    if scratch.averages[WORK] > 0.0:
-        eta = parameters.srpt_weight * scratch.averages[PACKED] / scratch.averages[WORK]
-    best, best_score = -1, 0.0
-    for at in range(candidates):
-        row = scratch.candidates[at]
-        if not fits(view, scratch, row, node) or not is_wanted(view, scratch, parameters, row, node):
-            continue
-        level = level_of(view, row, node)
-        if level == NOT_THERE or (parameters.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
-            continue
-        value = dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
-        value = value * plan_score(view, row) - eta * scratch.apps[view.rows[row].application].work
-        if best < 0 or value > best_score:
-            best, best_score = row, value
-    return best
-
-
-@inner
-def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
-    """Take a proposal into the averages."""
-    scratch.counters[SCORED] += 1
-    share = 1.0 / min(scratch.counters[SCORED], MEMORY)
-    packed = dot_product(view, scratch, row, node) * plan_score(view, row)
-    work = scratch.apps[view.rows[row].application].work
-    scratch.averages[PACKED] += share * (packed - scratch.averages[PACKED])
-    scratch.averages[WORK] += share * (work - scratch.averages[WORK])
 
 
 @inner
@@ -277,7 +157,8 @@ def propose_best(
     node = scratch.counters[BUNDLE]
     learn(view, scratch, row, node)
     app = view.rows[row].application
-    propose(view, scratch, parameters, out, asked, app, row, node, user_of(view, parameters, app, leaf, partition))
+    user = user_of(view, parameters, app, view.apps[app].queue, partition)
+    propose(view, scratch, parameters, out, asked, app, row, node, user)
     return True
 
 
@@ -444,7 +325,7 @@ def serve_leaf(
                 scratch.apps[app].done = 1
         if served:
             last = out[scratch.counters[PLACED] - 1]
-            note_placed(view, scratch, parameters, leaf, last.row, last.node)
+            note_placed(view, scratch, parameters, last.queue, last.row, last.node)
             return True
 
 

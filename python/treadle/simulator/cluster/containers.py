@@ -2,8 +2,9 @@
 
 A task goes on at the least of what the node has over what its tasks want, among the resources that it wants itself and
 that are wanted beyond what there is: Graphene's simulator delays tasks "by a proportional amount" as well (OSDI 2016,
-section 8.4). Only resources that nobody counts can be wanted so. What is left of each task is worked out anew when a
-task of its node begins or ends, and a node has an event for the first of its tasks that will end by then.
+section 8.4). What tasks ask for may be a peak, of which they use a part all the time (`State.usage`). Only resources
+that nobody counts can be wanted beyond what there is. What is left of each task is worked out anew when a task of its
+node begins or ends, and a node has an event for the first of its tasks that will end by then.
 """
 
 from __future__ import annotations
@@ -248,6 +249,13 @@ def settle(state: State, node: int) -> None:
 
 
 @inner
+def uses(state: State, row: int, r: int) -> int:
+    """Return how much of a resource a task of a row uses: what it asks for is its peak."""
+    asked = int(state.capability[row, r])
+    return asked if len(state.usage) == 0 else math.ceil(asked * state.usage[row, r] - DONE_MS)
+
+
+@inner
 def want(state: State, node: int) -> None:
     """Add up what the tasks that run on a node want."""
     for r in range(len(state.counted)):
@@ -256,7 +264,7 @@ def want(state: State, node: int) -> None:
     while container >= 0:
         if has_begun(state, container):
             for r in range(len(state.counted)):
-                state.node_wanted[node, r] += state.capability[state.containers[container].row, r]
+                state.node_wanted[node, r] += uses(state, state.containers[container].row, r)
         container = state.containers[container].node_next
 
 

@@ -9,14 +9,15 @@ from typing import Final
 
 from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
-from treadle.lab.harness.kept_results import KeptResults
 from treadle.lab.harness.runs import tell
 from treadle.lab.reproduce.graphene.bounds import BatchBounds, bounds_of
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle.lab.reproduce.graphene.kept_results import KeptResults
 from treadle.lab.reproduce.graphene.offline import Progress
 from treadle.lab.reproduce.graphene.online import TICK_MS, Plans, Result, run_scheme, scenario_of
 from treadle.lab.reproduce.graphene.paper import Part
 from treadle.lab.reproduce.graphene.schemes import (
+    AS_IT_IS,
     BFS,
     BFS_CORES,
     BFS_MEMORY,
@@ -26,6 +27,7 @@ from treadle.lab.reproduce.graphene.schemes import (
     TETRIS,
     TWO_QUEUES,
     Scheme,
+    Variation,
 )
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Framework, Job, Workload, arranged
@@ -63,10 +65,10 @@ class Sizes:
     """What is run at all."""
     schemes: frozenset[str] = frozenset(scheme.name for scheme in SCHEMES)
     """Of the schemes that parts online, batch and range compare, those that are run; `bfs` always is."""
-    srpt_weight: float | None = None
-    """The weight of the work left in perfScore, for Tetris and Graphene; None: the scheme's own."""
-    hold_nodes: int | None = None
-    """How many nodes may be held for large asks, under all schemes; None: as the engine does by default."""
+    variation: Variation = AS_IT_IS
+    """Settings instead of the schemes' own."""
+    usage: tuple[float, float] = (1.0, 1.0)
+    """What part of their peaks tasks use of what may be overbooked."""
 
 
 @dataclass(slots=True)
@@ -183,7 +185,8 @@ class Experiment:
         title: str = "",
     ) -> Result:
         """Run jobs under a scheme, unless the result is kept."""
-        scheme = scheme.varied(self._sizes.srpt_weight, self._sizes.hold_nodes)
+        mix = replace(mix, usage=self._sizes.usage)
+        scheme = scheme.varied(self._sizes.variation, mix.resources)
         scenario = scenario_of(mix, scheme, queues, self._sizes.tick_ms)
         key = self._kept.key(f"{seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(seed))
         result = self._kept.read(key)

@@ -24,6 +24,14 @@ TASKS: Final = (100, 1200)
 """Of a generated DAG, the logarithm drawn evenly: inputs differ in size."""
 
 
+OVERBOOKABLE: Final = ("network", "disk")
+"""What the paper overbooks: a task that gets less of it takes longer, and does not fail."""
+PRODUCTION: Final = (*RESOURCES, "disk")
+"""What tasks of jobs as in production ask for: the paper's four resources."""
+ONE_TO_ONE: Final = 0.8
+"""In DAGs as in production, where most edges are one to one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mix:
     """What generated jobs are like; demands of TPC-H-shaped jobs too, which were not measured."""
@@ -31,10 +39,16 @@ class Mix:
     machines: int = 8
     long_share: float = Shape().long_share
     fragmenting_share: float = Shape().fragmenting_share
+    one_to_one_share: float = 0.0
+    """Of the stages behind others, those of which each task waits for one task of one parent."""
+    resources: tuple[str, ...] = RESOURCES
+    usage: tuple[float, float] = (1.0, 1.0)
+    """What part of its peak, which is what it asks for, a task uses of `OVERBOOKABLE`: by stage, evenly between the
+    two. It counts where a scheme gives out more of them than there is."""
 
     def capacity(self) -> dict[str, float]:
         """Return what the cluster has."""
-        return dict.fromkeys(RESOURCES, float(self.machines))
+        return dict.fromkeys(self.resources, float(self.machines))
 
 
 def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
@@ -43,7 +57,7 @@ def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
     Raises:
         WorkloadError: the tables are missing or wrong.
     """
-    queries = [job.dag for job in read_tpch(folder, None, dict.fromkeys(RESOURCES, 0.0), None, TPCH_CORES).jobs]
+    queries = [job.dag for job in read_tpch(folder, None, dict.fromkeys(mix.resources, 0.0), None, TPCH_CORES).jobs]
 
     def draw(generator: np.random.Generator, name: str) -> Dag:
         dag = queries[int(generator.integers(len(queries)))]
@@ -51,7 +65,7 @@ def tpch_shaped(folder: Path, mix: Mix) -> JobShape:
             replace(
                 stage,
                 tasks=-(-stage.tasks // WIDTHS_DIVISOR),
-                demand=demand_of(generator, bool(generator.random() < mix.fragmenting_share)),
+                demand=demand_of(generator, bool(generator.random() < mix.fragmenting_share), mix.resources),
             )
             for stage in dag.stages
         ]
@@ -72,6 +86,8 @@ def generated(mix: Mix) -> JobShape:
             tasks=(tasks, tasks),
             long_share=mix.long_share,
             fragmenting_share=mix.fragmenting_share,
+            one_to_one_share=mix.one_to_one_share,
+            resources=mix.resources,
         )
         return Dag(name, generate(int(generator.integers(2**31)), shape).dag.stages)
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from treadle.compiled.array_types import F64
 from treadle.dag.dag import Dag
-from treadle.dag.generate import RESOURCES
 from treadle.lab.harness.simulated import run_to_the_end
-from treadle.lab.reproduce.graphene.jobs import Mix
+from treadle.lab.reproduce.graphene.jobs import OVERBOOKABLE, Mix
 from treadle.lab.reproduce.graphene.offline import Progress
 from treadle.lab.reproduce.graphene.schemes import Scheme
 from treadle.planner.online import PlanSource
@@ -25,8 +24,8 @@ from treadle.workload.job import Workload
 TICK_MS: Final = 100
 REMEMBERED: Final = 10_000
 """Plans kept between schemes."""
-Plans = dict[tuple[int, int], PlanSource]
-"""What made plans so far, by machines and schedules."""
+Plans = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
+"""What made plans so far, by machines, what each has, and schedules."""
 WINDOWS_S: Final = (10, 60, 240)
 """Over which fairness is compared; the paper's three are lost."""
 
@@ -71,16 +70,19 @@ def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick
     Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
     task, as in the paper's scheduling by task.
     """
+    contended = any(name in scheme.uncounted for name in mix.resources)
     resources: list[dict[str, Any]] = [
-        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted} for name in RESOURCES
+        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted}
+        | ({"usage": mix.usage} if contended and name in OVERBOOKABLE else {})
+        for name in mix.resources
     ]
     return Scenario.model_validate(
         {
             "cluster": {
                 "resources": resources,
-                "nodes": [{"count": mix.machines, "resources": dict.fromkeys(RESOURCES, 1.0)}],
+                "nodes": [{"count": mix.machines, "resources": dict.fromkeys(mix.resources, 1.0)}],
                 "heartbeat_ms": 0,
-                "contention": bool(scheme.uncounted),
+                "contention": contended,
             },
             "queues": {name: {} for name in queues},
             "frameworks": {
@@ -127,9 +129,10 @@ def run_scheme(
     scenario, settings = scenario_of(mix, scheme, queues, tick_ms), scheme.settings(seed)
     source = None
     if plans is not None and settings.plans.schedules:
-        machines = planned_machines(scenario, settings.plans.cluster_share)
+        machines = planned_machines(scenario, settings)
         made = PlanSource(machines, settings.plans.schedules, REMEMBERED)
-        source = plans.setdefault((machines.count, settings.plans.schedules), made)
+        key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
+        source = plans.setdefault(key, made)
     simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
     run, times = run_to_the_end(simulation, f"{title}{scheme.title}", progress)
     apps = run.built.state.apps

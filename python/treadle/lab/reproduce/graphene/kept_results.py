@@ -40,22 +40,13 @@ class KeptResults:
         scenario: Scenario,
         settings: Settings,
     ) -> str:
-        """Return what a result is found by; empty if nothing is kept. ``name`` is the scheme's, with the seed."""
-        if self._kept is None:
-            return ""
-        return digest_of(
-            "graphene",
-            name,
-            [[job.arrival_ms, job.queue, job.framework, _told(job.dag)] for job in workload.jobs],
-            None if believed is None else [None if dag is None else _told(dag) for dag in believed],
-            scenario.model_dump_json(),
-            repr(settings),
-        )
+        """Return what a result is found by (`key_of`); empty if nothing is kept."""
+        return "" if self._kept is None else key_of(name, workload, believed, scenario, settings)
 
     def read(self, key: str) -> Result | None:
         """Return the result that is kept, if any; one that is damaged counts as none."""
         found = None if self._kept is None else self._kept.get(key)
-        return None if found is None else _result(json.loads(found))
+        return None if found is None else result_of(json.loads(found))
 
     def write(self, key: str, result: Result) -> None:
         """Keep a result.
@@ -65,18 +56,37 @@ class KeptResults:
         """
         if self._kept is None:
             return
-        document = {
-            "key": key,
-            "completion_ms": result.completion_ms.tolist(),
-            "makespan_ms": result.makespan_ms,
-            "jain": {str(seconds): value for seconds, value in result.jain.items()},
-            "replans": result.replans,
-            "wall_s": result.wall_s,
-        }
+        document = {"key": key} | document_of(result)
         self._kept.put(key, result_bytes(document), failed=False)
 
 
-def _result(document: Mapping[str, Any]) -> Result:
+def key_of(
+    name: str, workload: Workload, believed: Sequence[Dag | None] | None, scenario: Scenario, settings: Settings
+) -> str:
+    """Return the digest of all that a result depends on. ``name`` is the scheme's, with the seed."""
+    return digest_of(
+        "graphene",
+        name,
+        [[job.arrival_ms, job.queue, job.framework, _told(job.dag)] for job in workload.jobs],
+        None if believed is None else [None if dag is None else _told(dag) for dag in believed],
+        scenario.model_dump_json(),
+        repr(settings),
+    )
+
+
+def document_of(result: Result) -> dict[str, Any]:
+    """Return a result as JSON takes it."""
+    return {
+        "completion_ms": result.completion_ms.tolist(),
+        "makespan_ms": result.makespan_ms,
+        "jain": {str(seconds): value for seconds, value in result.jain.items()},
+        "replans": result.replans,
+        "wall_s": result.wall_s,
+    }
+
+
+def result_of(document: Mapping[str, Any]) -> Result:
+    """Return a result from what `document_of` wrote."""
     return Result(
         completion_ms=np.asarray(document["completion_ms"], np.float64),
         makespan_ms=int(document["makespan_ms"]),
