@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tests.engine.fake_rm import FakeRM
 from tests.engine.parts import settings_with
 
+from treadle.config.settings import Hold
 from treadle.engine import Engine
 from treadle.engine.engine import TOO_LARGE_EVERY
 from treadle.events import ApplicationState, Fate, NodeState
@@ -30,6 +32,7 @@ class Planted:
         self.draw = random.Random(seed)
         self.rm = FakeRM()
         self.parts: dict[str, Any] = {}
+        self.hold = Hold(nodes_max=0)
         self.reject: Fate | None = None
         self.nodes = self.draw.randint(3, 12)
         whole = (NODE[0] * self.nodes, NODE[1] * self.nodes)
@@ -59,7 +62,7 @@ class Planted:
 
     def explained(self, node: str = "") -> Explanation:
         """Let the engine decide, the ResourceManager answer and the engine decide again; explain what is left."""
-        engine = Engine(settings_with(**self.parts))
+        engine = Engine(replace(settings_with(**self.parts), hold=self.hold))
         self.rm.snapshot_next()
         for _ in range(2):
             engine.apply(self.rm.frame())
@@ -163,6 +166,14 @@ def nodes_full(at: Planted) -> None:
     at.ask()
 
 
+def nodes_kept_free(at: Planted) -> None:
+    """Another application asks for a whole node; nodes have room for what is asked about, but not for that."""
+    at.hold = Hold(nodes_max=0, headroom=True)
+    at.rm.ask(at.rm.application(at.leaves[0], user="bob"), 0, 1, NODE)
+    at.fill((NODE[0] - 1024, NODE[1]))
+    at.ask()
+
+
 def root_full_too(at: Planted) -> None:
     """Nodes have nothing left, so that the root queue has all that it may have."""
     at.fill((512, 16))
@@ -228,6 +239,7 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
     user_limit: Why.USER_LIMIT,
     nodes_unusable: Why.NODES_UNUSABLE,
     nodes_full: Why.NODES_FULL,
+    nodes_kept_free: Why.NODES_KEPT_FREE,
     root_full_too: Why.NODES_FULL,
     nodes_blacklisted: Why.NODES_BLACKLISTED,
     nodes_not_named: Why.NODES_NOT_NAMED,
@@ -265,7 +277,7 @@ def test_the_first_verdict_names_the_planted_cause(plant: Callable[[Planted], No
 
 
 def test_there_are_as_many_situations_as_promised() -> None:
-    assert len(list(situations())) == 210
+    assert len(list(situations())) == 220
 
 
 def test_what_no_node_has_is_told_with_what_there_is() -> None:

@@ -29,6 +29,7 @@ _NODES: Final = {
     "rejected": "turned down of late",
     "reserved": "kept for others",
     "full": "full",
+    "kept_free": "kept free for the largest",
     "would_do": "would do",
 }
 

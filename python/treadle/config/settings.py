@@ -40,6 +40,11 @@ class Hold(Parameters):
         le=86_400_000,
         description="How long a node is held for one ask; smaller asks go around it.",
     )
+    headroom: bool = Field(
+        default=False,
+        description="A node takes a task only if, of every resource that it needs, there is room for the largest one "
+        "that is asked for and that the node could hold: small asks do not use up what large ones need.",
+    )
 
 
 class Assumed(Parameters):

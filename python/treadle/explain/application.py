@@ -27,6 +27,7 @@ _BY_REASON: Final = (
     ("rejected", Why.NODES_REJECTED),
     ("reserved", Why.NODES_RESERVED),
     ("full", Why.NODES_FULL),
+    ("kept_free", Why.NODES_KEPT_FREE),
 )
 _OF_QUEUES: Final = (Why.QUEUE_MAXIMUM, Why.LARGER_THAN_QUEUE)
 _STATES: Final = {

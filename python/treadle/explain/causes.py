@@ -54,6 +54,8 @@ class Why(StrEnum):
     """Nodes have no room now."""
     NODES_RESERVED = "nodes_reserved"
     """The policy keeps nodes free for another ask."""
+    NODES_KEPT_FREE = "nodes_kept_free"
+    """Nodes have room, but what would be left there is kept for the largest ask."""
     NODES_REJECTED = "nodes_rejected"
     """The ResourceManager turned the ask, or the node, down of late."""
     NODES_NOT_NAMED = "nodes_not_named"

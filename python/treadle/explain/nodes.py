@@ -25,6 +25,7 @@ REASONS: Final = (
     "rejected",
     "reserved",
     "full",
+    "kept_free",
     WOULD_DO,
 )
 """In the order in which they count: what lasts longest first."""
@@ -39,6 +40,7 @@ WORDS: Final = {
     "rejected": "the ResourceManager turned the ask, or the node, down of late; it is tried again after some decisions",
     "reserved": "the policy keeps it free for another ask",
     "full": "it has no room now",
+    "kept_free": "it has room, but what would be left is kept for the largest ask (hold.headroom)",
     WOULD_DO: "it would do",
 }
 
@@ -66,6 +68,7 @@ class NodesOfAsk:
             "rejected": self._rejected(),
             "reserved": (nodes["hold_row"] >= 0) & (nodes["hold_row"] != row),
             "full": ~self._fits(situation.available()),
+            "kept_free": ~self._keeps_headroom(situation.available()),
             WOULD_DO: np.ones(len(nodes), bool),
         }
         left, self.by_reason = self.here.copy(), dict[str, Mask]()
@@ -125,6 +128,16 @@ class NodesOfAsk:
 
     def _fits(self, amounts: I64) -> Mask:
         return np.asarray((amounts >= self.capability)[:, self._counted].all(axis=1), bool)
+
+    def _keeps_headroom(self, amounts: I64) -> Mask:
+        """As `treadle.policy.node_search.keeps_headroom`, with what the latest decision found."""
+        mask = np.ones(len(amounts), bool)
+        scratch = self._situation.scratch
+        if scratch is not None:
+            known = min(len(scratch.headroom), len(amounts))
+            needed = self._counted & (self.capability > 0)
+            mask[:known] = (amounts[:known] >= scratch.headroom[:known])[:, needed].all(axis=1)
+        return mask
 
     def _in_partition(self, partition: int) -> Mask:
         """Say which nodes are of the partition, or of one that is lent to asks without a label."""

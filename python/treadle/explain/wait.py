@@ -51,7 +51,7 @@ _TIMED: Final = {
     Why.PROPOSED,
 }
 """What goes by as containers end; when anything else does, sizes do not tell."""
-_MAY_SERVE: Final = ("rejected", "reserved", "full", "would_do")
+_MAY_SERVE: Final = ("rejected", "reserved", "full", "kept_free", "would_do")
 
 
 class _Setting(NamedTuple):

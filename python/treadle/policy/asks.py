@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
-from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere
+from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere, room_needed
 from treadle.policy.share_state import CHECKS_LEFT, WITNESS
 from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PARTITION, PLACED
 
@@ -201,7 +201,7 @@ def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, 
     for node in range(len(view.nodes)):
         if view.nodes[node].state == 1 and view.nodes[node].partition == partition:
             for r in range(len(resources)):
-                resources[r].nodes += scratch.available[node, r] >= resources[r].least
+                resources[r].nodes += scratch.available[node, r] >= room_needed(scratch, node, r, resources[r].least)
     for r in range(len(resources)):
         resources[r].saturated = view.counted[r] and resources[r].nodes == 0
         ignored = resources[r].saturated and parameters.rescales
@@ -213,7 +213,7 @@ def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, r
     """Follow a container on a node; say whether that has saturated a resource."""
     resources, found = scratch.shares.resources, False
     for r in range(len(resources)):
-        left, least = scratch.available[node, r], resources[r].least
+        left, least = scratch.available[node, r], room_needed(scratch, node, r, resources[r].least)
         if left < least <= left + view.capability[row, r]:
             resources[r].nodes -= 1
             if resources[r].nodes == 0 and view.counted[r]:

@@ -56,6 +56,7 @@ class Composition:
         self._calls = calls
         self._seed = settings.seed
         self._claims_part = float(settings.plans.claims_part)
+        self._keeps_headroom = settings.hold.headroom
         chosen = settings.policy
         self._gate: Gate | FileGate = self._make(chosen.gate)
         self.order: Order = self._make(chosen.order)
@@ -124,7 +125,9 @@ class Composition:
         """Return the arrays of the inner loop for these parts; what outlives a decide is that of ``old``."""
         shares, overbooked = self.share.shares(cluster), self._overbooked(cluster)
         ranks_asks = self.traits["order"].ranks_asks
-        return scratch_for(cluster, shares, old, self.order.weights, overbooked, self.fit.candidates, ranks_asks)
+        return scratch_for(
+            cluster, shares, old, self.order.weights, overbooked, self.fit.candidates, ranks_asks, self._keeps_headroom
+        )
 
     def _overbooked(self, cluster: Cluster) -> dict[int, float]:
         """Return the resources that the fit overbooks, and how many times; note those that it cannot."""
@@ -230,7 +233,8 @@ class Composition:
         """Return for what asks are held back on purpose that the RM would serve; a gate from a file says nothing."""
         gate = "" if isinstance(self._gate, FileGate) else self._gate.waits_for
         overbook = "room within the bounds of overbook" if self._overbooks else ""
-        return list(filter(None, (gate, overbook, "nodes that asks may use" if self._restricts else "")))
+        headroom = "room for the largest ask beside it" if self._keeps_headroom else ""
+        return list(filter(None, (gate, overbook, headroom, "nodes that asks may use" if self._restricts else "")))
 
     def fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
         """Ask share, order and fit for their numbers, as far as they are from files; return where they are.

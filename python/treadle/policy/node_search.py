@@ -49,11 +49,26 @@ NO_WAIT = 1 << 40
 
 @inner
 def fits(view: View, scratch: Scratch, row: int, node: int) -> bool:
-    """Is there room on the node, in every resource that nodes bound?"""
+    """Is there room on the node, in every resource that nodes bound, and for the headroom in those that it needs?"""
     for r in range(len(view.counted)):
         if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
             return False
+    return len(scratch.headroom) == 0 or keeps_headroom(view, scratch, row, node)
+
+
+@inner
+def keeps_headroom(view: View, scratch: Scratch, row: int, node: int) -> bool:
+    """Is there room on the node for the largest ask, in every resource that this one needs (H-DRF, section 5)?"""
+    for r in range(len(view.counted)):
+        if scratch.bound[r] and view.capability[row, r] > 0 and scratch.available[node, r] < scratch.headroom[node, r]:
+            return False
     return True
+
+
+@inner
+def room_needed(scratch: Scratch, node: int, r: int, least: int) -> int:
+    """Return what must be free of a resource on a node for an ask that needs ``least`` of it."""
+    return least if len(scratch.headroom) == 0 else max(least, scratch.headroom[node, r])
 
 
 @inner

@@ -164,6 +164,7 @@ class Scratch(NamedTuple):
     available: I64  # node, resource: free and not assumed
     rates: F64  # CLUSTER, PARTITION, LARGEST
     asks: I64  # LEAST, LEAF_HEADROOM, INFEASIBLE...
+    headroom: I64  # node, resource: the largest ask that the node could hold when empty; no rows unless it is kept free
     open_nodes: Records
     rows: Records
     apps: Records
@@ -194,6 +195,7 @@ def scratch_for(
     overbook: Mapping[int, float] | None = None,
     candidates: int = 0,
     ranks_asks: bool = False,
+    headroom: bool = False,
 ) -> Scratch:
     """Return arrays large enough for the cluster, cleared as the loop expects; keep the lasting part of ``old``.
 
@@ -205,6 +207,7 @@ def scratch_for(
         overbook: resources that the RM does not count, and how many times what a node has may be given out
         candidates: how many rows compete for a node, no more than there are
         ranks_asks: whether the order has keys of asks
+        headroom: whether nodes keep room for the largest ask
     """
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
@@ -230,6 +233,7 @@ def scratch_for(
         available=available,
         rates=np.zeros((3, resources)),
         asks=np.zeros((INFEASIBLE + INFEASIBLE_MAX, resources), np.int64),
+        headroom=np.zeros((len(nodes.at) if headroom else 0, resources), np.int64),
         open_nodes=np.zeros(len(nodes.at) + 1, OPEN_NODE),
         rows=np.zeros(len(cluster.requests.at), ROW),
         apps=marks,

@@ -39,7 +39,8 @@ class Invariants:
     def __init__(self, built: Built, settings: Settings) -> None:
         self._built = built
         overbooks = bool(getattr(settings.policy.fit.parameters, "overbook", None))
-        self._all_may_run = not (settings.policy.holds_back() or settings.policy.chooses_nodes() or overbooks)
+        keeps_free = overbooks or settings.hold.headroom
+        self._all_may_run = not (settings.policy.holds_back() or settings.policy.chooses_nodes() or keeps_free)
         self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
         self._received: Received | None = None

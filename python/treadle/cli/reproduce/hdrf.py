@@ -82,7 +82,7 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     """Run section 5.2."""
     from treadle.lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle.lab.harness.runs import Asked, run_all
-    from treadle.lab.reproduce.hdrf.comparison import SHARES, SchemeRun, run_scheme, settings_of
+    from treadle.lab.reproduce.hdrf.comparison import SCHEMES, SchemeRun, run_scheme, settings_of
     from treadle.lab.reproduce.hdrf.comparison_report import Comparison
     from treadle.simulate.statistics import FEW
     from treadle.simulator.simulation import warm_up
@@ -90,10 +90,10 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     check_results(json_file, None)
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
-    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SHARES]
+    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
     with going_on(console, cache), counted_progress(console, "runs") as bar:
         shown = compiling_task(console, bar)
-        for scheme in SHARES:
+        for scheme in SCHEMES:
             warm_up(settings_of(scheme))
 
         def show_progress(done: float, total: int) -> None:

@@ -28,6 +28,18 @@ SCHEMES: Final = {
 """How pages call schemes and estimators of SLearn's experiment."""
 
 
+HDRF_SCHEMES: Final = {
+    "naive": "naive H-DRF (Pareto CS)",
+    "hdrf": "H-DRF",
+    "capacity": "capacity share",
+    "naive-headroom": "naive H-DRF, headroom",
+    "hdrf-headroom": "H-DRF, headroom",
+    "stock": "capacity scheduler of Hadoop 2.0.2",
+}
+"""How pages call shares of H-DRF's experiment."""
+GRAPHENE_FIGURES: Final = {"median_shorter": "median shorter than", "throughput_higher": "throughput over"}
+
+
 def _slearn_times(figures: Figures) -> str:
     """Mean completion times, over SLearn's."""
     intervals, papers = figures["intervals"], figures["paper"]
@@ -71,10 +83,90 @@ def _slearn_settings(figures: Figures) -> str:
     return markdown_table(("SLearn with", "speed-up over 3Sigma", "paper"), rows)
 
 
+def _hdrf_rows(figures: Figures, figure_name: str) -> list[tuple[str, ...]]:
+    return [
+        (HDRF_SCHEMES.get(scheme, scheme), *(_shown(leaf, figure_name) for leaf in leaves.values()))
+        for scheme, leaves in figures["schemes"].items()
+    ]
+
+
+def _hdrf_tasks(figures: Figures) -> str:
+    """How many tasks of each leaf run at a time, beside the paper's."""
+    papers = figures["paper"]["median_tasks"]
+    rows = _hdrf_rows(figures, "median_tasks")
+    rows += [(f"paper, {HDRF_SCHEMES.get(name, name)}", *map(str, row)) for name, row in papers.items()]
+    return markdown_table(("", *next(iter(figures["schemes"].values()))), rows)
+
+
+def _hdrf_responses(figures: Figures) -> str:
+    """Mean response times of jobs by leaf, over those under H-DRF."""
+    rows = _hdrf_rows(figures, "response_over_hdrf")
+    own = HDRF_SCHEMES["hdrf"]
+    return markdown_table(("", *next(iter(figures["schemes"].values()))), [row for row in rows if row[0] != own])
+
+
+def _level(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _graphene_rows(figures: Figures) -> str:
+    """Graphene's factorial: a row a point and setting. Factors of one level are left out."""
+    found = figures["rows"]
+    factors = [each for each in figures["factors"] if len({_level(row[each]) for row in found if _level(row[each])}) > 1]
+    columns = [
+        (name, base)
+        for name in GRAPHENE_FIGURES
+        for base in ("bfs", "bfs-cores", "tetris-all")
+        if any(base in row[name] for row in found)
+    ]
+    heading = [*factors, "scheme", *(f"{GRAPHENE_FIGURES[name]} {base} (%)" for name, base in columns)]
+    if any("batch_s" in row for row in found):
+        heading.append("batch (s)")
+    rows = []
+    for row in found:
+        cells = [_level(row[each]) for each in factors] + [row["scheme"]]
+        cells += [_shown(row[name], base) for name, base in columns]
+        rows.append(cells + ([_shown(row, "batch_s")] if "batch (s)" in heading else []))
+    return markdown_table(heading, rows)
+
+
+def _graphene_effects(figures: Figures) -> str:
+    """What each level of a factor comes to in the mean of all others, by scheme."""
+    rows = []
+    columns: list[tuple[str, str]] = []
+    for scheme, factors in figures["effects"].items():
+        for factor, levels in factors.items():
+            for level, found in levels.items():
+                columns = columns or [
+                    (name, base) for name in GRAPHENE_FIGURES for base in ("bfs", "bfs-cores") if base in found[name]
+                ]
+                told = "counted" if level == "None" else level
+                rows.append((scheme, factor, told, *(_shown(found[name], base) for name, base in columns)))
+    heading = ("scheme", "factor", "level", *(f"{GRAPHENE_FIGURES[name]} {base} (%)" for name, base in columns))
+    return markdown_table(heading, rows)
+
+
+def _graphene_gains(figures: Figures) -> str:
+    """By how many percent jobs are shorter: percentiles over the jobs of all draws."""
+    rows = [
+        (row["scheme"], base, *map(figure, row["gains"][base].values()))
+        for row in figures["rows"]
+        for base in ("bfs", "bfs-cores", "tetris-all")
+        if base in row["gains"]
+    ]
+    percentiles = next(gains for row in figures["rows"] for gains in row["gains"].values())
+    return markdown_table(("scheme", "against", *(f"{part.upper()} (%)" for part in percentiles)), rows)
+
+
 TABLES: Final[dict[str, Callable[[Figures], str]]] = {
     "slearn-times": _slearn_times,
     "slearn-errors": _slearn_errors,
     "slearn-settings": _slearn_settings,
+    "hdrf-tasks": _hdrf_tasks,
+    "hdrf-responses": _hdrf_responses,
+    "graphene-rows": _graphene_rows,
+    "graphene-effects": _graphene_effects,
+    "graphene-gains": _graphene_gains,
 }
 
 

@@ -201,6 +201,47 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
 
 
 @inner
+def fits_empty(view: View, row: int, node: int) -> bool:
+    """Could the node hold the ask if it were empty, in every resource that the RM counts?"""
+    for r in range(len(view.counted)):
+        if view.counted[r] and view.node_amounts[node, TOTAL, r] < view.capability[row, r]:
+            return False
+    return True
+
+
+@inner
+def find_largest_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int, node: int) -> None:
+    """Set a node's headroom to the most of each resource that any ask needs that it could hold when empty."""
+    headroom = scratch.headroom[node]
+    headroom[:] = 0
+    for at in range(len(scratch.list)):
+        app = scratch.list[at].application
+        row = view.apps[app].first_row if scratch.apps[app].done == 0 else -1
+        while row >= 0:
+            if asks_here(view, scratch, parameters, row, partition) and fits_empty(view, row, node):
+                for r in range(len(headroom)):
+                    headroom[r] = max(headroom[r], view.capability[row, r])
+            row = view.rows[row].next
+
+
+@inner
+def survey_headroom(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Find the headroom of each node of the partition; a node like the one before has the same."""
+    before = -1
+    for node in range(len(scratch.headroom)):
+        if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
+            continue
+        alike = before >= 0
+        for r in range(len(view.counted)):
+            alike = alike and view.node_amounts[node, TOTAL, r] == view.node_amounts[before, TOTAL, r]
+        if alike:
+            scratch.headroom[node] = scratch.headroom[before]
+        else:
+            find_largest_asks(view, scratch, parameters, partition, node)
+        before = node
+
+
+@inner
 def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """List the nodes of the partition on which the smallest ask fits; add up what the partition has."""
     resources = len(view.counted)
@@ -341,6 +382,7 @@ def place(
     if not survey_asks(view, scratch, parameters, partition):
         return scratch.counters[PLACED]
     survey_nodes(view, scratch, parameters, partition)
+    survey_headroom(view, scratch, parameters, partition)
     begin_shares(view, scratch, parameters, partition)
     while scratch.counters[PLACED] < limit:
         leaf = pick_leaf(view, scratch, parameters, partition)

@@ -131,6 +131,7 @@ def as_json(wanted: Wanted, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "seeds": list(wanted.seeds),
         "usage": list(wanted.usage),
+        "factors": list(FACTORS),
         "rows": [row.as_json() for row in rows],
         "effects": _plain(effects),
         "paper": {

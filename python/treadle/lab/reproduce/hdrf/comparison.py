@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -29,10 +29,15 @@ SHARES: Final[Mapping[str, Any]] = {
 }
 """By scheme. `naive` is the paper's Pareto-efficient capacity scheduler, which it calls exactly naive H-DRF.
 `capacity` is the order of the stock scheduler, without the headroom that it keeps back."""
+HEADROOM: Final[Mapping[str, str]] = {"naive-headroom": "naive", "hdrf-headroom": HDRF}
+"""Shares whose servers keep room for the largest task, as both of the paper's do (section 5)."""
+SCHEMES: Final = (*SHARES, *HEADROOM)
 TITLES: Final = {
     "naive": "naive H-DRF (Pareto CS)",
     HDRF: "H-DRF",
     "capacity": "capacity share",
+    "naive-headroom": "naive H-DRF, headroom",
+    "hdrf-headroom": "H-DRF, headroom",
 }
 
 
@@ -75,9 +80,13 @@ def scenario() -> Scenario:
 
 
 def settings_of(scheme: str) -> Settings:
-    """Return the engine's settings: they differ in the share alone; in a leaf jobs come in order."""
+    """Return the engine's settings: they differ in the share and the headroom; in a leaf jobs come in order."""
     register_parts()
-    return with_parts(default_settings(), {"share": SHARES[scheme], "order": "fifo", "fit": "packing"})
+    share = SHARES[HEADROOM.get(scheme, scheme)]
+    settings = with_parts(default_settings(), {"share": share, "order": "fifo", "fit": "packing"})
+    if scheme not in HEADROOM:
+        return settings
+    return replace(settings, hold=settings.hold.model_copy(update={"headroom": True}))
 
 
 def run_scheme(wanted: SchemeRun) -> dict[str, Any]:
