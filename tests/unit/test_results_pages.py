@@ -13,6 +13,7 @@ from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle.lab.results.pages import rendered_all
 from treadle.lab.results.summary import read_rows
+from treadle.lab.results.tables import TABLES
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 INTERVAL = {"mean": 1.325, "low": 1.26, "high": 1.4}
@@ -178,3 +179,45 @@ def test_a_file_that_is_no_kept_result_is_refused(folder: Path) -> None:
     (folder / "kept" / "slearn.json").write_text("{}")
     with pytest.raises(UserError, match=r"slearn.json: no kept result .*; treadle results keep slearn"):
         rendered_all(folder)
+
+
+def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
+    row = {"workload": "generated", "candidates": 16, "overbook": "counted", "scheme": "graphene", "batch_s": INTERVAL}
+    row |= {"median_shorter": {"bfs": INTERVAL}, "throughput_higher": {"bfs": INTERVAL, "bfs-cores": INTERVAL}}
+    row |= {"gains": {"bfs": {"p10": -3.0, "p50": 12.5}}}
+    plain = row | {
+        "scheme": "bfs",
+        "candidates": None,
+        "overbook": None,
+        "median_shorter": {},
+        "throughput_higher": {},
+        "gains": {},
+    }
+    all_rows = row | {"candidates": "all", "overbook": 1.5}
+    effects = {"graphene": {"overbook": {"counted": row, "1.5": row}}}
+    figures = {"factors": ["workload", "candidates", "overbook"], "rows": [plain, row, all_rows], "effects": effects}
+    shown = "1.32 (1.26 to 1.40)"
+    assert TABLES["graphene-rows"](figures).splitlines() == [
+        (
+            "| candidates | overbook | scheme | median shorter than bfs (%) | throughput over bfs (%) "
+            "| throughput over bfs-cores (%) | batch (s) |"
+        ),
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        f"|  |  | bfs |  |  |  | {shown} |",
+        f"| 16 | counted | graphene | {shown} | {shown} | {shown} | {shown} |",
+        f"| all | 1.5 | graphene | {shown} | {shown} | {shown} | {shown} |",
+    ]
+    assert TABLES["graphene-effects"](figures).splitlines()[2:] == [
+        f"| graphene | overbook | counted | {shown} | {shown} | {shown} |",
+        f"| graphene | overbook | 1.5 | {shown} | {shown} | {shown} |",
+    ]
+    assert TABLES["graphene-gains"](figures).splitlines()[0] == "| scheme | against | P10 (%) | P50 (%) |"
+    leaf = {"median_tasks": INTERVAL, "response_over_hdrf": INTERVAL}
+    schemes = {name: {"n1.1": leaf} for name in ("naive", "hdrf")}
+    hdrf = {"schemes": schemes, "paper": {"median_tasks": {"hdrf": [83]}}}
+    assert TABLES["hdrf-tasks"](hdrf).splitlines()[2:] == [
+        f"| naive H-DRF (Pareto CS) | {shown} |",
+        f"| H-DRF | {shown} |",
+        "| paper, H-DRF | 83 |",
+    ]
+    assert TABLES["hdrf-responses"](hdrf).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]

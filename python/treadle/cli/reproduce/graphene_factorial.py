@@ -177,7 +177,7 @@ def _effects(scheme: str, effects: dict[str, dict[str, dict[str, dict[str, Inter
     for factor, levels in effects.items():
         for level, figures in levels.items():
             shown = (_shown(figures[figure].get(base)) for figure, base in columns)
-            table.add_row(factor, COUNTED if level == "None" else level, *shown)
+            table.add_row(factor, level, *shown)
     return table
 
 

@@ -112,7 +112,9 @@ def _level(value: Any) -> str:
 def _graphene_rows(figures: Figures) -> str:
     """Graphene's factorial: a row a point and setting. Factors of one level are left out."""
     found = figures["rows"]
-    factors = [each for each in figures["factors"] if len({_level(row[each]) for row in found if _level(row[each])}) > 1]
+    factors = [
+        each for each in figures["factors"] if len({_level(row[each]) for row in found if _level(row[each])}) > 1
+    ]
     columns = [
         (name, base)
         for name in GRAPHENE_FIGURES
@@ -140,8 +142,7 @@ def _graphene_effects(figures: Figures) -> str:
                 columns = columns or [
                     (name, base) for name in GRAPHENE_FIGURES for base in ("bfs", "bfs-cores") if base in found[name]
                 ]
-                told = "counted" if level == "None" else level
-                rows.append((scheme, factor, told, *(_shown(found[name], base) for name, base in columns)))
+                rows.append((scheme, factor, level, *(_shown(found[name], base) for name, base in columns)))
     heading = ("scheme", "factor", "level", *(f"{GRAPHENE_FIGURES[name]} {base} (%)" for name, base in columns))
     return markdown_table(heading, rows)
 

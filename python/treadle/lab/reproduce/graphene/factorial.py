@@ -40,6 +40,8 @@ from treadle.lab.reproduce.graphene.schemes import (
 from treadle.workload.job import Workload
 
 NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
+COUNTED: Final = "counted"
+"""Of resources that could be overbooked, and are not."""
 COMPARED: Final = (BFS.name, BFS_CORES.name, TETRIS.name, TETRIS_ALL.name)
 """What schemes are compared with, where it was run."""
 WORKLOADS: Final = ("generated", "production", "tpch")
@@ -241,6 +243,7 @@ def base_of(found: Sequence[Found], row: Found, name: str) -> Found | None:
 
 
 def plain_variation(variation: Variation) -> Mapping[str, Any]:
-    """Return a variation as JSON takes it."""
+    """Return a variation as JSON takes it; nothing but None of a scheme without a perfScore."""
     candidates = "all" if variation.candidates == 0 else variation.candidates
-    return {"srpt_weight": variation.srpt_weight, "candidates": candidates, "overbook": variation.overbook}
+    overbook = COUNTED if variation.overbook is None and variation != AS_IT_IS else variation.overbook
+    return {"srpt_weight": variation.srpt_weight, "candidates": candidates, "overbook": overbook}
