@@ -47,6 +47,9 @@ def graphene_factorial(
     scheme: Annotated[
         str, typer.Option(help="Of those of treadle reproduce graphene; several. bfs always runs.")
     ] = SCHEMES,
+    hold_nodes: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
+    ] = None,
     part: Annotated[
         str, typer.Option(help="online (Poisson arrivals), batch (all at once: throughput); several.")
     ] = "online,batch",
@@ -91,6 +94,7 @@ def graphene_factorial(
         batch="batch" in parts,
         usage=part_range("--usage", usage),
         tpch=given_or_found(tpch, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
+        hold_nodes=hold_nodes,
     )
     with going_on(console, cache), counted_progress(console, "runs") as bar:
         shown = compiling_task(console, bar)

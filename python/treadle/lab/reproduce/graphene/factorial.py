@@ -187,6 +187,8 @@ class Wanted:
     batch: bool
     usage: tuple[float, float]
     tpch: Path | None
+    hold_nodes: int | None = None
+    """How many nodes may be held for large asks under all schemes; None: as the engine does by default."""
 
     def cells(self) -> list[tuple[Point, Scheme, Variation]]:
         """Return the rows of the result: a point, a scheme as it is set there, and how that differs."""
@@ -194,7 +196,7 @@ class Wanted:
         for point in self.levels.points():
             resources = _mix(point, self.usage).resources
             for name in dict.fromkeys((BFS.name, *self.schemes)):
-                scheme = NAMED[name]
+                scheme = NAMED[name].varied(Variation(hold_nodes=self.hold_nodes))
                 for variation in self.levels.variations():
                     varied = scheme.varied(variation, resources)
                     if varied == scheme.varied(AS_IT_IS):
