@@ -144,7 +144,7 @@ def test_one_part_alone_is_run_and_reported() -> None:
 def test_everything_is_run(outcome: Outcome) -> None:
     assert set(outcome.online) == {"tpch", "generated"}
     assert set(outcome.online["tpch"]) == {scheme.name for scheme in SCHEMES}
-    assert set(outcome.two_queues) == {"bfs", "drf", "tetris", "graphene"}
+    assert set(outcome.two_queues) == {"bfs", "drf", "tetris", "graphene", "graphene-across"}
     assert set(outcome.wrong) == {f"{name} {by}" for name in ("tetris", "graphene") for by in ("1.5", "3", "10")}
     assert {name: len(values) for name, values in outcome.alone.items()} == {
         "no plan": 2,

@@ -212,15 +212,15 @@ def fits_empty(view: View, row: int, node: int) -> bool:
 @inner
 def find_largest_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int, node: int) -> None:
     """Set a node's headroom to the most of each resource that any ask needs that it could hold when empty."""
-    headroom = scratch.headroom[node]
-    headroom[:] = 0
+    for r in range(len(view.counted)):
+        scratch.headroom[node, r] = 0
     for at in range(len(scratch.list)):
         app = scratch.list[at].application
         row = view.apps[app].first_row if scratch.apps[app].done == 0 else -1
         while row >= 0:
             if asks_here(view, scratch, parameters, row, partition) and fits_empty(view, row, node):
-                for r in range(len(headroom)):
-                    headroom[r] = max(headroom[r], view.capability[row, r])
+                for r in range(len(view.counted)):
+                    scratch.headroom[node, r] = max(scratch.headroom[node, r], view.capability[row, r])
             row = view.rows[row].next
 
 
@@ -234,10 +234,10 @@ def survey_headroom(view: View, scratch: Scratch, parameters: DecideParameters, 
         alike = before >= 0
         for r in range(len(view.counted)):
             alike = alike and view.node_amounts[node, TOTAL, r] == view.node_amounts[before, TOTAL, r]
-        if alike:
-            scratch.headroom[node] = scratch.headroom[before]
-        else:
+        if not alike:
             find_largest_asks(view, scratch, parameters, partition, node)
+        for r in range(len(view.counted)):
+            scratch.headroom[node, r] = scratch.headroom[node if not alike else before, r]
         before = node
 
 

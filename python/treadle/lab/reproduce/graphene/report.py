@@ -18,6 +18,8 @@ from treadle.lab.reproduce.graphene.schemes import BASELINES
 
 Table = dict[str, dict[str, Interval]]
 PERCENTILES = (50, 75, 90, 100)
+ONE_QUEUE_OF = {"drf": "bfs", "graphene-across": "graphene"}
+"""By scheme of two queues, that of one queue that it is compared with; else itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +199,10 @@ def _table(runs: Runs, base: str, figure: Figure) -> Table:
 
 
 def _two_queues(outcomes: Sequence[Outcome]) -> dict[str, Interval]:
-    """Return how much longer the median is than with one queue; DRF's one queue is that of breadth first."""
+    """Return how much longer the median is than with one queue."""
     found = {}
     for scheme in outcomes[0].two_queues:
-        alone = "bfs" if scheme == "drf" else scheme
+        alone = ONE_QUEUE_OF.get(scheme, scheme)
         values = [
             100.0 * (outcome.two_queues[scheme].median_s / outcome.one_queue[alone].median_s - 1.0)
             for outcome in outcomes
