@@ -363,7 +363,7 @@ class Engine:
         return ", ".join(filter(None, (waits, left)))
 
     def samples(self) -> Samples | None:
-        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+        """Return the gate's samples and decisions since the last call; None if nothing has changed."""
         return None if self._cluster is None or self._before is not None else self._policy.samples(self._cluster)
 
 

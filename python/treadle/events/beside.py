@@ -71,7 +71,7 @@ class TaskInputs:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Where applications stand with the gate that samples tasks, and what their pilots have said (SLearn, NSDI 2022).
+    """Where applications stand with the gate that samples tasks, and their pilots' measurements (SLearn, NSDI 2022).
 
     Not on the wire: the engine returns it (`treadle.engine.Engine.samples`), and whoever starts an engine anew gives it
     back after the snapshot, so that pilots need not run again. It replaces what the engine found out itself.

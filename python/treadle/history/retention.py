@@ -45,7 +45,7 @@ KEEP_ALL: Final = Retention(1_000_000, 1 << 40, 1 << 40, 1 << 40, 1 << 40)
 
 
 SAMPLES_MAX: Final = 20_000
-"""Running jobs of which it is kept what their pilots have said."""
+"""Running jobs whose pilot measurements are kept."""
 SAMPLE_BYTES: Final = 600
 """What one takes, at most; all of them take no more than a quarter of the store."""
 

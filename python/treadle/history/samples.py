@@ -1,4 +1,4 @@
-"""What pilots of a running job have said, as a store keeps it for a sidecar that starts anew."""
+"""Pilot measurements of a running job, as a store keeps them for a sidecar that starts anew."""
 
 from __future__ import annotations
 

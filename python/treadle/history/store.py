@@ -135,7 +135,7 @@ class ProfileStore:
         return sorted(found, key=lambda profile: profile.key)
 
     def keep_samples(self, changed: Mapping[str, Sample | None], now_ms: int) -> None:
-        """Keep what pilots of running jobs have said, by YARN's id of the application; None: it has ended."""
+        """Keep pilot measurements of running jobs, by YARN's id of the application; None: it has ended."""
         ids = sorted(changed)
         kept = [
             {"application": id_, "seen_ms": now_ms, "document": compact(sample.to_json())}
@@ -156,7 +156,7 @@ class ProfileStore:
         self._write(replace_all)
 
     def samples(self) -> dict[str, Sample]:
-        """Return what pilots of jobs that ran have said, of the latest `SAMPLES_MAX`; damaged rows are left out."""
+        """Return the pilot measurements of the latest `SAMPLES_MAX` running jobs; damaged rows are left out."""
         query = select(SAMPLES).order_by(SAMPLES.c.seen_ms.desc(), SAMPLES.c.application).limit(SAMPLES_MAX)
         with self._reading() as connection:
             rows = connection.execute(query).all()

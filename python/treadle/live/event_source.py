@@ -1,4 +1,4 @@
-"""What the sidecar knows beside the frames, as events for the engine: history of jobs, and what pilots have said.
+"""What the sidecar knows beside the frames, as events for the engine: history of jobs, and pilot measurements.
 
 Looking up is done elsewhere (`treadle.live.history_writer`); here is only taken over what is there, on the thread that
 decides. Every hint is an event, so a run can be repeated from its frames and these events.
@@ -40,20 +40,20 @@ class Sources(Protocol):
         """Return, once, what an earlier sidecar kept of pilots, by YARN's id of the application."""
 
     def keep(self, samples: Mapping[str, Sample | None]) -> None:
-        """Keep what pilots have said; None: the application has ended."""
+        """Keep pilot measurements; None: the application has ended."""
 
     def summary(self) -> str:
         """Return in a few words what is known."""
 
 
 class HistorySource:
-    """Tells an engine between two decides what is known, and hears from it what its pilots have said.
+    """Sends an engine between two decides what is known, and takes its pilot measurements.
 
-    What pilots have said goes to the engine after each snapshot, because the engine's model begins anew with it.
+    Pilot measurements go to the engine after each snapshot, because the engine's model begins anew with it.
     """
 
     def __init__(self, sources: Sources, samples_max: int = SAMPLES_MAX) -> None:
-        """Ask ``sources``; keep what the pilots of at most ``samples_max`` applications have said."""
+        """Ask ``sources``; keep the pilot measurements of at most ``samples_max`` applications."""
         self._sources = sources
         self._samples_max = samples_max
         self._snapshot = SnapshotId(0, 0)
@@ -63,11 +63,11 @@ class HistorySource:
         """YARN's ids of the applications that run, by the shim's index."""
         self._index: dict[str, int] = {}
         self._samples: dict[str, Sample] = {}
-        """What pilots have said, by YARN's id."""
+        """Pilot measurements, by YARN's id."""
         self._absent: dict[str, int] = {}
         """Since when those of them are missing that the snapshot did not tell of, RM's time, the longest first."""
         self._not_kept = False
-        """There was no room for what pilots have said."""
+        """There was no room for pilot measurements."""
         self._due: list[str] = []
         """Whose samples the engine is to get."""
         self._followed = SplitFollower()
@@ -90,7 +90,7 @@ class HistorySource:
         return [*inputs, *samples, *self._hints()]
 
     def learn(self, samples: Samples) -> None:
-        """Take what the engine's pilots have said."""
+        """Take the engine's pilot measurements."""
         changed = {}
         for row, application in enumerate(samples.application.tolist()):
             id_ = self._live.get(application)
@@ -235,7 +235,7 @@ class EventSources:
         return [event for source in self._event_sources for event in source.collect(frame)]
 
     def learn(self, samples: Samples) -> None:
-        """Take what the engine's pilots have said."""
+        """Take the engine's pilot measurements."""
         for source in self._event_sources:
             source.learn(samples)
 

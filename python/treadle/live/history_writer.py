@@ -1,6 +1,6 @@
 """Remembers jobs that have finished, beside the decisions.
 
-The frames that were answered become stages, and those profiles. What pilots of running jobs have said is kept too, for
+The frames that were answered become stages, and those profiles. Pilot measurements of running jobs are kept too, for
 the sidecar after this one. All of it happens on a thread of its own, after the answer. A store that cannot be used, or
 a recorder that falls behind, costs memories and hints, and nothing else.
 """
@@ -103,7 +103,7 @@ WAITING_RUNS: Final = Bounds(16 << 20, 32 << 20, 64 << 20, things=1_000)
 of a user with too many, and of the user with most."""
 
 SAMPLES_EVERY_MS: Final = 500
-"""How often what pilots have said is written."""
+"""How often pilot measurements are written."""
 
 HINTS: Final = Bounds(1 << 10, 10_000 << 10, 10_000 << 10, things=10_000)
 """Request keys of which something is known and that nobody has taken yet, a KiB each: 10,000. Of the user with most the
@@ -128,7 +128,7 @@ class ProfileRecorder:
         self._hints: Keeping[int, tuple[SnapshotId, KeyHint]] = Keeping(HINTS)
         self._splits: Keeping[int, tuple[SnapshotId, JobSplits]] = Keeping(SPLITS)
         self._samples: dict[str, Sample | None] = {}
-        """What pilots have said and has not been written, by application; None: it has ended."""
+        """Pilot measurements that are not written yet, by application; None: it has ended."""
         self._restored: dict[str, Sample] = {}
         self._was_restored = False
         self._waiting_bytes = 0
@@ -186,7 +186,7 @@ class ProfileRecorder:
         return wanted
 
     def keep(self, samples: Mapping[str, Sample | None]) -> None:
-        """Keep what pilots have said, by YARN's id of the application; None: it has ended. Written with later frames.
+        """Keep pilot measurements, by YARN's id of the application; None: it has ended. Written with later frames.
 
         Of more applications than `SAMPLES_MAX` nothing is kept until those before have been written.
         """
@@ -332,7 +332,7 @@ class ProfileRecorder:
         return self._store.use(self._now_ms, lambda store: store.get(key))
 
     def _put_samples(self, now_ms: int) -> None:
-        """Write what pilots have said, as far as the store takes it; not with every frame."""
+        """Write pilot measurements, as far as the store takes them; not with every frame."""
         if self._samples_ms is not None and abs(now_ms - self._samples_ms) < SAMPLES_EVERY_MS:
             return
         self._samples_ms = now_ms

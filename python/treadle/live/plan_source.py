@@ -132,7 +132,7 @@ class PlanEventSource:
         return self._look()
 
     def learn(self, samples: Samples) -> None:
-        """Take what the engine's pilots have said, which is no concern of plans."""
+        """Ignore pilot measurements: plans do not use them."""
 
     def forget(self) -> None:
         """Take that the engine fails over and over: nothing of what is known now is given again."""

@@ -59,7 +59,7 @@ class DecisionEngine(Protocol):
         """Return for what asks that could be served are held back on purpose; empty if none is."""
 
     def samples(self) -> Samples | None:
-        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+        """Return the gate's samples and decisions since the last call; None if nothing has changed."""
 
     @property
     def attempts(self) -> Attempts | None:
@@ -107,7 +107,7 @@ class EventSource(Protocol):
         """Return the events that the engine gets after those of a frame and before it decides."""
 
     def learn(self, samples: Samples) -> None:
-        """Take what the engine's pilots have said."""
+        """Take the engine's pilot measurements."""
 
     def forget(self) -> None:
         """Take that the engine fails over and over: what it was given may be why."""
@@ -141,7 +141,7 @@ class TickRecorder(Protocol):
         """Record events that the engine got beside the frame."""
 
     def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
-        """Take the answer, and what of it others than the engine have said.
+        """Record the answer, and the parts of it that are not the engine's.
 
         Args:
             answer: all of it

@@ -55,7 +55,7 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     """Return what an exit status of YARN's says (`ContainerExitStatus`).
 
     A MapReduce attempt that failed ends with 0 like one that succeeded: its task's JVM reports the failure to the
-    application master and exits in peace. `treadle.history.stages.stage.StageState` tells those by what is asked for
+    application master and exits normally. `treadle.history.stages.stage.StageState` tells those by what is asked for
     next.
     """
     if exit_status == exit_statuses.SUCCESS:

@@ -1,4 +1,4 @@
-"""What pilots and earlier runs say of how long tasks take, and how far each is believed (SLearn)."""
+"""Durations of tasks by pilots and by earlier runs, and the weight of each (SLearn)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_sampled(sampled: Sampled, app: int, priority: int) -> bool:
 
 @kernel
 def pilot_durations(view: View, sampled: Sampled, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
-    """Set what pilots said for the asks and the tasks of the stage that they belong to."""
+    """Set the pilots' mean for the asks and the tasks of their stage."""
     for row in range(rows):
         if is_sampled(sampled, view.rows[row].application, view.rows[row].priority):
             rows_ms[row] = sampled.jobs[view.rows[row].application].pilot_mean_ms
@@ -55,7 +55,7 @@ def pilot_durations(view: View, sampled: Sampled, rows: int, groups: int, rows_m
 
 @kernel
 def join_hints(view: View, sampled: Sampled, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
-    """Join what pilots said with hints for the same keys; ``default_error`` where a hint has no deviation."""
+    """Combine pilots' means with hints for the same keys; ``default_error`` where a hint has no deviation."""
     for at in range(keys):
         app, priority = view.hints[at].application, view.hints[at].priority
         if priority < 0 or view.hints[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
@@ -189,7 +189,7 @@ def scale_hints(
     groups_ms: F64,
     hint_ms: F64,
 ) -> None:
-    """Set the hints for stages that are not sampled, times what pilots said of the sampled one over the hint for it.
+    """Set the hints for stages that are not sampled, times the ratio of pilots' mean to hint of the sampled one.
 
     ``size`` and ``keys`` are how many applications and hints there are, ``factors`` room for a number by
     application. With ``default_error`` above 0 pilots count with the weight of their certainty.
@@ -239,7 +239,7 @@ def level_by_history(view: View, sampled: Sampled, app: int, history_quota: Hist
 
 @inner
 def level_by_now(view: View, sampled: Sampled, app: int, pilots_ms: float, history_quota: HistoryQuota) -> int:
-    """Return the level that pilots would say if they ended now; together they have run for ``pilots_ms``."""
+    """Return the level if the pilots ended now; together they have run for ``pilots_ms``."""
     stage = stage_hint(view, sampled, app)
     mean_ms = pilots_ms / max(sampled.jobs[app].pilots + sampled.jobs[app].replacements, 1)
     size_ms = hinted_size_ms(view, sampled, app, stage, 0.0) * mean_ms / view.hints[stage].duration_ms
@@ -257,7 +257,7 @@ def tasks_within_quota(view: View, row: int, history_quota: HistoryQuota) -> int
 
 
 class _WithPilots:
-    """What an estimate has that goes by what pilots have said."""
+    """Base of estimates that use pilot measurements."""
 
     _table: PilotTable | None = None
 

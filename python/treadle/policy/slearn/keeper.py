@@ -32,7 +32,7 @@ class PilotKeeper:
         restore_samples(event, cluster, self.table)
 
     def samples(self, cluster: Cluster) -> events.Samples | None:
-        """Return what pilots have said and the gate has decided since the last call; None if nothing has changed."""
+        """Return the gate's samples and decisions since the last call; None if nothing has changed."""
         self.table.fit(cluster)
         return self._log.changed(cluster.apps, self.table.jobs)
 

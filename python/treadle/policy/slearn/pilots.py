@@ -114,7 +114,7 @@ def asked_again(view: View, sampled: Sampled, app: int) -> int:
 
 @inner
 def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
-    """Take back what as many pilots have said as maps are asked for again.
+    """Discard one pilot measurement for each map that is asked for again.
 
     A map that fails may end as one that is done does, with status 0: only the ask that follows shows it. Which pilot it
     was is not known, so the others' mean stays; if all have failed, nothing has been said.
@@ -268,7 +268,7 @@ def scale_to_inputs(view: View, sampled: Sampled, app: int, left: float) -> None
 
 @inner
 def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int) -> None:
-    """Let all of an application through, and note what its pilots have said.
+    """Let all of an application through, and note its pilots' measurements.
 
     The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
     how much tasks vary in general, as by `treadle.history.estimators.estimators.Pilots`. Pilots that have not ended

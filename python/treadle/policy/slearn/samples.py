@@ -1,4 +1,4 @@
-"""What pilots have said, out of a table and back into another: an engine that starts anew need not sample again.
+"""Pilot measurements, out of a table and back into another: an engine that starts anew need not sample again.
 
 A snapshot has what runs and what is asked for. It does not have what has ended, and with it which tasks were pilots,
 how long they took and whether the gate is open.

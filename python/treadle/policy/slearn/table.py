@@ -1,4 +1,4 @@
-"""SLearn's own table beside the model: where each job stands with its pilots, and what they have said.
+"""SLearn's own table beside the model: the state of each job's pilots, and their measurements.
 
 Rows have the model's indices: of ``jobs`` that of the application, of ``pilot`` that of the task, of ``ended`` that of
 the group of tasks. `treadle.policy.slearn.keeper` maintains it.
@@ -45,7 +45,7 @@ JOB: Final = np.dtype(
         ("sampled_since_ms", "i8"),  # when its pilots began to be wanted
         ("pilots_ms", "f8"),  # sum of the durations of pilots that ended well
         ("pilots_squares", "f8"),  # sum of their squares
-        ("pilot_mean_ms", "f8"),  # what the pilots said of a task when the gate opened; -1: nothing
+        ("pilot_mean_ms", "f8"),  # the pilots' mean of a task when the gate opened; -1: none
         ("pilot_error", "f8"),  # the standard error of its logarithm
         ("sized_ms", "f8"),  # of those pilots that ended well whose input is known: sum of durations,
         ("sized_bytes", "f8"),  # of inputs,

@@ -17,7 +17,7 @@ FOREVER_MS: Final = 2**40
 
 LEVELS: Final = ("mlfq", {"size": "whole"})
 SCALED: Final = ("pilots", {"scale_history": True})
-"""What pilots say; of what they do not what history says, scaled by them."""
+"""Pilot measurements; where there are none, history's estimates scaled by them."""
 SAMPLED: Final = {"pilot_timeout_ms": FOREVER_MS, "hold_timeout_ms": FOREVER_MS}
 TRUSTING: Final = 1e6
 
@@ -94,7 +94,7 @@ SCHEMES: Final = (
 
 
 def _dag_slearn() -> Scheme:
-    """Return SLearn-DAG: the first stage is sampled, later ones are 3Sigma's, scaled by what pilots say of it."""
+    """Return SLearn-DAG: the first stage is sampled, later ones are 3Sigma's, scaled by its pilot measurements."""
     parts = {"gate": ("pilots", SAMPLED | {"tez": True}), "order": LEVELS, "fit": "first_fit"}
     return Scheme("slearn", "SLearn-DAG", parts | {"estimate": SCALED}, "3sigma")
 
