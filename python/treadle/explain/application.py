@@ -80,7 +80,7 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
     view, at = situation.view, situation.view.rows[row]
     nodes = NodesOfAsk(situation, row)
     found = [
-        *queue_causes(situation, row),
+        *queue_causes(situation, row, has_nodes=bool(nodes.here.any())),
         *_own_causes(situation, row),
         *user_causes(situation, row),
         *_node_causes(situation, row, nodes),

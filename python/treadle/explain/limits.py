@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from treadle.compiled.array_types import I64
-from treadle.events import NodeState
 from treadle.explain.causes import Cause, Why
 from treadle.explain.nodes import in_words
 from treadle.explain.situation import Situation
@@ -22,17 +21,21 @@ def queues_up(situation: Situation, leaf: int) -> Iterator[int]:
         queue = int(situation.view.queues["parent"][queue])
 
 
-def queue_causes(situation: Situation, row: int) -> Iterator[Cause]:
-    """Yield what queues from the leaf to the root have against an ask: no access, too small, or used up."""
+def queue_causes(situation: Situation, row: int, *, has_nodes: bool) -> Iterator[Cause]:
+    """Yield what queues from the leaf to the root have against an ask: no access, too small, or used up.
+
+    Args:
+        situation: the model
+        row: of the ask
+        has_nodes: whether there is a node in its partition, or in one that is lent to it
+    """
     view, counted = situation.view, situation.cluster.counted == 1
     ask, partition = view.capability[row], int(view.rows["partition"][row])
     leaf = int(view.apps["queue"][view.rows["application"][row]])
-    nodes = view.nodes
-    empty = not ((nodes["state"] != NodeState.GONE) & (nodes["partition"] == partition)).any()
     for queue in queues_up(situation, leaf):
         amounts = view.limit_amounts[queue, partition]
-        # no queue may have anything of a partition without nodes, whatever its settings say
-        if not view.limit_known[queue, partition] or (empty and not amounts[MAXIMUM][counted].any()):
+        # no queue may have anything where there is no node, whatever its settings say
+        if not view.limit_known[queue, partition] or not (has_nodes or amounts[MAXIMUM][counted].any()):
             continue
         maximum, path = amounts[MAXIMUM], situation.queue_path(queue)
         left = maximum - amounts[USED] - amounts[ASSUMED]
