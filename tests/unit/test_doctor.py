@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support.doctor import findings as found
 from tests.support.doctor import write_site as write
+from tests.support.installing import conf_in, put_in_place, take_out
 from tests.support.pages import FakeManager, served
 
 from treadle import __version__
@@ -76,6 +77,25 @@ def test_a_healthy_pair_has_nothing_to_do(conf: Path, managers: list[FakeManager
     assert f"rm2 at {managers[1].url} is standby" in texts
     assert "on standby, would run mode enforce" in texts
     assert "1 flips of the lease, 1 starts of the sidecar, 0 failures in 2.0 h" in texts
+
+
+def test_without_a_folder_it_looks_at_the_one_that_was_installed_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    asked = ["doctor", "--pre", "--only", "settings", "--json", "--prefix", str(tmp_path / "opt")]
+    assert run(asked) == 0
+    (skipped,) = json.loads(capsys.readouterr().out)
+    assert skipped["status"] == "skipped"
+    put_in_place(conf_in(tmp_path))
+    run(asked)
+    told = json.loads(capsys.readouterr().out)
+    assert told
+    assert "skipped" not in {each["status"] for each in told}
+    take_out(tmp_path / "conf")
+    assert run(asked) == 0
+    (skipped,) = json.loads(capsys.readouterr().out)
+    assert skipped["status"] == "skipped"
 
 
 def test_a_manager_that_does_not_answer_fails_and_the_other_is_reported(

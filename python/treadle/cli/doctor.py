@@ -22,7 +22,9 @@ def doctor(
     hadoop_conf: Annotated[
         Path | None,
         typer.Option(
-            "--hadoop-conf", envvar="HADOOP_CONF_DIR", help="The folder with the ResourceManager's yarn-site.xml."
+            "--hadoop-conf",
+            envvar="HADOOP_CONF_DIR",
+            help="The folder with the ResourceManager's yarn-site.xml; else the one that `treadle install` was given.",
         ),
     ] = None,
     rm: Annotated[
@@ -54,10 +56,11 @@ def doctor(
     """Look at the host, Hadoop's settings, files and ResourceManagers. Exit code 1: a check has failed."""
     from treadle.admin.doctor.checks import Facts
     from treadle.admin.doctor.run import chosen_checks, examine
+    from treadle.admin.host.manifest import installed_conf
     from treadle.cli._take_over import refresh_command
 
     checks = chosen_checks(only or (), pre=pre)
-    conf = None if hadoop_conf is None else hadoop_conf.absolute()
+    conf = installed_conf(prefix) if hadoop_conf is None else hadoop_conf.absolute()
     facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java)
     results: list[Result] = []
     for result in examine(facts, checks):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -93,6 +94,15 @@ def read_manifest(prefix: Path) -> Manifest | None:
         raise UserError(f"{path}: {error.strerror}; run this as the user who installed Treadle") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}); take Treadle out by hand (docs/administrator.md)") from error
+
+
+def installed_conf(prefix: Path) -> Path | None:
+    """Return the folder of Hadoop's settings that an installation below a prefix has changed; None if none is known."""
+    with suppress(UserError):  # that it cannot be read is told by whoever checks it
+        known = read_manifest(prefix)
+        folders = {path.parent for path in known.files if path.name == "yarn-site.xml"} if known else set()
+        return next(iter(folders)) if len(folders) == 1 else None
+    return None
 
 
 def sha256(data: bytes | None) -> str:
