@@ -54,7 +54,7 @@ def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
 
 @contextmanager
 def dashboard(cluster: MiniCluster, folder: Path) -> Iterator[Served]:
-    """Run the command until the block ends; it must end well."""
+    """Run the command until the block ends."""
     command = [sys.executable, "-m", "treadle", "dashboard", "--rm", cluster.layout.rm_url]
     with (
         (folder / "dashboard.log").open("wb") as log,
@@ -95,7 +95,7 @@ def test_each_page_shows_a_live_cluster_and_a_lost_resource_manager(cluster: Min
         visitor.log_in(served.token)
         wait_for_light(visitor, "Treadle schedules")
         for page, says in {
-            "overview": [f"{NODES}nodes that run", f"{room}containers", "1 of 1jobs run"],
+            "overview": [f"{NODES}\nnodes that run", f"{room}\ncontainers", "1 of 1\njobs run"],
             "queues": ["root.default", "guaranteed", "100 %"],
             "nodes": [f"{NODES} RUNNING"],
             "jobs": [job.removeprefix("application_"), "ann in default"],

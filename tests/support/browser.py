@@ -75,7 +75,12 @@ class Visitor:
 
     def wait_for(self, text: str) -> None:
         """Wait until something is shown."""
-        self.page.wait_for_function("text => document.body.innerText.includes(text)", arg=text)
+        from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+        try:
+            self.page.wait_for_function("text => document.body.innerText.includes(text)", arg=text)
+        except PlaywrightTimeoutError as error:
+            raise AssertionError(f"{text!r} is not shown, but: {self.text()[:4000]}") from error
 
     def close(self) -> None:
         """Leave."""
