@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tests.support.installing import (
 
 import treadle
 from treadle.admin.host import install, plan, uninstall
+from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.install import carry_out, plan_of
 from treadle.admin.host.manifest import Manifest
 from treadle.admin.host.place import put
@@ -394,3 +396,9 @@ def test_what_cannot_be_put_back_is_reported(conf: Path, monkeypatch: pytest.Mon
     assert "everything is as it was" not in str(error.value)
     assert (conf / "yarn-env.sh").read_bytes() != ENV, "that is what the text tells of"
     assert [each.read_bytes() for each in conf.glob("*.treadle-*")] == [ENV], "its copy alone is still needed"
+
+
+def test_extras_that_a_resource_managers_host_has_a_use_for_are_copied_if_they_are_there() -> None:
+    names = {re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower() for each in needed_distributions()}
+    assert {"numba", "starlette", "uvicorn", "prometheus-client", "zstandard"} <= names
+    assert names.isdisjoint({"pytest", "pyspark", "pip", "treadle"})

@@ -96,7 +96,8 @@ def _need_extra() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserError(
-            f"the dashboard needs the package {error.name}: install treadle[dashboard] into this environment"
+            f"the dashboard needs the package {error.name}: install treadle[dashboard] with pip into this environment; "
+            "if `treadle install` has made it, into the one that this was run from, and use the `treadle` of that"
         ) from error
 
 

@@ -26,7 +26,7 @@ RECORD: Final = "treadle-files.json"
 JAR: Final = "lib/treadle-shim.jar"
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
-_EXTRAS: Final = {"encrypt", "history", "kerberos"}
+_EXTRAS: Final = {"dashboard", "encrypt", "history", "kerberos", "record"}
 """Those of Treadle's extras that a ResourceManager's host has a use for; copied if they are installed."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
