@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None] | None = None) -> None:
-    """Put a content in a file's place at once: whoever opens the file finds the old one or the new one, each complete.
+    """Put a content in a file's place at once: readers find the old file or the new one, each complete.
 
     Args:
         path: of the file; its folder must exist. What a link leads to is left as it is: the link is replaced

@@ -1,4 +1,4 @@
-"""How processes that may be kept busy by others leave the processor to whoever decides."""
+"""How processes that may be kept busy by others leave the processor to the engine."""
 
 from __future__ import annotations
 

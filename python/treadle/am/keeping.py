@@ -1,6 +1,6 @@
 """What is kept for users who are not trusted: so much of each thing, of each user, and in all.
 
-When there is no more room the user who takes most makes it, with what was used least recently. So whoever fills the
+When there is no more room the user who takes most makes it, with what was used least recently. So a user who fills the
 room loses what is his own.
 """
 

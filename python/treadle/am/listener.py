@@ -1,6 +1,6 @@
 """The port that application masters ask for plans.
 
-Whoever connects must, within a deadline and with 128 bytes, show that it knows the key of an application attempt; until
+A client must, within a deadline and with 128 bytes, show that it knows the key of an application attempt; until
 then nothing is answered and nothing longer is read. A connection is good for one request. Connections, requests an
 attempt, bytes and time are bounded. What is beyond a rate is turned away by its header alone, before a thread waits for
 its body.
@@ -53,7 +53,7 @@ BY_ADDRESS_MAX: Final = 16
 """Connections at a time from one address; others are closed as they come."""
 
 BY_ATTEMPT_MAX: Final = 4
-"""Requests of one attempt at a time, whoever brings them; others are closed unanswered."""
+"""Requests of one attempt at a time, on all connections; others are closed unanswered."""
 
 Serve = Callable[[Header, bytes], tuple[Status, bytes]]
 Allows = Callable[[Attempt, int], bool]
@@ -159,7 +159,7 @@ class PlanListener:
         """Return who asks what, and the key that was shown.
 
         Raises:
-            MessageError: whoever it is does not know a key.
+            MessageError: the client does not know a key.
         """
         asked = guest.content[: REQUEST.size]
         header = read_header(asked)

@@ -38,7 +38,7 @@ from treadle.planner.online import Group, Machines, PlannedJob, machines_of
 _log = logging.getLogger(__name__)
 
 BYTES: Final = Bounds(8 << 20, 32 << 20, 128 << 20)
-"""Of what is known of an attempt's DAG, of a user's, of all. Beyond, DAGs of whoever has most are forgotten first."""
+"""Bounds of an attempt's DAG, of a user's, of all. Beyond, DAGs of the user that has most are dropped first."""
 
 PLAN_TASKS_MAX: Final = 200_000
 """A DAG with more tasks than this is not planned."""
@@ -147,7 +147,7 @@ class PlanRegistry:
         return (Status.NO_PLAN, b"") if job is None else (Status.OK, plan_body(job.order()))
 
     def _job(self, user: str, request: PlanRequest, dag: Dag, usual: Mapping[str, int]) -> PlannedJob | None:
-        """Plan a DAG; None if a task fits on no machine. Whoever calls this has the turn."""
+        """Plan a DAG; None if a task fits on no machine. The caller has the turn."""
         guessed = {vertex.id for vertex in request.vertices if vertex.tasks < 0 and vertex.name not in usual}
         source = self._sources.of(user, self._machines(request))
         job = PlannedJob(source, dag, self._plans.wrong_factor, self._plans.replans_max, guessed)

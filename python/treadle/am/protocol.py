@@ -93,7 +93,7 @@ class Header(NamedTuple):
     digest: bytes
     sealed: bool = False
     nonce: bytes = b""
-    """Chosen by whoever asks, for this request alone."""
+    """Chosen by the client, for this request alone."""
 
 
 class VertexAsk(NamedTuple):

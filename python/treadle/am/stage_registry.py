@@ -93,7 +93,7 @@ def _durations(reader: Reader) -> DurationSketch:
 
 
 BYTES: Final = Bounds(256 << 10, 8 << 20, 64 << 20)
-"""Of an application's reports, of a user's, of all. Beyond, those of whoever has most are forgotten first."""
+"""Of an application's reports, of a user's, of all. Beyond, those of the user that has most are dropped first."""
 
 _STAGE_BYTES: Final = 200
 """What a stage takes beside its bytes."""
@@ -112,7 +112,7 @@ class _Reported:
 
 
 class StageRegistry:
-    """Takes reports of stages, gives them to whoever remembers the application. For several threads."""
+    """Takes reports of stages, gives them to the recorder of the application. For several threads."""
 
     def __init__(self, bounds: Bounds = BYTES) -> None:
         self._attempts: dict[Attempt, str] = {}

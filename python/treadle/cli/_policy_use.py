@@ -133,7 +133,7 @@ def check_queues(file: Path, scenario: Path) -> None:
 def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bool = False) -> Path:
     """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
 
-    Whoever answers in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
+    An impostor in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
 
     Args:
         config: the one named

@@ -20,8 +20,8 @@ _POLL_S: Final = 0.1
 def compiled_once(dispatcher: Any, folder: str) -> None:
     """Let one process at a time compile a function of numba's, whose code is kept in a folder.
 
-    numba's own lock, which is for threads, is taken first: so whoever waits for another process keeps no kernel from a
-    thread of its own.
+    numba's own lock, which is for threads, is taken first: so a thread that waits for another process blocks no
+    thread of its own process.
     """
     compile_alone = dispatcher.compile
     lock = Path(folder) / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__name__}.lock"

@@ -119,7 +119,7 @@ def rows_of_pairs(pairs: Records, first: I32, second: I32, size: int, rows: I32)
 class PairMap:
     """A map (first, second) -> value of indices below 2**31 that kernels read and change.
 
-    Whoever lets a kernel add pairs must call `reserve` before: a kernel cannot make room.
+    Call `reserve` before a kernel adds pairs: a kernel cannot make room.
     """
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a part is, for whoever must know without asking for its name."""
+    """A part's properties, so that no code asks for its name."""
 
     overrides: bool = True
     """Of a share: queues get other than the RM guarantees them. Of an order or a gate: a queue's applications are

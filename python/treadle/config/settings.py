@@ -108,7 +108,7 @@ class Profiles(Parameters):
 
 
 class Plans(Parameters):
-    """Jobs whose DAG is known are planned when they come, for fit `tetris` and whoever orders a job's stages."""
+    """Jobs whose DAG is known are planned on arrival, for fit `tetris` and for AMs that order their stages."""
 
     schedules: int = Field(
         default=0,

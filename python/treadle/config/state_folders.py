@@ -1,4 +1,4 @@
-"""Where a sidecar keeps its state, and where whoever asks it looks for that."""
+"""Where a sidecar keeps its state, and where commands look for it."""
 
 from __future__ import annotations
 

@@ -353,7 +353,7 @@ class Engine:
 
     @property
     def attempts(self) -> Attempts | None:
-        """How one of several engines tries to place what is asked for; None if whoever calls it sees to that."""
+        """How one of several engines tries to place what is asked for; None if the caller does that."""
         return self._attempts
 
     def waits_for(self) -> str:

@@ -73,8 +73,8 @@ class TaskInputs:
 class Samples:
     """Where applications stand with the gate that samples tasks, and their pilots' measurements (SLearn, NSDI 2022).
 
-    Not on the wire: the engine returns it (`treadle.engine.Engine.samples`), and whoever starts an engine anew gives it
-    back after the snapshot, so that pilots need not run again. It replaces what the engine found out itself.
+    Not on the wire: the engine returns it (`treadle.engine.Engine.samples`), and a new engine gets it
+    back after the snapshot, so that no pilot runs again. It replaces what the engine found out itself.
 
     ``sampling`` is a `treadle.policy.slearn.table.Sampling`, ``stage`` the stage that is sampled (``sampled_stage``
     there), ``width`` how many tasks that has, ``pilots`` how many of them are to be sampled, ``ended`` how many pilots
@@ -111,7 +111,7 @@ class Samples:
 class PolicySwitch:
     """A part from a user's file failed or was stopped, and another policy took over in the middle of a decide.
 
-    Not on the wire: the engine returns it (`treadle.engine.Engine.switches`), and whoever repeats a run gives it back
+    Not on the wire: the engine returns it (`treadle.engine.Engine.switches`), and a replay gives it back
     before the same decide. What makes a part take too long is no event, so without this a run could not be repeated.
     """
 

@@ -31,7 +31,7 @@ class ShareTree:
     """Who is owed the next task, while tasks come and go.
 
     Leaves are named by their position in `tree.leaves`. Amounts are fractions of the cluster. With exact numbers in
-    the tree all results are exact; whoever gives floats as demands gets shares to their precision.
+    the tree all results are exact; with floats as demands, shares have their precision.
     """
 
     def __init__(self, tree: Tree, rule: Rule) -> None:

@@ -135,7 +135,7 @@ def latest_stages(profile: JobProfile) -> tuple[StageProfile, ...]:
 def runs_alike(profile: JobProfile) -> int:
     """Return how many of the remembered runs had the stages of the latest, none wider or narrower by `ALIKE_FACTOR`.
 
-    Whoever plans by a profile should have seen two: names may be equal by chance.
+    Plan only by a profile of two runs or more: names may be equal by chance.
     """
     if not profile.recent:
         return 0

@@ -92,7 +92,7 @@ def _stage(fields: Mapping[str, Any], name: str, names: Sequence[str]) -> StageP
     if len(demand) > RESOURCES_MAX:
         raise ValueError(f"demand has more than {RESOURCES_MAX} resources")
     parents = list_of(fields, "parents", PARENTS_MAX)
-    # whoever wrote a document before there was this field knew of no such edge
+    # documents from before this field have no such edge
     single = list_of(fields, "one_to_one", PARENTS_MAX) if "one_to_one" in fields else []
     measured = fields.get("measured")
     if measured not in set(Measured):

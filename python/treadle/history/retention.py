@@ -41,7 +41,7 @@ class Retention:
 
 
 KEEP_ALL: Final = Retention(1_000_000, 1 << 40, 1 << 40, 1 << 40, 1 << 40)
-"""For whoever writes and does not know what the administrator allows: whoever writes next and does know removes."""
+"""For writers that do not know the administrator's bounds: the next writer that does removes the excess."""
 
 
 SAMPLES_MAX: Final = 20_000

@@ -128,7 +128,7 @@ def _bounded(number: int) -> int:
 
 
 NAME_CHARACTERS_MAX: Final = 1000
-"""UTF-16 units of a job's name that count: the shim sends no more, so whoever reads a longer one elsewhere cuts too."""
+"""UTF-16 units of a job's name that count: the shim sends no more, so longer ones from elsewhere are cut too."""
 
 _TAG = re.compile(r"treadle:[a-z0-9._-]{1,90}")
 _WORD = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"

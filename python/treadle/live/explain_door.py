@@ -42,7 +42,7 @@ HELD_MAX: Final = 1000
 
 
 class ExplainDoor:
-    """Answers whoever is root or this process's user."""
+    """Answers root and this process's user."""
 
     def __init__(self, path: Path, look: Look, held: Held) -> None:
         """Open the socket.

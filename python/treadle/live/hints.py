@@ -25,7 +25,7 @@ from treadle.wire.frames import Frame
 _log = logging.getLogger(__name__)
 
 WAITING: Final = Bounds(1024, 100 << 10, 1000 << 10, things=1000)
-"""Jobs whose splits have not been read yet: 100 of a user, 1,000 in all; of whoever has most the oldest goes."""
+"""Jobs whose splits are not read yet: 100 of a user, 1,000 in all; the user that has most loses the oldest."""
 
 ALL_BYTES_PER_S: Final = 1 << 20
 USER_BYTES_PER_S: Final = 256 << 10

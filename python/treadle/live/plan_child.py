@@ -36,7 +36,7 @@ ADDRESSES_MAX: Final = 16 << 30
 """Bytes of addresses, of which the planner and 64 threads use few."""
 
 SWITCH_S: Final = 0.0002
-"""Whoever plans lets the others go on so often: the one thread that hears all connections waits in nearly each call."""
+"""How often planning yields to other threads: the one thread for all connections waits in nearly each call."""
 
 EXIT_MEMORY: Final = 3
 
@@ -50,7 +50,7 @@ RUNS_OF_USER: Final = Rate(10, 0.2)
 
 
 class Runs:
-    """Which runs are remembered: so many of a user's and of all, since each is work for whoever remembers it."""
+    """Which runs are remembered: a bounded number of a user's and of all, since each costs the recorder work."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s

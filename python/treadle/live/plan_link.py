@@ -46,7 +46,7 @@ PAUSE_S: Final = 1.0
 PAUSE_MAX_S: Final = 60.0
 
 TAKE_S: Final = 2.0
-"""How long whoever asks for an application's stages waits for them."""
+"""How long a request for an application's stages waits for them."""
 
 
 class PlanSide(Protocol):
@@ -192,7 +192,7 @@ class PlanLink:
         problem = self._problem and f"no plans, tried again soon: {self._problem}"
         return "; ".join(filter(None, (problem, refused)))
 
-    # For whoever remembers jobs.
+    # For the recorder of jobs.
 
     def take(self, application: str) -> tuple[StageRun, ...]:
         """Return, once, what an application's driver has reported of its stages; waits for `TAKE_S` at most.

@@ -22,7 +22,7 @@ COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
 
 ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
 """glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
-made a process that kept 2 GiB. Whoever sets this variable otherwise is heard."""
+made a process that kept 2 GiB. A value that is set otherwise is kept."""
 
 
 class PlanProcess(Protocol):

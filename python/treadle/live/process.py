@@ -84,7 +84,7 @@ def run_managed(config: Path | None, engine: str = "") -> int:
 
 
 def run_external(connection_file: Path, config: Path | None, group: str | None = None, engine: str = "") -> int:
-    """Serve whoever can read the connection file, until a signal; returns an exit code.
+    """Serve clients that can read the connection file, until a signal; returns an exit code.
 
     ``group`` may read it beside this process's user. The name of ``engine``, see `run_managed`, is put into
     the file's.

@@ -412,7 +412,7 @@ class Session:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:
                 said = "; ".join(error.lines()) if isinstance(error, ConfigError) else str(error)
-                # Numbered, so that whoever waits for a refusal can tell it from an earlier one.
+                # Numbered, so that a command that waits for a refusal can distinguish it from an earlier one.
                 self._status.config_error = f"settings {self._configuration} refused, the old ones are kept: {said}"
                 _log.error("%s", self._status.config_error, exc_info=error.__cause__)
 

@@ -1,4 +1,4 @@
-"""Profiles of the store, for whoever plans."""
+"""Profiles of the store, for the planner."""
 
 from __future__ import annotations
 

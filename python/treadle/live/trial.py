@@ -37,7 +37,7 @@ TRIALS: Final = 3
 """So often a slow part is tried out before it is called slow."""
 
 GRACE_S: Final = 10
-"""So much later the process ends by itself, whoever had it try something out: that one may have been killed."""
+"""Time after which the process ends by itself: its parent may have been killed."""
 
 
 def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: float = LIMIT_S) -> str:

@@ -1,4 +1,4 @@
-"""How often the ResourceManager turned down proposals for an application, by reason; for whoever asks why it waits."""
+"""How often the ResourceManager turned down proposals for an application, by reason; for `treadle explain`."""
 
 from __future__ import annotations
 

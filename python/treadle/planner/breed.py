@@ -1,6 +1,6 @@
 """The children of a population of lists: crossover, mutation, decoding, improvement.
 
-Each child has random numbers of its own, from the search's seed and its index: whoever computes it, it is the same.
+Each child has random numbers of its own, from the search's seed and its index: so it is the same in any process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From ranks to a plan: follow them, place them, give them to whoever asked."""
+"""From ranks to a plan: follow them, place them, return them."""
 
 from __future__ import annotations
 

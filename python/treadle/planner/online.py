@@ -290,7 +290,7 @@ def _planned_part(dag: Dag, machines: Machines) -> Dag:
 def critical_path_order(dag: Dag) -> tuple[int, ...]:
     """Return the stages' ids by the longest path of durations to the end, the longest first; parents before children.
 
-    This is the order of the critical-path baseline for whoever gives stages priorities.
+    This is the order of the critical-path baseline for application masters that give stages priorities.
     """
     longest: dict[int, int] = dict.fromkeys((stage.id for stage in dag.stages), 0)
     for stage in reversed(dag.stages):

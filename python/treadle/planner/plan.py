@@ -61,7 +61,7 @@ class Plan:
         return scores
 
     def stage_score(self, stage: int) -> float:
-        """Return the mean of a stage's scores: for whoever gives one priority to all its tasks."""
+        """Return the mean of a stage's scores: for application masters that give one priority to all its tasks."""
         scores = self.scores(stage)
         return float(scores.mean()) if len(scores) else 0.0
 

@@ -137,7 +137,7 @@ class Population:
         work.breed(lists, fitness, children, worths, first, end, seed, MUTATION_PER_MILLE, self._passes, mode)
 
     def _note(self, order: I64, worth: int) -> None:
-        """Tell a child to whoever keeps the best."""
+        """Report a child to the keeper of the best."""
         if worth >= self._best.worth:
             return
         work = self._works[0]

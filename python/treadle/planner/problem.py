@@ -74,7 +74,7 @@ def compile_problem(dag: Dag, capacity: Mapping[str, float], machines: int) -> P
 
 
 def reversed_problem(problem: Problem) -> Problem:
-    """Return the problem in which time runs backward: whoever waited is waited for."""
+    """Return the problem in which time runs backward: children become parents."""
     return problem._replace(
         before_at=problem.after_at,
         before=problem.after,

@@ -269,7 +269,7 @@ def _new_index(nodes: I32, node: int) -> int:
 def _lend(
     cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64
 ) -> None:
-    """Give what is left idle on nodes of non-exclusive labels to whoever the gate lets through."""
+    """Give what is left idle on nodes of non-exclusive labels to the applications that the gate lets through."""
     for partition in cluster.shared_partitions():
         scratch.rows["done"] = scratch.rows["nearest"] = 0
         place(view, scratch, parameters._replace(lends=True), out, asked, partition, len(out))

@@ -94,7 +94,7 @@ def use_code(digest: str, wanted: str, archive: Path) -> None:
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the folder beside an archive with what is in it, which is unpacked by whoever comes first."""
+    """Return the folder beside an archive with what is in it, which the first process unpacks."""
     folder = archive.with_suffix(".unpacked")
     if folder.is_dir():
         return folder

@@ -66,7 +66,7 @@ class Status:
         return text
 
     def forget_sent(self) -> None:
-        """Send it again: whoever listens now may not have heard it."""
+        """Send it again: a new connection may not have it."""
         self._sent = ""
 
     def _text(self) -> str:

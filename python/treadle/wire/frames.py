@@ -215,7 +215,7 @@ _KEYS: Final = SECTIONS["KEYS"].kind
 class Frame(NamedTuple):
     """A decoded frame: its header and its events, in the order in which they are to be applied.
 
-    The columns of the events are read-only views of the frame's bytes, not always aligned: whoever keeps one copies it.
+    The columns of the events are read-only views of the frame's bytes, not always aligned: copy one to keep it.
     """
 
     header: FrameHeader
@@ -361,7 +361,7 @@ def _wrong_value(field: str, value: int, check: CheckPlan, names: int) -> WireEr
 
 
 def without_keys(frame: bytes) -> bytes:
-    """Return a well-formed frame without the keys of application attempts, for whoever keeps frames."""
+    """Return a well-formed frame without the keys of application attempts, for recordings."""
     header, sections = read_frame_header(frame)
     offset = FRAME_HEADER.size
     for _ in range(sections):

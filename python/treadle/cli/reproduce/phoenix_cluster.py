@@ -70,7 +70,7 @@ def phoenix_cluster(
     kept = KeptRounds(cache, on, asdict(settings), nodes)
     with going_on(console, cache), terminable(), saying(console) as say:
         for turn, one in enumerate(range(seed, seed + rounds)):
-            # whoever comes first finds the machine's caches cold: each does in turn
+            # the first scheme finds the machine's caches cold: each is first in turn
             first = turn % len(taking_turns)
             for scheme in (*taking_turns[first:], *taking_turns[:first]):
                 kind = "" if on is ClusterKind.SLS else KINDS[turn % len(KINDS)]

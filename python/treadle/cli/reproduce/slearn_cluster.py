@@ -58,7 +58,7 @@ def slearn_cluster(
     found: list[Round] = []
     with terminable(), saying(console) as say:
         for turn, (one, drawn) in enumerate(draws.items()):
-            # whoever comes first finds the machine's caches cold: each does in turn
+            # the first scheme finds the machine's caches cold: each is first in turn
             order = (*SCHEMES[turn % len(SCHEMES) :], *SCHEMES[: turn % len(SCHEMES)])
             if simulated:
                 say(f"seed {one}")

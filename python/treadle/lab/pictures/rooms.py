@@ -49,7 +49,7 @@ def levels(graph: dict[str, set[str]]) -> dict[str, int]:
 
 
 def draw_rooms(path: Path) -> None:
-    """Draw a box a room, an arrow from whoever imports; imports that follow from others are left out."""
+    """Draw a box a room, an arrow from each importer; imports that follow from others are left out."""
     import networkx
 
     graph = imports()
