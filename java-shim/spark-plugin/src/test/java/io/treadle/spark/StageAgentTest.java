@@ -62,13 +62,13 @@ class StageAgentTest {
   }
 
   @Test
-  void theEndIsToldWithWhatIsNew() throws Exception {
+  void theEndIsSentWithWhatIsNew() throws Exception {
     stages(2);
     assertEquals(Collections.singletonList("STAGES 1 1 2"), said());
   }
 
   @Test
-  void whoeverHasForgottenIsToldFromTheStart() throws Exception {
+  void aListenerThatHasForgottenGetsAllFromTheStart() throws Exception {
     stages(1);
     recorder.answers.add(PlanListener.Answer.UNKNOWN);
     assertEquals(java.util.Arrays.asList("STAGES 1 1 1", "STAGES 1 1 1"), said());
@@ -116,7 +116,7 @@ class StageAgentTest {
   }
 
   @Test
-  void whatCannotBeCountedIsNotTold() throws Exception {
+  void whatCannotBeCountedIsNotSent() throws Exception {
     stages(1);
     StageAgent agent = new StageAgent(table, application -> recorder);
     agent.abandon();

@@ -85,7 +85,7 @@ class StageListenerTest {
   }
 
   @Test
-  void aStageThatRunsIsToldBeforeItsFirstTaskEnds() throws Exception {
+  void aStageThatRunsIsSentBeforeItsFirstTaskEnds() throws Exception {
     SparkListenerStageSubmitted submitted = mock(SparkListenerStageSubmitted.class);
     when(submitted.stageInfo()).thenReturn(info);
     listener.onStageSubmitted(submitted);

@@ -52,7 +52,7 @@ class StageTableTest {
   }
 
   @Test
-  void onlyWhatHasChangedIsTold() throws Exception {
+  void onlyWhatHasChangedIsSent() throws Exception {
     list(0, 2, 1);
     assertEquals(0, table.news().size(), "it has not run");
     table.ended(0, 0, End.SUCCEEDED, false, 1, 0);

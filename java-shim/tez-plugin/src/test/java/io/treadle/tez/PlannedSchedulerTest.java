@@ -146,7 +146,7 @@ class PlannedSchedulerTest {
   }
 
   @Test
-  void aListenerThatDoesNotKnowTheDagIsToldAnew() throws Exception {
+  void aListenerThatDoesNotKnowTheDagGetsItAnew() throws Exception {
     listener.planned(1, 2, 0, 3).reporting(PlanListener.Answer.UNKNOWN);
     scheduleRoots(scheduler());
     byte[] refused = listener.reports.take();
@@ -157,7 +157,7 @@ class PlannedSchedulerTest {
 
   /** What an earlier listener received is not lost, nor sent twice. */
   @Test
-  void whoeverTakesOverIsToldOfAllTasksThatHaveSucceeded() throws Exception {
+  void theNextListenerGetsAllTasksThatHaveSucceeded() throws Exception {
     PlannedScheduler scheduler = scheduler();
     scheduleRoots(scheduler);
     listener.planned(1, 2, 0, 3);

@@ -35,7 +35,7 @@ class CommitTurnsTest {
   }
 
   @Test
-  void ofThoseThatWaitTheHighestPrecedenceIsFirstAndThenWhoeverCameFirst() throws Exception {
+  void ofThoseThatWaitTheHighestPrecedenceIsFirstAndThenTheEarliest() throws Exception {
     turns.enter(0);
     List<Thread> threads = Arrays.asList(begin("low", -1, 1), begin("first", 0, 1), begin("high", 5, 1),
         begin("second", 0, 1));

@@ -175,7 +175,7 @@ class FatesTest {
   }
 
   @Test
-  void aNodeThatWasHeardWhenTheEngineWasToldIsNotStaleHoweverLongTheAnswerTook() throws Exception {
+  void aNodeThatWasHeardAtTheFrameIsNotStaleHoweverLongTheAnswerTook() throws Exception {
     ask("*", 1024, 1);
     proposer = new Proposer(cluster,
         new CommitSettings(48, 2000, 64, () -> Time.monotonicNow() + 60_000), CommitListener.NONE);

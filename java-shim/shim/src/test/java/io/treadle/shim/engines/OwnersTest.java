@@ -127,7 +127,7 @@ class OwnersTest {
   }
 
   @Test
-  void withoutAFallbackItIsTheFirstThatLives() throws IOException {
+  void withoutAFallbackItIsTheFirstThatIsAlive() throws IOException {
     begin();
     live(true, true, true);
     assertEquals("abc", serving());

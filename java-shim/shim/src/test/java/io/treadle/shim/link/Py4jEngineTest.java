@@ -137,7 +137,7 @@ class Py4jEngineTest {
   }
 
   @Test
-  void anExceptionOfTheEnginesIsToldInOneLine() throws IOException {
+  void anExceptionOfTheEnginesIsReportedInOneLine() throws IOException {
     String reason = failure((asked, out) ->
         FakeSidecar.write(out,
             "!xsTraceback (most recent call last):\\n  File x, line 3\\nValueError: no such policy\\n\n"),

@@ -71,7 +71,7 @@ class ConstraintsTest {
   }
 
   @Test
-  void attributesAreToldAsTheyComeAndGo() throws Exception {
+  void attributesAreSentAsTheyComeAndGo() throws Exception {
     try (Cluster cluster = cluster()) {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       attributes(cluster, "n1", "gpu", "A100", "os", "8");
@@ -96,7 +96,7 @@ class ConstraintsTest {
   }
 
   @Test
-  void aConstraintIsToldOnceInItsCanonicalForm() throws Exception {
+  void aConstraintIsSentOnceInItsCanonicalForm() throws Exception {
     try (Cluster cluster = cluster()) {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       MockAM am = launch(cluster, node);

@@ -123,7 +123,7 @@ class ExecutionTypesTest {
   }
 
   @Test
-  void opportunisticOnesAreNotTold() throws Exception {
+  void opportunisticOnesAreNotSent() throws Exception {
     Container container = allocate(ExecutionType.OPPORTUNISTIC);
     report(container.getId(), ExecutionType.OPPORTUNISTIC, ContainerState.RUNNING);
     tickAndSnapshot(1);

@@ -121,7 +121,7 @@ class FeaturesTest {
   }
 
   @Test
-  void aResizedContainerIsToldWithWhatItHasNow() throws Exception {
+  void aResizedContainerIsSentWithWhatItHasNow() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       MockAM am = MockRM.launchAndRegisterAM(submit(cluster, "a", 1024), cluster.rm, node);
@@ -141,7 +141,7 @@ class FeaturesTest {
   }
 
   @Test
-  void anotherCalculatorIsToldByASnapshot() throws Exception {
+  void anotherCalculatorIsSentByASnapshot() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       cluster.tickAndCheck();

@@ -55,7 +55,7 @@ class PartitionsTest {
   }
 
   @Test
-  void limitsAndNodesAreToldByPartition() throws Exception {
+  void limitsAndNodesAreSentByPartition() throws Exception {
     try (Cluster cluster = start()) {
       MockNM plain = cluster.rm.registerNode("plain:1234", 8 * 1024, 8);
       MockNM gpus = cluster.rm.registerNode("gpus:1234", 16 * 1024, 16);
@@ -81,7 +81,7 @@ class PartitionsTest {
   }
 
   @Test
-  void aNodeThatMovesToAnotherPartitionIsTold() throws Exception {
+  void aNodeThatMovesToAnotherPartitionIsSent() throws Exception {
     try (Cluster cluster = start()) {
       cluster.rm.registerNode("plain:1234", 8 * 1024, 8);
       cluster.rm.registerNode("gpus:1234", 16 * 1024, 16);

@@ -111,7 +111,7 @@ class SharedMirrorsTest {
 
   /** What has moved is no longer sent, nor are its containers; its index still names the attempt. */
   @Test
-  void anOldIndexStandsForTheAttemptThatMoved() throws Exception {
+  void anOldIndexIsStillThatOfTheAttemptThatMoved() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       begin(cluster);
       Cluster.Reader one = cluster.reader(new Share(false));

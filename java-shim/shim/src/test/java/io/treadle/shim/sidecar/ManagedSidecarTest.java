@@ -156,7 +156,7 @@ class ManagedSidecarTest {
   }
 
   @Test
-  void oneThatWasKilledSaysSoAndGivesNoLineOfItsLogAsTheReason() throws Exception {
+  void oneThatWasKilledReportsItAndGivesNoLineOfItsLogAsTheReason() throws Exception {
     for (String signal : new String[] {"KILL", "TERM"}) {
       script("echo '2026-11-22 10:00:00,000 INFO treadle: settings read again' >&2; kill -" + signal + " $$\n");
       String reason = failure();
