@@ -34,7 +34,7 @@ DUTY: Final = 0.1
 LOOK_PAUSE_MAX_S: Final = 60.0
 PAGES_PAUSE_MAX_S: Final = 300.0
 QUEUES_CHARTED_MAX: Final = 60
-"""Of so many queues shares are kept over time, in the order of the tree."""
+"""Queues whose shares are kept over time, in the order of the tree."""
 ENDED_BACK_MS: Final = 24 * 3600 * 1000
 """How long ago jobs may have ended that the first look asks for."""
 

@@ -1,4 +1,4 @@
-"""How long jobs take: what their progress let expect while they ran, against what it came to."""
+"""How long jobs take: the estimate from their progress while they ran, against the outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Estimates:
         self._kept = {name: dict(of.get("expected_ms", {})) for name, of in (kept or {}).items()}
 
     def see(self, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-        """Return what is to be kept of jobs that have just passed a mark."""
+        """Return the entries to keep of jobs that have just passed a mark."""
         changed = {}
         for job in jobs:
             expected = expected_ms(job)
@@ -45,7 +45,7 @@ class Estimates:
         return changed
 
     def end(self, job: Job) -> dict[str, Any]:
-        """Return what is to be kept of a job that has ended, and forget it."""
+        """Return the entries to keep of a job that has ended, and forget it."""
         return {**plain(job), "expected_ms": self._kept.pop(job.id, {})}
 
     def gone(self, running: Iterable[str]) -> list[str]:

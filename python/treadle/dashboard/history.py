@@ -22,7 +22,7 @@ LEVELS: Final = ((10, 360), (60, 1440), (900, 2880))
 """Seconds of a row, and how many rows are kept: an hour, a day, thirty days."""
 SERIES_MAX: Final = 256
 JOBS_MAX: Final = 1000
-"""So many jobs that ended are kept, the latest; and of so many that run what was estimated of them."""
+"""The latest jobs that ended and are kept, and running jobs whose estimates are kept."""
 EVENTS_MAX: Final = 1000
 ADDRESSES_MAX: Final = 32
 FILE_BYTES_MAX: Final = 128 << 20

@@ -23,9 +23,7 @@ class _Look:
 
     def collect(self) -> Iterator[Metric]:
         yield from _state(self._view)
-        if (
-            self._view.heard_s and self._view.state == "ACTIVE"
-        ):  # of one that is lost nothing old is told as if it were new
+        if self._view.heard_s and self._view.state == "ACTIVE":  # old values of a lost node must not look new
             yield from _treadle(self._view)
             yield from _cluster(self._view)
 

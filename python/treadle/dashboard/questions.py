@@ -13,7 +13,7 @@ from treadle.dashboard.reading import Reader
 from treadle.errors import UserError
 
 KEPT_S: Final = 10.0
-"""An answer is given again for so long."""
+"""How long an answer is given again."""
 PAUSE_S: Final = 0.5
 """At least so much time is between two questions to the sidecar or the ResourceManager."""
 KEPT_MAX: Final = 64

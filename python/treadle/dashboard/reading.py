@@ -21,7 +21,7 @@ from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_nam
 _T = TypeVar("_T")
 
 ENDED_MAX: Final = 500
-"""So many applications that ended are asked for at a time."""
+"""Ended applications that are asked for at a time."""
 ENGINES_MAX: Final = 16
 PAGE_BYTES_MAX: Final = 64 << 20
 """Of a REST page: a node takes some 3 kB, and an application as much."""

@@ -17,7 +17,7 @@ from treadle.explain.wait import Waits
 from treadle.policy.state import KEYED
 
 ASKS_MAX: Final = 32
-"""So many asks of an application are explained unless one is named."""
+"""Asks of an application that are explained unless one is named."""
 
 _BY_REASON: Final = (
     ("unusable", Why.NODES_UNUSABLE),

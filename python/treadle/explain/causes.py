@@ -11,7 +11,7 @@ from treadle.words import in_time
 
 
 class Verdict(StrEnum):
-    """What will become of an ask if nothing is done."""
+    """The fate of an ask if nothing is done."""
 
     NEVER = "never"
     """No node, or no queue, could ever give it."""
@@ -169,7 +169,7 @@ class AskExplained:
 
     @property
     def verdict(self) -> Verdict:
-        """What will become of the ask."""
+        """The fate of the ask."""
         return self.causes[0].verdict
 
 

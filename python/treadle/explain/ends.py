@@ -12,7 +12,7 @@ from treadle.events import NodeState
 from treadle.explain.situation import Situation
 
 DRAWS: Final = 7
-"""So many times it is drawn when containers end: the earliest of what then comes of it, the middle, the latest."""
+"""Number of draws of when containers end: the earliest, middle and latest result are used."""
 DEVIATION: Final = 0.5
 """A duration of which the deviation is not known is taken to deviate by this part of it."""
 LONGER: Final = 1.25
@@ -50,7 +50,7 @@ class Ends(NamedTuple):
         return _left(self.duration_ms, self.age_ms, np.full(len(self.node), 0.5))
 
     def soonest(self, count: int) -> Ends:
-        """Return those that are expected to end next, at most so many."""
+        """Return those that are expected to end next, at most ``count``."""
         if len(self.node) <= count:
             return self
         left_ms = self.duration_ms[:, 0] - self.age_ms

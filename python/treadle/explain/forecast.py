@@ -15,7 +15,7 @@ from typing import Final
 Amounts = tuple[int, ...]
 
 ITEMS_LOOKED_AT: Final = 8
-"""So many kinds of asks of a leaf are tried on a node, as a leaf's order has them."""
+"""Kinds of asks of a leaf that are tried on a node, in the leaf's order."""
 
 
 @dataclass(slots=True)

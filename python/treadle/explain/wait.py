@@ -23,21 +23,21 @@ from treadle.policy.state import FAIR, KEYED
 from treadle.words import counted, in_time
 
 ESTIMATED_MAX: Final = 4
-"""Of so many asks of an application the wait is estimated unless one is named."""
+"""Asks of an application whose wait is estimated unless one is named."""
 STEPS_MAX: Final = 2800
-"""So many steps are made for all of them."""
+"""Steps that are made for all of them."""
 SOON: Final = 4
-"""Of so many times as many containers as there are steps it is drawn when they end: those that should end next."""
+"""Containers per step whose ends are drawn: those that should end next."""
 TRIES: Final = 3
 """If it is served in none of the first draws, the others are spared."""
 MARGIN: Final = 2.0
 """The earliest of what was drawn is divided by this, and the latest multiplied: the forecast is not the policy."""
 DURATIONS: Final = 4
-"""So many durations are drawn for each kind of ask; its containers have them in turn."""
+"""Durations that are drawn for each kind of ask; its containers have them in turn."""
 ITEMS_MAX: Final = 32
-"""So many asks of a leaf are looked at."""
+"""Asks of a leaf that are examined."""
 ROWS_MAX: Final = 512
-"""So many of all leaves; those of its own come first."""
+"""Asks of all leaves that are examined; those of its own come first."""
 _TIMED: Final = {
     Why.QUEUE_MAXIMUM,
     Why.USER_LIMIT,
@@ -311,7 +311,7 @@ class Waits:
         return found
 
     def _below(self, queue: int) -> frozenset[int]:
-        """Return the leaves below a queue; none stands for all, at the root."""
+        """Return the leaves below a queue; an empty list means all, at the root."""
         situation = self._situation
         if situation.view.queues["parent"][queue] < 0:
             return frozenset()

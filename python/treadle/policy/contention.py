@@ -184,7 +184,7 @@ class Contention:
         self.wait_ms[self.servers <= 0.0] = np.inf
 
     def _learn(self, wanted: list[Wanted], elapsed_ms: int) -> None:
-        """Let what was asked for of late weigh as well, for nodes to be spared before it is asked for again."""
+        """Let recent asks weigh as well, so that nodes are spared before these come again."""
         keeps = float(np.exp(-elapsed_ms / WINDOW_MS))
         usual = {one: ratio * keeps for one, ratio in self._usual.items() if ratio * keeps > 1e-4}
         now = np.minimum(np.where(np.isfinite(self.ratio), self.ratio, 0.0), 1e6)
@@ -193,7 +193,7 @@ class Contention:
         self._usual = usual
 
     def needs(self, cluster: Cluster) -> F64:
-        """Return for each node how contended the classes are that need it, of late; nothing if none is."""
+        """Return for each node how contended the classes that need it were recently; nothing if none is."""
         weights = np.array([self._usual.get(one, 0.0) for one in cluster.classes.wanted])
         if self._seen != cluster.classes.changes or not weights.any():
             return np.zeros(0)

@@ -116,7 +116,7 @@ class Facts:
 
     @property
     def user(self) -> str:
-        """Whom the sidecar runs as, as far as that can be told."""
+        """The user that the sidecar runs as, as far as it is known."""
         external = self.setting("yarn.scheduler.treadle.sidecar.user")
         if self.user_given or external:
             return self.user_given or external

@@ -197,7 +197,7 @@ def _preempts(facts: Facts) -> bool:
 
 
 def _parts(config: Path | None) -> tuple[tuple[str, str, str], str]:
-    """Return the kinds of share, order and gate in a treadle.yaml, and why they cannot be told, empty if they can."""
+    """Return the kinds of share, order and gate in a treadle.yaml, and why they are not known, empty if they are."""
     chosen: Any = {}
     trouble = ""
     try:

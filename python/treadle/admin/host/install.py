@@ -58,7 +58,7 @@ def carry_out(
     Args:
         plan: what to do
         now: the time that backups are named by
-        say: is told each step
+        say: called with each step
         warm_up: compiles the engine's kernels
         signals: end it, if they are entered
 
@@ -135,7 +135,7 @@ def _carry_out(
             warm_up(plan)
     if plan.links:
         _link(options, undo)
-    # yarn-site.xml comes last: what a ResourceManager is told to use is all there.
+    # yarn-site.xml comes last: all settings of a ResourceManager are in place.
     for change in after:
         signals.check()
         _apply(change, now, manifest, undo, say)

@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Restored:
-    """What becomes of a file."""
+    """What happens to a file."""
 
     record: FileRecord
     now: bytes | None
@@ -75,7 +75,7 @@ def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = N
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of taking an installation back."""
+    """The result of taking an installation back."""
 
     is_done: bool = False
     """Is nothing left to be done? Else something still runs from the prefix."""

@@ -35,7 +35,7 @@ TICK_S: Final = 0.02
 """A decide begins so often, if the one before has ended."""
 
 SETTLE_S: Final = 1.0
-"""At the start of each slice, so long nothing counts."""
+"""Time at the start of each slice in which nothing counts."""
 
 WARM_TICKS: Final = 100
 
@@ -68,9 +68,9 @@ class ClaimsResult:
     p99_ratio_of_pairs: float
     """The median over the pairs of slices."""
     requests: dict[str, int]
-    """Of the hostile AMs, by what became of them."""
+    """Connections of the hostile AMs, by outcome."""
     told: int
-    """Request keys that the engine was told of."""
+    """Request keys that the engine received."""
     listener_mb: float
     """Resident memory of the listener's process at the end."""
     listener_cpu: float
@@ -158,7 +158,7 @@ def run_claims(
         users: how many users they have
         pairs: how often a slice without and one with hostile AMs are measured
         seconds: how long a slice is
-        progress: is told what is done now
+        progress: called with the step that begins
 
     Raises:
         UserError: the listener cannot listen.

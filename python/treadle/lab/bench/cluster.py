@@ -19,7 +19,7 @@ from treadle.lab.bench.sls import Run, Setting, simulate
 from treadle.lab.bench.sls_load import BenchError, Mode
 
 Progress = Callable[[str, dict[str, Any]], None]
-"""Told the label of a run and its measurements so far."""
+"""Called with the label of a run and its measurements so far."""
 
 
 def run_benchmark(

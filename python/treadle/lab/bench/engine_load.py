@@ -62,7 +62,7 @@ class Load:
     """Placements in which one application ends and another begins; 0: none do."""
     seed: int = 1
     classes: int = 0
-    """So many classes of nodes, `CONSTRAINED` of the applications bound to one each; 0: none is."""
+    """Number of classes of nodes, `CONSTRAINED` of the applications bound to one each; 0: none is."""
 
 
 class Held:
@@ -103,7 +103,7 @@ class Held:
 
 
 class SteadyState:
-    """The truth. Indices of rows are application x `KEYS` + key."""
+    """The cluster's true state. Indices of rows are application x `KEYS` + key."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -205,7 +205,7 @@ class SteadyState:
         ]
 
     def tick(self) -> list[Event]:
-        """Let nodes report what ended on them; return the frame. `commit` must have been told the answer before."""
+        """Let nodes report what ended on them; return the frame. `commit` must have had the answer before."""
         load = self._load
         beats = max(load.batch // load.ends_per_heartbeat, 1)
         reporting = (self._next_node + np.arange(beats)) % load.nodes

@@ -32,7 +32,7 @@ QUICK: Final = (
 )
 GOAL: Final = (5_000, 10_000, 1_000)
 GOAL_S: Final = 10.0
-"""The configuration of the goal is measured for so long at least."""
+"""How long the configuration of the goal is measured at least."""
 
 WARM_TICKS: Final = 20
 """Ticks before the measurement: compiled code is read, tables have grown."""

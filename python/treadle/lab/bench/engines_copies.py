@@ -18,7 +18,7 @@ COPIES: Final = (1, 2, 4)
 VARIANTS: Final = (("coarse", "incremental"), ("fine", "gang"), ("coarse", "gang"))
 """Conflicts and transactions that the most copies are measured with, beside fine and incremental."""
 SPAN_GOALS: Final = {2: 1.05, 4: 1.10}
-"""The span of so many copies over that of one, at most."""
+"""By the number of copies, the goal for their span over that of one."""
 SERVED_GOAL: Final = 3.0
 """Jobs served in a second by the most copies over those by one, at least, where each decision takes long."""
 SPAN: Final = "fast"

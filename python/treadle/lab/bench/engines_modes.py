@@ -37,7 +37,7 @@ def think(seconds, cpu):
 
 
 class ForQueue:
-    """Thinks for so many seconds about each decision while a queue asks for something."""
+    """Takes ``seconds`` for each decision while a queue asks for something."""
 
     def __init__(self, queue, seconds, cpu):
         self.queue, self.seconds, self.cpu = queue, seconds, cpu

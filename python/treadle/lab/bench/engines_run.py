@@ -44,7 +44,7 @@ class Plan:
     decision_s: float
     rounds: int
     warm_ms: float
-    """Short jobs that come in the first so many milliseconds of a run do not count."""
+    """Short jobs that arrive before this time of a run, milliseconds, do not count."""
     conflicts: Sequence[str]
     """Reasons of rejections that count as conflicts."""
 
@@ -92,7 +92,7 @@ def run_engines(plan: Plan, setting: Setting, folder: Path, progress: Progress) 
 def figures(plan: Plan, outcome: Outcome) -> tuple[list[Side], dict[str, Ratio]]:
     """Return what each mode showed, and the quotients of the pooled 99th percentiles.
 
-    All runs must have come to their end: else there are no pairs.
+    All runs must have ended: else there are no pairs.
 
     Raises:
         BenchError: a short job was never served.

@@ -20,7 +20,7 @@ from treadle.lab.bench.sls_load import BenchError
 WARM_TICKS: Final = 5
 LEAVES: Final = 100
 SAID_EVERY: Final = 50
-"""So many questions are one step of the progress."""
+"""Questions in one step of the progress."""
 
 
 @dataclass(frozen=True, slots=True)

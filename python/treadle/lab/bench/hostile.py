@@ -79,7 +79,7 @@ def _read(connected: socket.socket, length: int) -> bytes:
 def attack(address: tuple[str, int], masters: list[tuple[Attempt, bytes]], told: Connection) -> None:
     """Be hostile masters: begin at ``True``, pause at ``False``, end with the connection.
 
-    Sends after each pause how many requests were made since the last, by what became of them.
+    Sends after each pause how many requests were made since the last, by outcome.
     """
     give_way(LEAST)
     on = Event()

@@ -1,4 +1,4 @@
-"""What applications gain that lie: every policy simulated with what the engine is told of their tasks true and false.
+"""What applications gain that lie: every policy simulated with true and with false hints about their tasks.
 
 Ten jobs of a liar among forty of others, in one queue or in one of two. There are two lies. Either everybody tells the
 engine of his own tasks, as application masters with the plug-in do, and the liar says that none is left and that one
@@ -62,7 +62,7 @@ class Liar:
     queues: int
     """1: all are in one queue; 2: the liar has one of two alike."""
     true_s: float
-    """Mean completion time of the liar's jobs when he tells the truth."""
+    """Mean completion time of the liar's jobs when its hints are true."""
     false_s: float
     """And when he lies."""
     gain: float
@@ -136,13 +136,13 @@ def run_liars(
     Args:
         policies: settings by name
         seeds: of the draws of jobs
-        progress: is told what is done now
+        progress: called with the step that begins
         lies: what is lied about, each by itself
         believed: whether claims are taken at their word
     """
     found = []
     for name, settings in policies.items():
-        # Whatever history a policy would have, applications speak of themselves here.
+        # Whatever history a policy would have, applications report about themselves here.
         chosen = replace(settings, plans=settings.plans.model_copy(update={"schedules": 0}))
         if believed:
             chosen = replace(chosen, plans=chosen.plans.model_copy(update={"claims_part": 0.0}))

@@ -31,7 +31,7 @@ TASK_STD: Final = 0.7
 """Of a task's time, over its mean; lognormal."""
 
 _ENDED: Final = "ended"
-"""The file that says that a run came to its end."""
+"""The file that marks a run as complete."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def record(number: int, a: str, b: str, jobs: int, setting: Callable[[UnequalLoa
     """Run a workload in its three roles at the same time; what is in the folder already does not run again.
 
     Raises:
-        BenchError: a run came to nothing.
+        BenchError: a run gave no result.
     """
     load = load_of(number, jobs)
     found = {}
@@ -100,7 +100,7 @@ def measure_sls(
     """Yield the figures of workloads; their recordings stay in the folder.
 
     Raises:
-        BenchError: a run came to nothing, or its recording is not whole.
+        BenchError: a run gave no result, or its recording is incomplete.
     """
     for number in range(workloads):
         a, b = pair_of(number)

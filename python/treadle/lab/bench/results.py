@@ -70,7 +70,7 @@ class ModeResult:
 
 
 def figures_of(run: Run, containers_wanted: int) -> Figures:
-    """Return the figures of a run that came to its end."""
+    """Return the figures of a complete run."""
     seen = run.measurements
     commits, completions = seen["commits"], seen["completions"]
     committed = max(1, commits["total"])

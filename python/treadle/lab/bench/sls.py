@@ -158,7 +158,7 @@ class Setting:
     heap_mb: int
     sidecar_command: str
     stall_s: float
-    """A run in which nothing happens for so long is given up."""
+    """A run in which nothing happens for this long is given up."""
     jvm_options: tuple[str, ...] = ()
 
 
@@ -287,7 +287,7 @@ def _signs_of_life(measurements: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def diagnose(run: Run, setting: Setting, folder: Path) -> str:
-    """Say what is known about a run that came to nothing, in a few sentences."""
+    """Return what is known about a failed run, in a few sentences."""
     seen = run.measurements
     if not seen:
         return f"It never got as far as a scheduler. {_complaints(folder)}"

@@ -27,7 +27,7 @@ _ASYNC = _CAPACITY + "schedule-asynchronously."
 
 
 class Kind(StrEnum):
-    """What a mode stands for in the comparison."""
+    """A mode's role in the comparison."""
 
     STOCK = "stock"
     OBSERVER = "observer"

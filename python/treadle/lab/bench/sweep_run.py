@@ -99,7 +99,7 @@ def run_sweep(runs: int, executors: int, folder: Path, say: Say) -> SweepFigures
         runs: how many, half of them under each policy
         executors: of one core each; one is killed
         folder: empty; for the cluster, logs and results
-        say: told what is being done
+        say: called with the step that begins
 
     Raises:
         UserError: the folder is in use, or a sweep ended with an error.

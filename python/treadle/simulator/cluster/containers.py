@@ -42,7 +42,7 @@ FAILED: Final = 1
 
 @inner
 def next_beat(phase_ms: int, period_ms: int, time_ms: int) -> int:
-    """Return the first heartbeat at or after an instant; without a period whatever happens is told at once."""
+    """Return the first heartbeat at or after an instant; without a period everything is reported at once."""
     if period_ms <= 0:
         return time_ms
     return time_ms + (phase_ms - time_ms) % period_ms

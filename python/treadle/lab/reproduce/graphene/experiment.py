@@ -1,4 +1,4 @@
-"""Graphene's evaluation (OSDI 2016, section 8): what is run for a seed, and what came of it."""
+"""Graphene's evaluation (OSDI 2016, section 8): the runs of a seed, and their results."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class Sizes:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one seed."""
+    """The results of one seed."""
 
     seed: int
     online: dict[str, dict[str, Result]] = field(default_factory=dict)
     """By workload and scheme."""
     one_queue: dict[str, Result] = field(default_factory=dict)
-    """Generated jobs that all come to one queue, by scheme: what two queues and wrong estimates are compared with."""
+    """Generated jobs in one queue, by scheme: what two queues and wrong estimates are compared with."""
     batch: dict[str, dict[str, Result]] = field(default_factory=dict)
     batch_bounds: dict[str, BatchBounds] = field(default_factory=dict)
     """By workload: what no scheduler can beat."""
@@ -105,7 +105,7 @@ class Experiment:
         Args:
             tpch: the folder of TPC-H's measured DAGs; None leaves that workload out
             sizes: how much is run
-            progress: told what runs
+            progress: called with the name of what runs
             keep: a folder in which results are kept, and looked for before anything is run; None: none are
 
         Raises:

@@ -32,7 +32,7 @@ WINDOWS_S: Final = (10, 60, 240)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What came of some jobs under a scheme."""
+    """The results of some jobs under a scheme."""
 
     completion_ms: F64
     """Of each job, from its arrival to its end."""
@@ -119,10 +119,10 @@ def run_scheme(
         scheme: what orders and places them
         mix: has the machines
         seed: of the engine
-        queues: that the jobs come to
+        queues: that the jobs are submitted to
         believed: the DAGs that the scheme plans and orders jobs by
-        progress: told how far it is
-        title: of what is told
+        progress: called with the part that is done
+        title: of the progress
         plans: made by other schemes; what this one makes is added
         tick_ms: how often the engine decides
     """

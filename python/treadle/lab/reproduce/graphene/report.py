@@ -1,4 +1,4 @@
-"""What Graphene's evaluation comes to over seeds: intervals for tables, JSON and plots."""
+"""Results of Graphene's evaluation over seeds: intervals for tables, JSON and plots."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
 def report_of(
     outcomes: Sequence[Outcome], offline: Offline | None, offline_sweep: Mapping[tuple[float, float], Offline]
 ) -> Report:
-    """Return what one outcome a seed, and the offline part if it was run, come to."""
+    """Return the results of one outcome per seed, and of the offline part if it was run."""
     makespans = offline.makespans if offline is not None else ()
     return Report(
         seeds=tuple(outcome.seed for outcome in outcomes),
@@ -158,7 +158,7 @@ def _higher_percent(ours_ms: int, theirs_ms: int) -> float:
 
 
 def _possible(outcomes: Sequence[Outcome]) -> dict[str, Table]:
-    """Return how much higher throughput could be, by baseline, workload and what says so."""
+    """Return how much higher throughput could be, by baseline, workload and the bound that shows it."""
     bounds: dict[str, Callable[[BatchBounds], int]] = {
         "work or path bound": lambda each: max(each.work_ms, each.path_ms),
         "planner's bound": lambda each: each.planner_ms,

@@ -52,19 +52,19 @@ def run_seeds(
     asked: Asked,
     told: Callable[[float, int], None] | None = None,
 ) -> list[Outcome]:
-    """Return what came of each seed.
+    """Return the results of each seed.
 
     Args:
         tpch: the folder of TPC-H's measured DAGs; None leaves that workload out
         sizes: how much is run
         seeds: which
         asked: where results of simulations are kept, and how many seeds run at a time
-        told: is told how many seeds are done, in parts, and how many there are
+        told: called with the seeds that are done, fractions included, and their number
 
     Raises:
         UserError: seeds failed, each of which is named; the others have run.
     """
-    _experiment(tpch, sizes, asked.cache)  # what is wrong with the data or the folder is told once
+    _experiment(tpch, sizes, asked.cache)  # an error in the data or the folder is reported once
     tasks = [SeedRun(tpch, sizes, asked.cache, seed) for seed in seeds]
 
     def tell_all(done: float) -> None:

@@ -1,8 +1,8 @@
 """Graphene on real ResourceManagers: unmodified Tez, DAGs with troublesome tasks, with and without plans.
 
-Each draw of DAGs runs under every scheme, one after the other on one cluster whose ResourceManager is told in between
-who is to place. Tasks sleep and ask for three resource types (Graphene, OSDI 2016, section 8.2, has a testbed of 200
-machines).
+Each draw of DAGs runs under every scheme, one after the other on one cluster; in between its ResourceManager is
+reconfigured to another scheduler. Tasks sleep and ask for three resource types (Graphene, OSDI 2016, section 8.2, has a
+testbed of 200 machines).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ SCHEMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a DAG."""
+    """The outcome of a DAG."""
 
     name: str
     tasks: int
@@ -175,7 +175,7 @@ def cluster_settings(
 
 
 def tez_settings(scheme: Scheme, port: int) -> dict[str, str]:
-    """Return what a scheme adds to tez-site.xml; containers are used again, as Tez does unless told otherwise.
+    """Return what a scheme adds to tez-site.xml; containers are used again, as Tez does by default.
 
     Args:
         scheme: which.

@@ -22,7 +22,7 @@ STOCK: Final = "stock"
 OURS: Final = "both"
 SILENT: Final = "silent"
 GOAL: Final = 25.0
-"""Percent by which the median completion time is to be shorter with both than with stock."""
+"""Goal: percent by which the median completion time is shorter with both than with stock."""
 
 
 def completions(rounds: Sequence[Round], scheme: str, seed: int | None = None) -> list[int]:

@@ -1,4 +1,4 @@
-"""What section 5.2 comes to over seeds, beside figure 11 of the paper."""
+"""Results of section 5.2 over seeds, beside figure 11 of the paper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Comparison:
     """Figures by scheme and leaf, each with its interval over seeds."""
 
     def __init__(self, tasks: Sequence[SchemeRun], found: Sequence[dict[str, Any]]) -> None:
-        """Take runs and what they came to."""
+        """Take runs and their results."""
         self._found: Found = {(task.scheme, task.seed): each for task, each in zip(tasks, found, strict=True)}
         self.schemes = list(dict.fromkeys(task.scheme for task in tasks))
         self.seeds = list(dict.fromkeys(task.seed for task in tasks))

@@ -52,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step came to: `tasks` are medians of the window, `least` and `most` what was seen in it."""
+    """The result of a step: `tasks` are medians of the window, `least` and `most` what was seen in it."""
 
     title: str
     start_s: float

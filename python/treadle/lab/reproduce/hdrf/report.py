@@ -1,4 +1,4 @@
-"""What `treadle reproduce hdrf` found: a table, JSON, and what became of who got less than the paper says."""
+"""What `treadle reproduce hdrf` found: a table, JSON, and why some got less than in the paper."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
 
 
 def table(test: HdrfTest, runs: list[Run]) -> Table:
-    """Return reached shares beside the paper's, and beside what naive hierarchical DRF comes to as tasks end."""
+    """Return reached shares beside the paper's, and beside those of naive hierarchical DRF as tasks end."""
     shown = Table(title=f"Test {test.name}: {test.about}", title_justify="left", box=SIMPLE)
     shown.add_column("step")
     shown.add_column("leaf")

@@ -99,7 +99,7 @@ def simulate_central(
         eligible: the same as groups of machines
         seed: of the simulation and of the engine
         relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met
-        progress: is told how far it is
+        progress: called with the part that is done
 
     Raises:
         UserError: jobs were left that nothing would ever serve.

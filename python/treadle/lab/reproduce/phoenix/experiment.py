@@ -103,8 +103,8 @@ def run_systems(
         names: of systems, those of the engine itself among them
         setup: what is run
         seeds: of constraints and draws
-        progress: is told of runs that have ended, but for those of the engine
-        central_progress: is told of jobs that have ended in runs of the engine
+        progress: called with the runs that have ended, but for those of the engine
+        central_progress: called with the jobs that have ended in runs of the engine
         asked: where runs of the engine are kept, and how many run at a time
 
     Returns:

@@ -82,7 +82,7 @@ class Asked:
     Attributes:
         hard: without which its tasks cannot run.
         soft: without which they run longer.
-        where: the line that says so; empty if it was made.
+        where: the line that names it; empty if it was generated.
     """
 
     hard: Conjunction

@@ -1,4 +1,4 @@
-"""What came of runs, as tables and as JSON."""
+"""Results of runs, as tables and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sidecar whose engine does not know which nodes asks may use: it is never told, and tries what is free.
+"""A sidecar whose engine does not know which nodes asks may use: it receives no constraints, and tries what is free.
 
 The ResourceManager turns its proposals for other nodes down. `write_command` makes the executable that a
 ResourceManager starts in place of `treadle`.
@@ -24,7 +24,7 @@ CONSTRAINT: Final = '{"and":['
 
 
 def hidden(events: Sequence[Event]) -> list[Event]:
-    """Return what an engine is told, with other words for requirements and constraints: nobody understands them."""
+    """Return an engine's events with requirements and constraints in words that nobody understands."""
     return [
         replace(event, texts=tuple(map(_hidden, event.texts))) if isinstance(event, Names) else event
         for event in events

@@ -70,7 +70,7 @@ def schemes() -> list[Scheme]:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a job."""
+    """The outcome of a job."""
 
     name: str
     short: bool

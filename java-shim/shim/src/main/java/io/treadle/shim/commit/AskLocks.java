@@ -22,13 +22,13 @@ public final class AskLocks {
     }
   }
 
-  /** Held by whoever changes what an attempt asks for, or hands containers to its AM. */
+  /** Held while an attempt's asks change, and while its AM gets containers. */
   public Lock of(ApplicationAttemptId attempt) {
     int hash = attempt.hashCode();
     return attempts[Math.floorMod(hash ^ hash >>> 16, LOCKS)];
   }
 
-  /** Held by whoever places something without the scheduler's lock; taken after an attempt's. */
+  /** Held while something is placed without the scheduler's lock; taken after an attempt's. */
   public Lock placements() {
     return placements;
   }

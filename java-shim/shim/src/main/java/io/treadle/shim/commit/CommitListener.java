@@ -3,7 +3,7 @@ package io.treadle.shim.commit;
 import io.treadle.shim.wire.Fate;
 
 /**
- * Told of what a commit meets besides the fates. Called with the scheduler's lock held: return at once, never throw.
+ * Called with what a commit meets besides the fates. Called with the scheduler's lock held: return at once, never throw.
  */
 public interface CommitListener {
   /** Hears nothing. */

@@ -21,7 +21,7 @@ public final class CommitResult {
     return fates.length;
   }
 
-  /** What became of the proposal at a position in [0, size()). */
+  /** The fate of the proposal at a position in [0, size()). */
   public Fate fate(int position) {
     return fates[position];
   }

@@ -65,7 +65,7 @@ public final class Committer {
   /**
    * Makes a committer of one engine.
    *
-   * @param listener told of errors and limits, with the lock held
+   * @param listener called with errors and limits, with the lock held
    * @param served what the engine serves: proposals for others are {@link Fate#NOT_OWNER}
    * @param asks keep AMs from changing their asks, the same for all engines of a scheduler
    * @param turns who of several commits next, the same for all

@@ -65,7 +65,7 @@ public final class FeatureRules {
     return null;
   }
 
-  /** Whether a monitor may kill containers: any but those that only change queues, unless it is told to only look. */
+  /** Whether a monitor may kill containers: any but those that only change queues, unless it is set to only look. */
   private static boolean preempts(Configuration conf) {
     if (conf.getBoolean(PREEMPTION_OBSERVE_ONLY, false)) {
       return false;

@@ -44,7 +44,7 @@ final class Gangs {
     this.failures = failures;
   }
 
-  /** What becomes of one transaction. */
+  /** Decides on one transaction. */
   private static final class Outcome {
     final Fate[] fates;
     final ContainerId[] containers;

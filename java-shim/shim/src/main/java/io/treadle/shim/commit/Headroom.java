@@ -17,7 +17,7 @@ import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * The headroom that AMs are told: what they may still get. MapReduce kills its reducers when it is too low for one map,
+ * The headroom that AMs see: what they may still get. MapReduce kills its reducers when it is too low for one map,
  * and starts too many when it is too high.
  *
  * <p>The stock scheduler takes it as min(user limit - user's use, leaf's limit - leaf's use, free in the partition),
@@ -35,7 +35,7 @@ public final class Headroom {
   }
 
   /**
-   * Has an AM be told what its user and its queues have left now. Called on the AM's IPC thread; takes no lock but that
+   * Gives an AM what its user and its queues have left now. Called on the AM's IPC thread; takes no lock but that
    * of the leaf's users, as the stock answer does, and never throws.
    *
    * @return the allocation given

@@ -1,9 +1,9 @@
 /**
- * What becomes of proposals: checks, commits, the reasons of refusals; and what the shim places or computes by itself
+ * Handles proposals: checks, commits, the reasons of refusals; and what the shim places or computes by itself
  * while an engine schedules (container updates, reservations, limits of leaves, headroom).
  *
  * <p>The link thread's, but for {@code Headroom.tell} and {@code ContainerUpdates.mark} (threads of AMs) and
- * {@code Observer.placed} (whoever commits natively), which do not take the scheduler's lock. A batch of commits holds
+ * {@code Observer.placed} (native commits), which do not take the scheduler's lock. A batch of commits holds
  * its write lock; judging proposals ({@code observe_only}) and searching for asks hold its read lock, for a batch or a
  * few hundred steps at a time.
  */

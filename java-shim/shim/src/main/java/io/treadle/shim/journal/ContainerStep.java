@@ -82,8 +82,8 @@ public final class ContainerStep {
   }
 
   /**
-   * Whether a container is one whose life is told: a guaranteed one, which holds a part of its node. Opportunistic
-   * containers wait and run beside the scheduler and it does not learn of their ends here; and what stands for an update
+   * Whether a container's events are sent: those of a guaranteed one, which holds a part of its node. Opportunistic
+   * containers wait and run beside the scheduler and it does not learn of their ends here; and the stand-in for an update
    * of another container until the AM has heard of it never runs.
    */
   public static boolean isTold(RMContainer container) {

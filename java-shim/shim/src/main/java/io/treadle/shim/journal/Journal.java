@@ -8,7 +8,7 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 /**
  * What changed, written once however many mirrors there are. Any thread marks; each mirror reads through a {@link Feed}
  * of its own. A mark is an insertion into a small set under a lock that is never held for longer, so that no RM thread
- * waits. Marks name what changed, never how: a mirror reads the truth when it writes the frame. Bounded: when more is
+ * waits. Marks name what changed, never how: a mirror reads the state when it writes the frame. Bounded: when more is
  * marked than fits before anybody reads, everything is forgotten and all mirrors get a snapshot; until one reads again,
  * and while none does, marking costs next to nothing (so a journal that nobody reads does no harm).
  */
@@ -112,7 +112,7 @@ public final class Journal {
     }
   }
 
-  /** Whether marks are not made now, since whoever reads next reads everything. */
+  /** Whether marks are skipped now, since the next reader reads everything. */
   public boolean isPaused() {
     return paused;
   }

@@ -44,7 +44,7 @@ public final class Taps {
   /**
    * Taps of one scheduler.
    *
-   * @param failures told of everything that goes wrong in a tap; must not throw
+   * @param failures called with everything that goes wrong in a tap; must not throw
    */
   public Taps(Journal journal, SchedulerPort port, Consumer<Throwable> failures) {
     this.journal = journal;

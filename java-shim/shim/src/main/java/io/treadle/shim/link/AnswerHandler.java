@@ -44,7 +44,7 @@ public interface AnswerHandler {
     return 0;
   }
 
-  /** The engine decides and says so: it is not idle. */
+  /** The engine reports that it is deciding: it is not idle. */
   default void busy() {
   }
 

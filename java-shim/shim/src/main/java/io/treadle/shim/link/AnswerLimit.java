@@ -39,7 +39,7 @@ final class AnswerLimit {
     long[] costs = sorted(perProposal);
     long commit = Math.max(LEAST_COMMIT_NANOS, Math.min(leaseNanos / 4, sorted(exchanges)[REMEMBERED / 2]));
     long usual = commit / costs[REMEMBERED / 2];
-    // and if each commit took as long as the slowest of late, the lease would still last
+    // and if each commit took as long as the slowest recent one, the lease would still last
     long slow = leaseNanos / 2 / costs[REMEMBERED - 1];
     return (int) Math.min(most, Math.max(LEAST, Math.min(usual, slow)));
   }

@@ -7,7 +7,7 @@ import java.util.function.LongSupplier;
 
 /**
  * The right of an engine to schedule: held for some time after each of its answers. It runs out by itself, since
- * whoever asks looks at the clock; no thread and no message is needed for the stock scheduler to take over.
+ * each query looks at the clock; no thread and no message is needed for the stock scheduler to take over.
  * An engine that is only observed holds it too, but then it keeps nobody from scheduling. Thread-safe.
  */
 public final class Lease {

@@ -43,7 +43,7 @@ public final class Link implements Runnable {
   private static final int FAILURES_COUNTED = 16;
   /** The most texts of an engine that are logged between two refreshes. */
   private static final int TEXTS_TOLD = 100;
-  /** A conversation that has lasted so long makes up for earlier failures. */
+  /** A connection that has lasted so long makes up for earlier failures. */
   private static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
 
   private final Mirror mirror;
@@ -266,7 +266,7 @@ public final class Link implements Runnable {
       observed = true;
     }
     if (answer.size() > 0) {
-      // the engine is to hear what became of its proposals
+      // the engine must learn the fates of its proposals
       signal();
     }
   }
@@ -304,7 +304,7 @@ public final class Link implements Runnable {
     if (!lease.held()) {
       states.leaseLost("it ran out, the engine or the commits of its last answer took too long");
     }
-    // first, so that whoever sees the lease held sees no error of before
+    // first, so that nobody who sees the lease held sees an earlier error
     metrics.troubles().note(Troubles.Kind.LINK, "");
     lease.renew(schedules);
     states.leaseHeld(schedules);
@@ -370,7 +370,7 @@ public final class Link implements Runnable {
       handler.diagnostics(status.diagnostics, mirror);
       handler.givenUp(status.givenUp, mirror);
       metrics.figures(status.figures);
-      // after that, so that whoever sees the policy's name sees Schedules for this policy
+      // after that, so that nobody who sees the policy's name sees Schedules of an earlier policy
       metrics.policy(status.policy);
       states.policy(status.policy);
       waitsFor(status.waitsFor);
@@ -427,7 +427,7 @@ public final class Link implements Runnable {
       conversation = null;
       // nobody reads for this engine now: nothing is kept for it, and without another one marks cost nothing
       mirror.hungUp();
-      // the next engine holds back only if it says so itself
+      // the next engine holds back only if it asks for that itself
       waitsFor("");
       metrics.warnings(Collections.emptyList());
       over.close();

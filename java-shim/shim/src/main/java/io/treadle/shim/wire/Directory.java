@@ -27,7 +27,7 @@ public interface Directory {
   /** The node behind an index in [0, nodes()), or null if it has gone. */
   NodeId node(int index);
 
-  /** When the engine was told of the cluster last: {@code Time.monotonicNow()} of the last frame, milliseconds. */
+  /** When the engine got its last frame: {@code Time.monotonicNow()} of the last frame, milliseconds. */
   long toldMs();
 
   /** How much anybody had committed when the frame was written that the engine decided on. */
@@ -36,7 +36,7 @@ public interface Directory {
   }
 
   /**
-   * What became of a proposal; the engine's next frame tells it.
+   * The fate of a proposal; the engine's next frame has it.
    *
    * @param sequence the frame that the engine answered
    * @param position the proposal's place in the answer

@@ -1,7 +1,7 @@
 package io.treadle.shim.wire;
 
 /**
- * What became of a proposal: committed, or the reason why not. The ordinal is the code on the wire
+ * The fate of a proposal: committed, or the reason why not. The ordinal is the code on the wire
  * (docs/wire-format.md).
  */
 public enum Fate {

@@ -52,7 +52,7 @@ public enum Section {
       + " exit_status:i32 by_treadle:u8 am:u8 capability:R*i64 slot:i32"),
   /** Further steps of containers whose rows were sent. */
   CONTAINER_STEPS(20, false, "slot:i32 event:u8 age_ms:i32 exit_status:i32"),
-  /** What became of proposals. */
+  /** The fates of proposals. */
   FATES(21, false, "sequence:i64 position:i32 count:i32 fate:u8"),
   /** Keys of application attempts, if the engine wants them. */
   KEYS(22, false, "application:i32 number:i32 word0:i64 word1:i64 word2:i64 word3:i64");
