@@ -1,7 +1,7 @@
 """Records an engine's input and answers, beside the decisions.
 
 The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
-told, and the recording goes on with the next segment. A segment begins with a snapshot and with the state that the
+reported, and the recording goes on with the next segment. A segment begins with a snapshot and with the state that the
 engine had before it, so that it can be replayed by itself; when one is due, or was lost, the ResourceManager is asked
 for a snapshot.
 """

@@ -128,7 +128,7 @@ def policies(folder: Path) -> list[Scheduling]:
 
 
 def script_of(trace: Trace, estimator: str) -> Script:
-    """Return a draw's jobs as the testbed plays them; tags have the estimates of the estimator ``told``, if any."""
+    """Return a draw's jobs as the testbed plays them; tags have the estimates of ``estimator``, if it is not empty."""
     said = trace.hints[estimator].duration_ms if estimator else np.zeros(len(trace.workload.jobs))
     jobs = []
     for number, (job, expected_ms) in enumerate(zip(trace.workload.jobs, said.tolist(), strict=True)):
