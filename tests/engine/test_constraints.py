@@ -99,6 +99,22 @@ def test_labels_may_change_while_asks_wait() -> None:
     assert round_of(rm, engine, 4_000) == [5] * 2
 
 
+def test_further_asks_of_an_application_are_bound_as_its_first_until_it_says_otherwise() -> None:
+    rm = one(1, "zone=z1")
+    engine = engine_with()
+    assert round_of(rm, engine) == [1]
+    rm.ask(0, 1, 2, (1, 1))
+    assert set(round_of(rm, engine, 2_000)) <= {1, 5}
+    rm.ask(0, 2, 1, (1, 1))
+    rm.constrain(0, 2, attribute("gpu", "yes"))
+    assert round_of(rm, engine, 3_000) == [5], "the only node of the zone with a gpu"
+    rm.require(0, "zone=z2")
+    rm.ask(0, 3, 8, (1, 1))
+    assert round_of(rm, engine, 4_000) == [], "both of its tags hold, and no node is in two zones"
+    rm.snapshot_next()
+    assert round_of(rm, engine, 5_000) == [2] * 4 + [6] * 4, "the other tag is gone"
+
+
 def test_when_no_node_of_a_class_is_open_its_asks_cost_nothing_and_others_go_on() -> None:
     rm = one(4, "host=n5", nodes=8)
     for _ in range(40):
