@@ -30,6 +30,7 @@ def measurements(**changes: Any) -> dict[str, Any]:
         "window": {"start_ms": 10_000.0, "end_ms": 20_000.0, "commits": 40_000, "completions": 39_000},
         "commit_cpu": histogram(40_000, 40_000 * 15_000),
         "heartbeat_wall": histogram(1_000, 10_000_000),
+        "heartbeats": {"bucket_ms": 100, "counts": [9] * 100 + [5] * 100 + [9] * 10},
         "allocate_cpu": histogram(200, 40_000 * 20_000),
         "cpu_ns": {"process": 12_000_000_000, "scheduler_events": 40_000 * 30_000, "treadle": 40_000 * 40_000},
         "sample_columns": ["elapsed_ms", "running", "pending"],
@@ -81,6 +82,7 @@ def test_the_figures_of_a_window() -> None:
     assert found.containers_per_s == 4_000
     assert (found.scheduler_cpu_us, found.try_commit_cpu_us, found.jvm_cpu_us) == (90.0, 15.0, 300.0)
     assert (found.heartbeat_p99_us, found.least_free) == (90.0, 0.8)
+    assert found.heartbeats_share == 0.5, "500 in ten seconds, of 100 nodes that send one a second"
     assert math.isnan(found.sidecar_cpu_us)
 
 

@@ -28,6 +28,7 @@ _ROWS: Final = (
     ("sidecar_cpu_us", "of it the sidecar", ".1f"),
     ("try_commit_cpu_us", "tryCommit alone, CPU µs", ".1f"),
     ("jvm_cpu_us", "RM and simulation, CPU µs per container", ".0f"),
+    ("heartbeats_share", "heartbeats handled, of those due", ".0%"),
     ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
     ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
     ("decide_p50_us", "decide p50, µs", ",.0f"),
