@@ -100,6 +100,11 @@ campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group campaign
 	@$(BIN)/python -m tests.campaign $(PARTS) --minutes $(MINUTES)
 
+LOADS ?=
+.PHONY: bench-check
+bench-check: build ## this checkout's speed against a recorded commit's, some minutes: make bench-check LOADS=engine
+	@$(BIN)/python -m tests.speed $(if $(LOADS),--only $(LOADS))
+
 # Without --quiet, which would let warnings pass. MkDocs' theme prints a notice about later releases of both, which is no warning about these pages.
 .PHONY: docs
 docs: build/.venv ## the docs as a site, in build/site; warnings are errors
