@@ -29,7 +29,7 @@ MEANINGS: Final[Mapping[Fate, str]] = {
     Fate.USER_LIMIT: "The user would be above the limit.",
     Fate.DUPLICATE: "The same proposal again, and no ask is left.",
     Fate.OUT_OF_RANGE: "An application or node never given out.",
-    Fate.OVER_BATCH: "Beyond the frame's limit of proposals.",
+    Fate.OVER_BATCH: "Beyond the frame's limit of proposals, or its turn had not come when half a lease was over.",
     Fate.LEASE_LOST: "The engine had lost the lease by then.",
     Fate.NOT_READY: "The ResourceManager is still recovering.",
     Fate.STALE_STATE: "The ResourceManager said no and the reason had gone when the shim looked.",

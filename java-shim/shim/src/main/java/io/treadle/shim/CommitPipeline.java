@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.PlaceableAsks;
@@ -154,9 +155,10 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
+  public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
+      CommitTime time) {
     upkeep.beforeCommit(mayCommit);
-    CommitResult result = committer.commit(answer, directory, limit, mayCommit);
+    CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     tell(answer, result, directory);
     if (several.getAsBoolean()) {
       Transactions.of(answer, result).tell(metrics, answer.decideMicros());

@@ -108,11 +108,13 @@ public final class Committer {
    * @param limit how many proposals of the answer are looked at; the rest is {@link Fate#OVER_BATCH}
    * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
    *     Fate#LEASE_LOST}
+   * @param time when it is over, what has not been looked at is {@link Fate#OVER_BATCH} too; the first batch always is
    */
-  public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
+  public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
+      CommitTime time) {
     CommitResult result = new CommitResult(answer.size());
     Run run = new Run(answer, directory, result, null);
-    inBatches(run, limit, port.writeLock(), mayCommit);
+    inBatches(run, limit, port.writeLock(), mayCommit, time);
     return result;
   }
 
@@ -125,15 +127,20 @@ public final class Committer {
   public CommitResult judge(ProposalFrame answer, Directory directory, int limit) {
     CommitResult result = new CommitResult(answer.size());
     Run run = new Run(answer, directory, result, new Assumptions());
-    inBatches(run, limit, port.readLock(), ALWAYS);
+    inBatches(run, limit, port.readLock(), ALWAYS, new CommitTime(System::nanoTime, Long.MAX_VALUE / 2));
     return result;
   }
 
-  private void inBatches(Run run, int limit, Lock lock, BooleanSupplier mayGoOn) {
+  private void inBatches(Run run, int limit, Lock lock, BooleanSupplier mayGoOn, CommitTime time) {
     int size = run.answer.size();
     int end = Math.min(size, Math.max(0, limit));
     run.result.setAll(end, size, Fate.OVER_BATCH);
     for (int from = 0; from < end; ) {
+      if (from > 0 && time.isOver()) {
+        run.result.setAll(from, end, Fate.OVER_BATCH);
+        time.leaveOver(end - from);
+        return;
+      }
       int next = inTurn(run, from, end, lock, mayGoOn);
       if (next < 0) {
         run.result.setAll(from, end, Fate.LEASE_LOST);

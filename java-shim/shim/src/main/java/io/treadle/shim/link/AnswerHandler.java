@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.Map;
@@ -67,9 +68,10 @@ public interface AnswerHandler {
   /**
    * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.
    *
+   * @param time how long that may take
    * @return what failed if every proposal ended in an exception on our side; else null
    */
-  String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit);
+  String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit, CommitTime time);
 
   /** Looks at an answer's proposals as {@code observe_only} does; changes nothing. */
   void observe(ProposalFrame answer, Directory directory, int limit);

@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import io.treadle.shim.Printable;
+import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
@@ -343,9 +344,11 @@ public final class Link implements Runnable {
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
     mirror.decidedOn(answer.base());
-    String failure = handler.commit(answer, mirror, limit, mayCommit);
+    // the other half is for the next frame and its answer
+    CommitTime time = new CommitTime(System::nanoTime, TimeUnit.MILLISECONDS.toNanos(conversed.config.leaseMs) / 2);
+    String failure = handler.commit(answer, mirror, limit, mayCommit, time);
     long wallNanos = System.nanoTime() - wall;
-    answerLimit.committed(answer.size(), wallNanos);
+    answerLimit.committed(answer.size() - time.leftOver(), wallNanos);
     metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
     if (failure != null) {
       throw new OwnFailureException("every proposal of an answer ended in an exception: " + failure);

@@ -3,6 +3,7 @@ package io.treadle.shim.cluster;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
@@ -29,6 +30,7 @@ public final class Proposer {
   private final Committer committer;
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
+  private CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
 
   /** Proposes to one cluster, with batches of 48. */
   public Proposer(ClusterFixture cluster) {
@@ -62,6 +64,12 @@ public final class Proposer {
     return this;
   }
 
+  /** How long an answer is committed. */
+  public Proposer time(CommitTime allowed) {
+    time = allowed;
+    return this;
+  }
+
   /** Proposes a container for the only request key of an application that is at a priority. */
   public Proposer add(FiCaSchedulerApp app, int priority, MockNM node) {
     return add(app, key(app, priority), node.getNodeId());
@@ -90,7 +98,7 @@ public final class Proposer {
 
   /** Has everything proposed since the last time committed. */
   public CommitResult commit() {
-    return seen(committer.commit(Answers.of(taken()), indices, limit, mayCommit));
+    return seen(committer.commit(Answers.of(taken()), indices, limit, mayCommit, time));
   }
 
   /** Has everything proposed since the last time judged. */

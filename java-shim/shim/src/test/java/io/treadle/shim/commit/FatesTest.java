@@ -3,6 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
@@ -12,6 +13,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -288,6 +290,32 @@ class FatesTest {
     CommitResult result = proposer.limit(2).add(3, app, PRIORITY, far).commit();
     assertEquals(2, result.count(Fate.COMMITTED));
     assertEquals(Fate.OVER_BATCH, result.fate(2));
+  }
+
+  @Test
+  void whatIsLeftWhenTheTimeIsOverIsProposedAnew() throws Exception {
+    ask("*", 1024, 5);
+    AtomicLong nowNanos = new AtomicLong();
+    CommitTime time = new CommitTime(nowNanos::get, 100);
+    proposer = new Proposer(cluster,
+        new CommitSettings(2, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE)
+        .time(time).mayCommit(() -> nowNanos.addAndGet(60) > 0);
+    CommitResult result = proposer.add(5, app, PRIORITY, far).commit();
+    assertEquals(4, result.count(Fate.COMMITTED));
+    assertEquals(Fate.OVER_BATCH, result.fate(4));
+    assertEquals(1, time.leftOver());
+  }
+
+  @Test
+  void theFirstBatchIsCommittedHoweverLateItIs() throws Exception {
+    ask("*", 1024, 3);
+    CommitTime time = new CommitTime(System::nanoTime, 0);
+    proposer = new Proposer(cluster,
+        new CommitSettings(2, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE).time(time);
+    CommitResult result = proposer.add(3, app, PRIORITY, far).commit();
+    assertTrue(result.count(Fate.COMMITTED) >= 1);
+    assertEquals(3, result.count(Fate.COMMITTED) + time.leftOver());
+    assertEquals(0, proposer.add(1, app, PRIORITY, far).commit().count(Fate.LEASE_LOST));
   }
 
   @Test

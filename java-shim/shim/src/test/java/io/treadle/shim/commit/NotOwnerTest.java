@@ -63,7 +63,8 @@ class NotOwnerTest {
         proposals[i] = proposal(indices, cluster.attempt(i == PROPOSALS / 2 ? mine : other), node);
       }
       CommitResult result =
-          committer.commit(Answers.of(proposals), indices, Integer.MAX_VALUE, () -> true);
+          committer.commit(Answers.of(proposals), indices, Integer.MAX_VALUE, () -> true,
+              new CommitTime(System::nanoTime, Long.MAX_VALUE / 2));
       assertEquals(PROPOSALS - 1, result.count(Fate.NOT_OWNER));
       assertEquals(1, result.count(Fate.COMMITTED));
       assertEquals(1 + 1, cluster.attempt(mine).getLiveContainers().size());

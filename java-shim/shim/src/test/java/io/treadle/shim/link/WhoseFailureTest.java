@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.treadle.shim.Await;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.cluster.ClusterFixture;
+import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
@@ -169,7 +170,8 @@ class WhoseFailureTest {
     }
 
     @Override
-    public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit) {
+    public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
+        CommitTime time) {
       return null;
     }
 
