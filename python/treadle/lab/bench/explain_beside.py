@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -85,15 +86,18 @@ def measure(
         PolicyFailedError: a part of the policy failed.
     """
     say(f"{name}: {nodes} nodes, {asks} asks")
-    with loading():
-        cluster = _Cluster(settings, nodes, asks)
-        for _ in range(WARM_TICKS):
-            cluster.decide(cluster.frame())
-    halves: dict[bool, list[Half]] = {False: [], True: []}
-    for pair in range(pace.pairs):
-        for questions in (False, True) if pair % 2 == 0 else (True, False):
-            say(f"{name}: pair {pair + 1} of {pace.pairs}, {'with' if questions else 'without'} questions")
-            halves[questions].append(_half(cluster, pace, questions, pair))
+    try:
+        with loading():
+            cluster = _Cluster(settings, nodes, asks)
+            for _ in range(WARM_TICKS):
+                cluster.decide(cluster.frame())
+        halves: dict[bool, list[Half]] = {False: [], True: []}
+        for pair in range(pace.pairs):
+            for questions in (False, True) if pair % 2 == 0 else (True, False):
+                say(f"{name}: pair {pair + 1} of {pace.pairs}, {'with' if questions else 'without'} questions")
+                halves[questions].append(_half(cluster, pace, questions, pair))
+    finally:
+        gc.unfreeze()  # what `loading` keeps from the collector for good, as in a sidecar
     return Beside(
         name,
         nodes,
