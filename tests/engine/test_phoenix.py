@@ -130,6 +130,24 @@ def test_a_preference_is_given_up_where_it_waits_too_long_and_never_what_is_requ
     assert len(rm.containers) == 24
 
 
+def test_a_sidecar_that_starts_anew_while_a_preference_is_given_up_keeps_to_what_is_required() -> None:
+    rm = cluster(12)
+    engine = preferring(rm, 30)
+    for at in range(8):
+        rm.commit(engine.decide(1_000 + 2_000 * at, 100, sequence=rm.sequence))
+        engine.apply(rm.frame())
+    assert contention(engine).relaxed, "it takes other nodes than it prefers"
+    for _ in range(6):
+        rm.complete(next(at for at, held in enumerate(rm.containers) if held[1] in (1, 4, 8, 9)))
+    rm.snapshot_next()
+    engine = engine_with(gate="phoenix", order="phoenix", estimate="hints")
+    for at in range(8, 20):
+        decided(rm, engine, 1_000 + 2_000 * at, 100)
+    used = {node for _, node, *_ in rm.containers}
+    assert used == {0, 1, 4, 5, 8, 9}, "all of what it requires, no other"
+    assert len(rm.containers) == 24, "and it has given up what it prefers once more"
+
+
 def test_a_preference_comes_back_when_it_waits_no_longer() -> None:
     rm = cluster(12)
     engine = preferring(rm, 30)

@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 from tests.support.accounts import wait_adds_up, wait_settled
 from tests.support.clusters import LEASE_MS
+from tests.support.engines import served_by
 from tests.support.jobs import sleep_job
 from tests.support.pairs import PairOfResourceManagers
+
+SEVERAL = """
+engines:
+  mapreduce: {select: {types: [MAPREDUCE]}, policy: {order: {kind: srpt}}, fallback: rest}
+  rest: {fallback: mapreduce}
+"""
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -38,3 +45,29 @@ def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_pa
         assert cluster.rm.placements()[job.application_id]["native"] == 0
         assert len(cluster.sidecar_pids()) == 1
         wait_settled(cluster)
+
+
+def test_the_other_rm_takes_over_with_all_engines_of_a_roster(tmp_path: Path) -> None:
+    policy = tmp_path / "treadle.yaml"
+    policy.write_text(SEVERAL, encoding="utf-8")
+    own = {"mapreduce": "mapreduce", "rest": "rest"}
+    # so long that a busy machine costs no engine its lease
+    with PairOfResourceManagers(tmp_path / "cluster", lease_ms=30_000, policy=policy) as cluster:
+        cluster.wait_for("both engines", lambda: served_by(cluster) == own, 300)
+        job = sleep_job(cluster, "failover", maps=24, map_ms=3000, settings={"mapreduce.map.memory.mb": "1024"})
+        job.wait_containers(3)
+        before = cluster.sidecar_pids()
+
+        cluster.fail_over()
+
+        cluster.wait_for("end of the other RM's sidecars", lambda: not set(before) & set(cluster.sidecar_pids()), 120)
+        cluster.wait_ready()
+        cluster.wait_for("both engines", lambda: served_by(cluster) == own, 300)
+        assert len(cluster.sidecar_pids()) == 2
+        assert job.wait() == "SUCCEEDED"
+        late = sleep_job(cluster, "after", maps=2)
+        assert late.wait() == "SUCCEEDED"
+        assert cluster.rm.placements()[late.application_id]["native"] == 0
+        assert cluster.rm.treadle()["Escapes"] == 0
+        wait_settled(cluster)
+        wait_adds_up(cluster)

@@ -6,12 +6,16 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
 import pytest
+from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES
+from tests.support.engines import sidecar_of
 from tests.support.jobs import sleep_job
 
 from treadle.cli._jmx import read_beans
@@ -68,6 +72,10 @@ def second_sidecar(cluster: MiniCluster) -> psutil.Process:
     return psutil.Process(next(pid for pid, command in commands.items() if command[-2:] == ["--engine", "rest"]))
 
 
+def first_sidecar(cluster: MiniCluster) -> psutil.Process | None:
+    return sidecar_of(cluster, "long", first="long")
+
+
 def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: MiniCluster) -> None:
     two.wait_for("both engines to serve their own", lambda: served_by(two, "rest") == "rest", 300)
     assert served_by(two, "long") == "long"
@@ -98,3 +106,64 @@ def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: Mi
     assert (bean["PlacedNatively"], bean["Escapes"]) == (0, 0)
     assert engine(two, "long")["LeaseFlips"] == 1
     assert engine(two, "rest")["SidecarStarts"] == 2
+
+
+def test_of_an_engine_that_hangs_another_serves_the_jobs(two: MiniCluster) -> None:
+    two.wait_for("both engines to serve their own", lambda: served_by(two, "rest") == "rest", 300)
+    flips = engine(two, "long")["LeaseFlips"]
+    hung = second_sidecar(two)
+    hung.suspend()
+    try:
+        two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 180)
+        job = sleep_job(two, "hung", maps=2)
+        assert shown(two, "--app", job.application_id)["home"] == "rest"
+        assert job.wait() == "SUCCEEDED"
+        assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+    finally:
+        # the ResourceManager may have ended it
+        with suppress(psutil.NoSuchProcess):
+            hung.resume()
+    two.wait_for("its own to be served again", lambda: served_by(two, "rest") == "rest", 300)
+    assert engine(two, "long")["LeaseFlips"] == flips
+    wait_adds_up(two)
+
+
+@contextmanager
+def dead(cluster: MiniCluster) -> Iterator[None]:
+    """Kill the first engine's sidecar as often as it comes."""
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.is_set():
+            process = first_sidecar(cluster)
+            if process is not None:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            over.wait(0.2)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_the_first_engine_may_be_dead_for_good(two: MiniCluster) -> None:
+    two.wait_for("both engines to serve their own", lambda: served_by(two, "long") == "long", 300)
+    flips = engine(two, "rest")["LeaseFlips"]
+    with dead(two):
+        two.wait_for("the other engine to serve all", lambda: served_by(two, "long") == "rest", 120)
+        for name in ("orphan-1", "orphan-2"):
+            job = sleep_job(two, name, maps=3, queue="batch")
+            assert shown(two, "--app", job.application_id)["home"] == "long"
+            assert job.wait() == "SUCCEEDED"
+            assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+        assert served_by(two, "long") == "rest"
+    # an administrator's refresh ends the pause that it has earned
+    two.admin("-refreshQueues")
+    two.wait_for("its own to be served again", lambda: served_by(two, "long") == "long", 300)
+    assert engine(two, "rest")["LeaseFlips"] == flips
+    assert two.rm.treadle()["PlacedNatively"] == 0
+    wait_adds_up(two)

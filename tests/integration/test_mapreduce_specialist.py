@@ -1,0 +1,189 @@
+"""The gate `workers` on a real cluster: how many tasks of a job run at once, and how good the predicted end is.
+
+Caps are counted and must hold to one container. How far the prediction is off, and how long another engine's jobs take
+beside it, are times: they are printed (`pytest -s`), not judged.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import pytest
+from tests.support.clusters import QUEUES, for_shell_jobs
+from tests.support.engines import served_by
+from tests.support.jobs import Job, shell_job, sleep_job
+from tests.support.telling_sidecar import told, write_command
+
+from treadle.history.store import open_store
+from treadle.lab.harness.statistics import interval_of
+from treadle.lab.minicluster.cluster import MiniCluster
+from treadle.lab.minicluster.settings import ClusterSettings
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SLOTS = 10
+SLOT_MB = 512
+BASE = 3
+CAPPED = 6
+"""60 % of the slots, the application master's among them."""
+
+ROSTER = """
+engines:
+  narrow:
+    select: {{types: [MAPREDUCE], queues: [root.batch]}}
+    policy: {{gate: {{kind: workers, policy: as_requested, workers: {base}}}}}
+  wide:
+    select: {{types: [MAPREDUCE]}}
+    policy: {{gate: {{kind: workers, policy: global_cap, workers: 2}}}}
+  rest: {{}}
+profiles: {{store: {store}}}
+"""
+NARROW, WIDE = "batch", "default"
+"""The queues of the two gates."""
+
+TASK_MS = 8_000
+JOBS_A_TURN = 2
+"""Of another engine, beside a MapReduce job."""
+MEMORY = {
+    "mapreduce.map.memory.mb": str(SLOT_MB),
+    "mapreduce.reduce.memory.mb": str(SLOT_MB),
+    "yarn.app.mapreduce.am.resource.mb": str(SLOT_MB),
+    # all maps, then all reduces, as the model has it
+    "mapreduce.job.reduce.slowstart.completedmaps": "1.0",
+}
+_STEP = re.compile(r"^(\S+ \d+:\d+:\d+,\d+) .*AM (Allocated|Released) Container.*APPID=(\S+).*CONTAINERID=(\S+)")
+
+
+@dataclass
+class Bench:
+    cluster: MiniCluster
+    said: Path
+    """What the gates said."""
+    store: Path
+    """What the first engine remembers of jobs."""
+
+    def map_reduce(self, name: str, queue: str, maps: int, reduces: int) -> Job:
+        return sleep_job(
+            self.cluster,
+            name,
+            maps=maps,
+            reduces=reduces,
+            map_ms=TASK_MS,
+            reduce_ms=TASK_MS,
+            queue=queue,
+            settings=MEMORY,
+        )
+
+    def steps(self, application_id: str) -> list[tuple[float, int]]:
+        """When a container of an application that is no master was allocated (1) or released (-1), seconds."""
+        found = []
+        for line in self.cluster.layout.audit_log.read_text("utf-8", "replace").splitlines():
+            if (match := _STEP.search(line)) and match[3] == application_id and not match[4].endswith("_000001"):
+                at = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S,%f").timestamp()
+                found.append((at, 1 if match[2] == "Allocated" else -1))
+        return found
+
+    def most_at_once(self, application_id: str) -> int:
+        running = most = 0
+        for _, step in self.steps(application_id):
+            running += step
+            most = max(most, running)
+        return most
+
+    def prediction(self, job: Job, maps: int) -> tuple[float, float]:
+        """What was predicted when a wave began with so many maps left, and what it was, seconds."""
+        said = told(self.said, job.application_id)
+        first = next(each for each in said if (each["running"], each["maps"]) == (BASE, maps))
+        ended_s = max(at for at, step in self.steps(job.application_id) if step < 0)
+        return float(first["left_s"]), ended_s - first["now_ms"] / 1000
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("specialist")
+    policy, queues, said, store = (folder / name for name in ("treadle.yaml", "queues.xml", "said", "profiles.db"))
+    policy.write_text(ROSTER.format(base=BASE, store=store), encoding="utf-8")
+    queues.write_text(QUEUES, encoding="utf-8")
+    overrides = {
+        # so long that a busy machine costs no engine its lease
+        "yarn.scheduler.treadle.lease-ms": "30000",
+        "yarn.scheduler.treadle.idle-guard-ms": "0",
+        "yarn.scheduler.treadle.python.command": str(write_command(folder / "telling", said)),
+        **for_shell_jobs(folder / "cluster"),
+    }
+    settings = ClusterSettings(
+        nodes=1, memory_mb=SLOTS * SLOT_MB, vcores=64, policy=policy, queues=queues, overrides=overrides
+    )
+    with MiniCluster(settings, folder / "cluster") as cluster:
+        mine = {name: name for name in ("narrow", "wide", "rest")}
+        cluster.wait_for("three engines", lambda: served_by(cluster) == mine, 300)
+        yield Bench(cluster, said, store)
+
+
+def test_a_job_has_its_base_width_to_one_container_and_its_end_is_predicted(bench: Bench) -> None:
+    for number, known in ((1, "nothing before"), (2, "one run before")):
+        job = bench.map_reduce(f"narrow{number}", NARROW, maps=3 * BASE, reduces=BASE)
+        assert job.wait() == "SUCCEEDED"
+        assert bench.most_at_once(job.application_id) == BASE
+        for maps in (3 * BASE, 2 * BASE):
+            predicted_s, measured_s = bench.prediction(job, maps)
+            share = f"{predicted_s / measured_s:.2f} of it"
+            say(f"{known}, {maps} maps left: predicted {predicted_s:.1f} s, measured {measured_s:.1f} s, {share}")
+        if number == 2:
+            (first, *_) = (each for each in told(bench.said, job.application_id) if each["running"] == BASE)
+            assert first["reduces"] == BASE, "the profile knows of them before they are asked for"
+        # the end of its last container is the last thing that teaches the profile
+        bench.cluster.wait_for("the profile of the run", partial(_remembered, bench, number), 120)
+
+
+def _remembered(bench: Bench, runs: int) -> bool:
+    """Say whether the engine of narrow jobs remembers so many runs."""
+    with open_store(str(bench.store), read_only=True) as store:
+        return any(profile.runs >= runs for profile in store.profiles())
+
+
+def test_idle_room_is_used_up_to_the_cap_to_one_container(bench: Bench) -> None:
+    job = bench.map_reduce("wide", WIDE, maps=3 * CAPPED, reduces=0)
+    assert job.wait() == "SUCCEEDED"
+    assert bench.most_at_once(job.application_id) == CAPPED - 1, "beside its master"
+
+
+def test_what_another_engines_jobs_take_beside_it(bench: Bench) -> None:
+    took: dict[str, list[float]] = {NARROW: [], WIDE: []}
+    for turn, queue in enumerate((NARROW, WIDE, WIDE, NARROW)):
+        beside = bench.map_reduce(f"beside{turn}", queue, maps=200, reduces=0)
+        width = BASE if queue == NARROW else CAPPED - 1
+        beside.wait_containers(1 + width)
+        for number in range(JOBS_A_TURN):
+            job = shell_job(
+                bench.cluster, f"other{turn}-{number}", containers=2, container_ms=4000, memory_mb=SLOT_MB, queue=WIDE
+            )
+            assert job.wait() == "SUCCEEDED"
+            began_ms, ended_ms = (int(str(job.application()[name])) for name in ("startedTime", "finishedTime"))
+            took[queue].append((ended_ms - began_ms) / 1000)
+        assert beside.state() == "UNDEFINED", "it ran all the time"
+        _kill(bench.cluster, beside)
+    ratios = [wide / narrow for wide, narrow in zip(took[WIDE], took[NARROW], strict=True)]
+    say(f"beside base widths {_shown(took[NARROW])}, up to the cap {_shown(took[WIDE])}: ratio {interval_of(ratios)}")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"\n{text}\n")
+
+
+def _kill(cluster: MiniCluster, job: Job) -> None:
+    cluster.rm.put(f"/ws/v1/cluster/apps/{job.application_id}/state", {"state": "KILLED"}, getpass.getuser())
+    cluster.wait_for(f"end of {job.name}", lambda: job.state() == "KILLED", 120)
+    job.client.wait(timeout=120)
+
+
+def _shown(seconds: Sequence[float]) -> str:
+    return f"median {median(seconds):.1f} s ({', '.join(f'{each:.1f}' for each in seconds)})"
