@@ -84,6 +84,7 @@ final class Checks {
     }
     placement.app = found.app;
     placement.leaf = found.leaf;
+    placement.requirement = found.requirement;
     Fate refusal = checkRequest(application, key, placement, assumed);
     return refusal != null ? refusal : checkNode(node, placement, assumed);
   }
@@ -103,7 +104,8 @@ final class Checks {
       return new Application(Fate.NOT_OWNER);
     }
     CSQueue leaf = (CSQueue) app.getQueue();
-    return isActive(app, leaf) ? new Application(app, leaf) : new Application(Fate.INACTIVE_APPLICATION);
+    return isActive(app, leaf) ? new Application(app, leaf, requirement(app))
+        : new Application(Fate.INACTIVE_APPLICATION);
   }
 
   /** Activation is where the AM limits and the limits on parallel applications bind. */
@@ -225,9 +227,12 @@ final class Checks {
 
   /** Whether the node is one that the application requires; its master may go anywhere. */
   private boolean admits(Placement placement) {
-    Requirement requirement =
-        Requirements.of(scheduler.getRMContext().getRMApps().get(placement.app.getApplicationId()));
+    Requirement requirement = placement.requirement == null ? requirement(placement.app) : placement.requirement;
     return requirement.admits(placement.node) || placement.app.isWaitingForAMContainer();
+  }
+
+  private Requirement requirement(FiCaSchedulerApp app) {
+    return Requirements.of(scheduler.getRMContext().getRMApps().get(app.getApplicationId()));
   }
 
   private static boolean accessible(CSQueue leaf, String partition) {
@@ -273,17 +278,20 @@ final class Checks {
   private static final class Application {
     final FiCaSchedulerApp app;
     final CSQueue leaf;
+    final Requirement requirement;
     final Fate refusal;
 
-    Application(FiCaSchedulerApp app, CSQueue leaf) {
+    Application(FiCaSchedulerApp app, CSQueue leaf, Requirement requirement) {
       this.app = app;
       this.leaf = leaf;
+      this.requirement = requirement;
       this.refusal = null;
     }
 
     Application(Fate refusal) {
       this.app = null;
       this.leaf = null;
+      this.requirement = null;
       this.refusal = refusal;
     }
   }

@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.constraints.Requirement;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
@@ -16,6 +17,8 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 final class Placement {
   FiCaSchedulerApp app;
   CSQueue leaf;
+  /** What the application requires of nodes, if whoever fills this in has looked it up; null if not. */
+  Requirement requirement;
   SchedulerRequestKey key;
   AppPlacementAllocator<FiCaSchedulerNode> asks;
   FiCaSchedulerNode node;
@@ -29,6 +32,7 @@ final class Placement {
   void clear() {
     app = null;
     leaf = null;
+    requirement = null;
     key = null;
     asks = null;
     node = null;

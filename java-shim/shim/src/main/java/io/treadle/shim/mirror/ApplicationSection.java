@@ -144,7 +144,8 @@ final class ApplicationSection {
 
   /** Whether another engine serves an application. */
   boolean isElsewhere(ApplicationId id) {
-    return elsewhere.contains(id);
+    // with one engine it is empty: not even a hash is computed
+    return !elsewhere.isEmpty() && elsewhere.contains(id);
   }
 
   /** The applications that other engines serve. */

@@ -36,8 +36,10 @@ final class ContainerSection {
   private final Sweep sweep = new Sweep(MISSING_MS);
   private final NodeSection nodes;
   private final Slots slots = new Slots();
-  /** Containers of which this frame has a narrow row: full rows come before those, so theirs have to wait. */
-  private final Set<ContainerId> narrowed = new HashSet<>();
+  /** Containers that are not alive any more, with a narrow row in this frame; of the others it is in {@link Alive}. */
+  private final Set<ContainerId> narrowEnds = new HashSet<>();
+  /** Counts frames. */
+  private long frame;
   private final Map<ContainerId, List<ContainerStep>> later = new LinkedHashMap<>();
 
   ContainerSection(NodeSection nodes) {
@@ -51,6 +53,8 @@ final class ContainerSection {
     private final boolean byTreadle;
     private final int application;
     private final int node;
+    /** The last frame that has a narrow row of it. */
+    private long narrowIn = -1;
 
     Alive(ContainerStep step, int slot, boolean byTreadle, int application, int node) {
       this.step = step;
@@ -86,14 +90,16 @@ final class ContainerSection {
     told.clear();
     toldInOrder.clear();
     slots.reset();
-    narrowed.clear();
+    frame++;
+    narrowEnds.clear();
     later.clear();
   }
 
   /** Begins a frame of changes; returns steps that had to wait for it, to be written first. */
   List<ContainerStep> begin() {
     slots.begin();
-    narrowed.clear();
+    frame++;
+    narrowEnds.clear();
     List<ContainerStep> waited = new ArrayList<>();
     later.values().forEach(waited::addAll);
     later.clear();
@@ -117,6 +123,9 @@ final class ContainerSection {
         boolean gone = applications.contains(each.getKey().getApplicationAttemptId().getApplicationId());
         if (gone) {
           slots.giveBack(each.getValue().slot);
+          if (each.getValue().narrowIn == frame) {
+            narrowEnds.add(each.getKey());
+          }
         }
         return gone;
       });
@@ -139,26 +148,41 @@ final class ContainerSection {
     ContainerId id = step.container;
     Told of = told.get(step.node);
     Alive before = of == null ? null : of.alive.get(id);
-    boolean ours = isOurs(step);
+    // of one that is alive it was found out before: looking a container up costs more than writing its row
+    boolean ours = step.kind == ContainerStep.Kind.ALLOCATED ? step.byTreadle
+        : before != null && row != null ? before.byTreadle : isTreadles(id);
     int application = row == null ? -1 : row.index;
     int node = nodes.index(step.node);
     boolean narrow = before != null && row != null && isNarrow(draft, step)
         && before.tellsRestOf(step, ours, application, node);
-    if (later.containsKey(id) || !narrow && narrowed.contains(id)) {
+    if (!later.isEmpty() && later.containsKey(id) || !narrow && isNarrowed(id, before)) {
       later.computeIfAbsent(id, key -> new ArrayList<>()).add(step);
       return;
     }
     int slot = before == null ? slots.take() : before.slot;
     if (narrow) {
-      narrowed.add(id);
+      before.narrowIn = frame;
       draft.section(Section.CONTAINER_STEPS).i32(slot).u8(step.kind.code()).i32((int) age(draft, step))
           .i32(step.exitStatus).end();
+      if (step.kind == ContainerStep.Kind.COMPLETED) {
+        narrowEnds.add(id);
+      }
     } else {
       draft.section(Section.CONTAINERS).i64(id.getContainerId()).i32(application).i32(priority(step))
           .i32(node).u8(step.kind.code()).i64(step.timeMs).i64(step.createdMs)
           .i32(step.exitStatus).flag(ours).flag(step.am).amounts(step.capability).i32(slot).end();
     }
-    remember(step, narrow ? before : new Alive(step, slot, ours, application, node), row != null);
+    if (!narrow || step.kind == ContainerStep.Kind.COMPLETED) {
+      remember(step, narrow ? before : new Alive(step, slot, ours, application, node), row != null);
+    }
+  }
+
+  /**
+   * Whether this frame has a narrow row of a container: full rows are read before those, so that one has to wait for the
+   * next. {@code before} is what was told of it if it is alive.
+   */
+  private boolean isNarrowed(ContainerId id, Alive before) {
+    return before != null && before.narrowIn == frame || !narrowEnds.isEmpty() && narrowEnds.contains(id);
   }
 
   /** A step after which the container may come back has a full row: nothing of it may be read later than that. */
@@ -236,10 +260,8 @@ final class ContainerSection {
     }
   }
 
-  private boolean isOurs(ContainerStep step) {
-    ApplicationId application = step.container.getApplicationAttemptId().getApplicationId();
-    return step.kind == ContainerStep.Kind.ALLOCATED ? step.byTreadle
-        : treadles.getOrDefault(application, Collections.emptySet()).contains(step.container);
+  private boolean isTreadles(ContainerId id) {
+    return treadles.getOrDefault(id.getApplicationAttemptId().getApplicationId(), Collections.emptySet()).contains(id);
   }
 
   /** Writes the containers of an application that are alive, for a snapshot. */
