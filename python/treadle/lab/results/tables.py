@@ -177,8 +177,8 @@ def interval(found: Mapping[str, float]) -> Interval:
 
 
 def figure(value: float) -> str:
-    """Return a number with three digits that count, noughts at its end too."""
-    return f"{value:#.3g}".removesuffix(".")
+    """Return a number with three digits that count, noughts at its end too; from 1,000 on a whole one."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".removesuffix(".")
 
 
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
