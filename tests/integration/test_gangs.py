@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.accounts import wait_adds_up, wait_idle
+from tests.support.accounts import wait_idle
 from tests.support.engines import bean_of
 from tests.support.gangs import REST, WHOLE, Gangs, gang_cluster, wait_engines
 from tests.support.masters import Masters
@@ -28,7 +28,6 @@ def test_no_gang_is_had_in_part(tmp_path_factory: pytest.TempPathFactory) -> Non
 
         try:
             cluster.wait_for(f"{GANGS} gangs in each way", had_enough, 900)
-            wait_adds_up(cluster)
         finally:
             gangs.stop()
         assert gangs.mistakes == []

@@ -30,6 +30,7 @@ policy:
   estimate: {kind: observed}
 """
 REQUIRES = ["treadle:require=zone=special"]
+PREFERS = ["treadle:prefer=zone=special"]
 WAIT_S = 180
 
 
@@ -81,6 +82,10 @@ class Asker:
         self._cluster.wait_for(f"{count} containers", lambda: self.beat() >= count, WAIT_S)
         return self.hosts[before:]
 
+    def give_back(self) -> None:
+        """Release all that it holds, with the next heartbeat."""
+        self._master.give_back()
+
 
 def give_attributes(cluster: MiniCluster, special: int) -> None:
     """Let one node be special, and the others not."""
@@ -123,6 +128,34 @@ def test_what_is_required_holds_whatever_changes_while_asks_wait(cluster: MiniCl
         # a master that finds the ResourceManager anew asks anew
         asker.wait(SLOTS + 6)
         assert set(asker.hosts[SLOTS:]) == {host(2)}
+        bean = cluster.rm.treadle()
+        assert (bean["PlacedAgainstRequirement"], bean["Escapes"]) == (0, 0)
+        wait_adds_up(cluster)
+
+
+def test_a_sidecar_is_killed_while_a_preference_is_given_up(cluster: MiniCluster) -> None:
+    host = cluster.layout.node_host
+    with Masters(cluster) as masters:
+        holder = Asker(cluster, masters.start("ann", "default", REQUIRES))
+        holder.ask(SLOTS)
+        assert holder.wait(SLOTS) == [host(3)] * SLOTS
+        chooser = Asker(cluster, masters.start("bob", "default", PREFERS))
+        chooser.ask(2)
+        assert host(3) not in chooser.wait(2), "it has given up what it prefers"
+        holder.ask(2)
+
+        before = cluster.sidecar_pid()
+        os.kill(before, signal.SIGKILL)
+        chooser.ask(2)
+        assert host(3) not in chooser.wait(4)
+        cluster.wait_for("another sidecar", lambda: any(pid != before for pid in cluster.sidecar_pids()), 120)
+        cluster.wait_ready()
+        chooser.ask(2)
+        assert host(3) not in chooser.wait(6)
+        for _ in range(5):
+            assert holder.beat() == SLOTS, "what is required is not given up"
+        holder.give_back()
+        assert holder.wait(SLOTS + 2) == [host(3)] * 2
         bean = cluster.rm.treadle()
         assert (bean["PlacedAgainstRequirement"], bean["Escapes"]) == (0, 0)
         wait_adds_up(cluster)
