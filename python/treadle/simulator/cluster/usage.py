@@ -23,8 +23,8 @@ ITSELF: Final = 2
 def renew(state: State, subject: int) -> bool:
     """Give what is at a place of `State.versions` the next version; return whether it was due.
 
-    What changes again before anybody has read keeps its version, so that `State.latest` has it once; somebody who has
-    not read meanwhile reports it at its first version since.
+    What changes again before anybody has read keeps its version, so that `State.latest` has it once; a reader that
+    has not read meanwhile finds it at its first version since.
     """
     if state.versions[subject] > state.clock[READ]:
         return False

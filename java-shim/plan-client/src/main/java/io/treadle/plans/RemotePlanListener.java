@@ -78,7 +78,7 @@ public final class RemotePlanListener implements PlanListener {
       } catch (ConnectException nobody) {
         throw nobody;
       } catch (IOException unreachable) {
-        // No frame may have reported this attempt yet, or may be failing over.
+        // The ResourceManager may not have reported this attempt to its engine yet, or may be failing over.
         if (leftMs <= PAUSE_MS) {
           throw unreachable;
         }
