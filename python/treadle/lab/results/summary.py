@@ -45,7 +45,7 @@ class Row(BaseModel):
     paper: str
     kept: str = ""
     at: str = ""
-    """The place of an interval in the figures, keys joined by dots."""
+    """The place of an interval in the figures, keys and places in lists joined by dots."""
     here: str = ""
     interval: str = ""
     why: str = ""
@@ -104,6 +104,8 @@ def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
     """Return a mean and its interval."""
     found: Any = kept.figures
     for key in row.at.split("."):
+        if isinstance(found, list):
+            found = dict(zip(map(str, range(len(found))), found, strict=True))
         if not isinstance(found, Mapping) or key not in found:
             raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
         found = found[key]
