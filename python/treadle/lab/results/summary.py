@@ -105,7 +105,7 @@ def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
     found: Any = kept.figures
     for key in row.at.split("."):
         if isinstance(found, list):
-            found = dict(zip(map(str, range(len(found))), found, strict=True))
+            found = {str(place): each for place, each in enumerate(found)}
         if not isinstance(found, Mapping) or key not in found:
             raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
         found = found[key]

@@ -1,7 +1,5 @@
 package io.treadle.sls;
 
-import java.io.IOException;
-import java.security.PrivilegedExceptionAction;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -10,13 +8,11 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
-import org.apache.hadoop.yarn.api.records.ReservationId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
@@ -29,7 +25,7 @@ import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
  * An application master whose asks never run out: at each call it asks anew for as many containers as at the first. Those that it
  * gets run for a given time and are forgotten. It never ends, so the load is over when the measurement is.
  */
-public class BacklogMaster extends AMSimulator {
+public class BacklogMaster extends DirectMaster {
   /** Over how many leaf queues the masters are spread, in turn; they are called q0, q1, ... */
   static final String QUEUES_KEY = "treadle.bench.backlog.queues";
   /** Containers that each master asks for. */
@@ -44,7 +40,6 @@ public class BacklogMaster extends AMSimulator {
   static final String CONTAINER_MB_KEY = "treadle.bench.backlog.container-mb";
 
   private static final int PRIORITY = 20;
-  private static final long NO_ALLOCATION_ID = -1;
   private static final AtomicInteger NUMBERS = new AtomicInteger();
 
   private int number;
@@ -102,33 +97,6 @@ public class BacklogMaster extends AMSimulator {
     }
     asks.put(ResourceRequest.ANY, count);
     return asks;
-  }
-
-  private <T> T asAttempt(PrivilegedExceptionAction<T> action) throws Exception {
-    UserGroupInformation user = UserGroupInformation.createRemoteUser(appAttemptId.toString());
-    user.addTokenIdentifier(
-        rm.getRMContext().getRMApps().get(appId).getRMAppAttempt(appAttemptId).getAMRMToken().decodeIdentifier());
-    try {
-      return user.doAs(action);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new IOException("interrupted", e);
-    }
-  }
-
-  @Override
-  public void lastStep() {
-    // whoever measures ends the process
-  }
-
-  @Override
-  protected void processResponseQueue() {
-    // responses are taken where they come
-  }
-
-  @Override
-  public void initReservation(ReservationId reservationId, long deadline, long now) {
-    // there are no reservations
   }
 
   @Override

@@ -1,7 +1,6 @@
 package io.treadle.sls;
 
 import java.io.IOException;
-import java.security.PrivilegedExceptionAction;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -23,7 +22,6 @@ import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.FinalApplicationStatus;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Priority;
-import org.apache.hadoop.yarn.api.records.ReservationId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
@@ -37,9 +35,8 @@ import org.apache.hadoop.yarn.util.Records;
  * asks by priority as MapReduce and Tez do: a stage when those before it have ended, anywhere in the cluster. Containers are not
  * used again. Each job of the trace takes the next one of the script.
  */
-public class ScriptedMaster extends AMSimulator {
+public class ScriptedMaster extends DirectMaster {
   /** Of asks that do not tell themselves apart by an id, as MapReduce's and Tez's. */
-  private static final long NO_ALLOCATION_ID = -1;
 
   private final List<ContainerId> toRelease = new ArrayList<>();
   private Map<ApplicationId, AMSimulator> simulators;
@@ -85,7 +82,7 @@ public class ScriptedMaster extends AMSimulator {
     submittedMs = System.currentTimeMillis();
     SubmitApplicationRequest request = Records.newRecord(SubmitApplicationRequest.class);
     request.setApplicationSubmissionContext(context());
-    as(job.user, UserGroupInformation.createRemoteUser(job.user), () -> {
+    as(UserGroupInformation.createRemoteUser(job.user), () -> {
       rm.getClientRMService().submitApplication(request);
       return null;
     });
@@ -111,16 +108,6 @@ public class ScriptedMaster extends AMSimulator {
     return context;
   }
 
-  private static <T> T as(String name, UserGroupInformation user, PrivilegedExceptionAction<T> action)
-      throws IOException {
-    try {
-      return user.doAs(action);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new IOException("interrupted as " + name, e);
-    }
-  }
-
   @Override
   protected void sendContainerRequest() throws Exception {
     if (finished) {
@@ -133,17 +120,10 @@ public class ScriptedMaster extends AMSimulator {
     }
     AllocateRequest request = createAllocateRequest(asks, new ArrayList<>(toRelease));
     toRelease.clear();
-    AllocateResponse response = as(job.name, attempt(), () -> rm.getApplicationMasterService().allocate(request));
+    AllocateResponse response = asAttempt(() -> rm.getApplicationMasterService().allocate(request));
     if (response != null) {
       take(response);
     }
-  }
-
-  private UserGroupInformation attempt() throws IOException {
-    UserGroupInformation user = UserGroupInformation.createRemoteUser(appAttemptId.toString());
-    user.addTokenIdentifier(
-        rm.getRMContext().getRMApps().get(appId).getRMAppAttempt(appAttemptId).getAMRMToken().decodeIdentifier());
-    return user;
   }
 
   private void take(AllocateResponse response) throws Exception {
@@ -182,27 +162,12 @@ public class ScriptedMaster extends AMSimulator {
         .ended(job.name, submittedMs, firstContainerMs, System.currentTimeMillis(), containers, misplaced);
     FinishApplicationMasterRequest request = Records.newRecord(FinishApplicationMasterRequest.class);
     request.setFinalApplicationStatus(FinalApplicationStatus.SUCCEEDED);
-    as(job.name, attempt(), () -> rm.getApplicationMasterService().finishApplicationMaster(request));
+    asAttempt(() -> rm.getApplicationMasterService().finishApplicationMaster(request));
     // SLS's own ends its container first: a heartbeat of the node between the two would make the attempt one that failed
     se.getNmMap().get(master.getNodeId()).cleanupContainer(master.getId());
     for (NodeId node : getRanNodes()) {
       se.getNmMap().get(node).finishApplication(appId);
     }
-  }
-
-  @Override
-  public void lastStep() {
-    // a job ends when its last task has; the runner's clock does not end it
-  }
-
-  @Override
-  protected void processResponseQueue() {
-    // responses are taken where they come
-  }
-
-  @Override
-  public void initReservation(ReservationId reservationId, long deadline, long now) {
-    // there are no reservations
   }
 
   @Override
