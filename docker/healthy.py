@@ -1,4 +1,4 @@
-"""Exit code 0 if a role of the cluster answers: healthy.py rm|namenode|worker|sidecar."""
+"""Exit code 0 if a role of the cluster answers: healthy.py rm|namenode|worker|history|sidecar."""
 
 import json
 import sys
@@ -9,6 +9,7 @@ from urllib.request import urlopen
 PAGES = {
     "rm": ["http://localhost:8088/ws/v1/cluster/info"],
     "namenode": ["http://localhost:9870/jmx?qry=Hadoop:service=NameNode,name=NameNodeStatus"],
+    "history": ["http://localhost:19888/ws/v1/history/info"],
     "worker": ["http://localhost:8042/ws/v1/node/info", "http://localhost:9864/"],
 }
 

@@ -56,17 +56,22 @@ class Submitted:
         """Return what the client has printed."""
         return self.log.read_text("utf-8", "replace")
 
-    def wait(self) -> dict[str, Any]:
-        """Wait for the end of job and client; return the application, which has succeeded."""
+    def wait_for_application(self) -> dict[str, Any]:
+        """Wait until the RM has the application's outcome; return the application."""
         identity = str(self.application()["id"])
         ended = self.cluster.wait_for(
             f"end of {self.tag}",
             lambda: (app := self.cluster.rm.application(identity))["finalStatus"] != "UNDEFINED" and app,
             JOB_TIMEOUT_S,
         )
+        return dict(ended)
+
+    def wait(self) -> dict[str, Any]:
+        """Wait for the end of job and client; return the application, which has succeeded."""
+        ended = self.wait_for_application()
         code = self.client.wait(JOB_TIMEOUT_S)
         assert (ended["finalStatus"], code) == ("SUCCEEDED", 0), f"{ended['diagnostics']}\n{self.printed()[-3000:]}"
-        return dict(ended)
+        return ended
 
     def counter(self, name: str) -> int:
         """Return a MapReduce counter that the client printed; 0 if it is not there."""

@@ -41,12 +41,18 @@ def test_a_worker_is_killed_and_comes_back(cluster: DockerCluster) -> None:
 
 
 def test_a_network_is_cut_and_heals(cluster: DockerCluster) -> None:
+    """The AM's node is cut off until another attempt has ended the job; the client learns of the end."""
     job = started(cluster, "network-cut")
-    with cluster.cut_off("worker-2"):
+    before = job.application()
+    node = str(before["amHostHttpAddress"]).partition(":")[0]
+    with cluster.cut_off(node):
         time.sleep(CUT_S)
-        cluster.wait_for("loss of the node", lambda: "worker-2" not in cluster.running_nodes(), NODE_EXPIRES_S)
+        cluster.wait_for("loss of the node", lambda: node not in cluster.running_nodes(), NODE_EXPIRES_S)
         wait_adds_up(cluster)
-    cluster.wait_for("node that is back", lambda: "worker-2" in cluster.running_nodes(), 120)
+        after = job.wait_for_application()
+        cluster.wait_for("end of the attempt", lambda: cluster.rm.application(after["id"])["state"] == "FINISHED", 120)
+        assert after["amContainerLogs"] != before["amContainerLogs"]
+    cluster.wait_for("node that is back", lambda: node in cluster.running_nodes(), 120)
     job.wait()
 
 

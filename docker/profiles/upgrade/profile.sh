@@ -1,6 +1,6 @@
 # One ResourceManager: at first the stock scheduler without Treadle's jar, and two builds of Treadle to install. The second
 # build is that of this checkout with another version; TREADLE_OTHER_WHEEL names any other one.
-services=(namenode rm-host rm worker-1 worker-2)
+services=(namenode rm-host rm history worker-1 worker-2)
 tests=(tests/docker/test_upgrade.py)
 
 other_wheel() { # into the context
