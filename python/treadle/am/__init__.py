@@ -1,1 +1,1 @@
-"""Plans for application masters: a listener that serves plans and takes reports (docs/tez-plugin.md)."""
+"""Plans for application masters: a listener that serves plans and takes reports (docs/plan-listener.md)."""

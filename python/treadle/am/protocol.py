@@ -1,4 +1,4 @@
-"""What an application master and the plan listener say to each other, as bytes (docs/tez-plugin.md).
+"""What an application master and the plan listener say to each other, as bytes (docs/plan-listener.md).
 
 Everything is big-endian, as Java's DataOutputStream writes it. Nothing here trusts a byte: what is not a message raises
 `MessageError`.

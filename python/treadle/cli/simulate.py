@@ -15,7 +15,7 @@ app = typer.Typer()
 
 @app.command()
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="A scenario, as YAML: see docs/simulator.md.")],
+    scenario: Annotated[Path, typer.Argument(help="A scenario, as YAML: see docs/scenarios.md.")],
     policy: Annotated[
         list[str] | None,
         typer.Option(

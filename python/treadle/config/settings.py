@@ -165,7 +165,7 @@ class Constraints(Parameters):
 
 
 class Listener(Parameters):
-    """A port where Tez applications ask for plans and report; read when a sidecar starts (docs/tez-plugin.md)."""
+    """A port where Tez applications ask for plans and report; read when a sidecar starts (docs/plan-listener.md)."""
 
     address: str = Field(
         default="",

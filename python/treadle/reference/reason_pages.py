@@ -27,7 +27,7 @@ FATES: Final = """\
 ## Fates of proposals
 
 The fate of a proposal. Metrics are attributes of the bean `Hadoop:service=ResourceManager,name=Treadle`
-([administrator.md](../administrator.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
+([watch.md](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
 
 """
 
@@ -35,7 +35,7 @@ CAUSES: Final = """\
 ## Why an ask waits
 
 `treadle explain` gives an ask every cause that holds
-([administrator.md](../administrator.md#why-an-application-waits)). The gravest is its verdict:
+([explain.md](../explain.md)). The gravest is its verdict:
 
 """
 

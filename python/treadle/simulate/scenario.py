@@ -19,7 +19,7 @@ NOBODY: Final[dict[str, Any]] = {"jobs": [{"stages": []}]}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster, its queues, what goes wrong, and the jobs (docs/simulator.md)."""
+    """A cluster, its queues, what goes wrong, and the jobs (docs/scenarios.md)."""
 
     model: Model
     """Every field of the file, as `treadle.simulator.scenario` has them."""

@@ -1,6 +1,6 @@
 """A scenario: a cluster, its queues, what goes wrong, what a decision costs, and where the jobs come from.
 
-docs/simulator.md has the format with examples. Every field has its bounds; `read_scenario` names file, line, field
+docs/scenarios.md has the format with examples. Every field has its bounds; `read_scenario` names file, line, field
 and remedy of all that is wrong at once.
 """
 
@@ -336,7 +336,7 @@ def parse_scenario(file: str, text: str) -> Scenario:
     document = YamlDocument(file, text)
     if not isinstance(document.value, dict):
         raise ConfigError(
-            file, [Problem(1, "", "is no mapping; write cluster:, queues:, workload: (docs/simulator.md)")]
+            file, [Problem(1, "", "is no mapping; write cluster:, queues:, workload: (docs/scenarios.md)")]
         )
     try:
         return Scenario.model_validate(document.value)
@@ -360,7 +360,7 @@ def _explain(detail: Any) -> str:
         known = _fields(detail["loc"][:-1])
         return unknown(str(detail["loc"][-1]), known) if known else "is not known here; take it out"
     if detail["type"] == "missing":
-        return "is missing; write it (docs/simulator.md)"
+        return "is missing; write it (docs/scenarios.md)"
     if detail["type"] == "too_short":
         return f"has {detail['ctx']['actual_length']}; at least {detail['ctx']['min_length']} must be written"
     if detail["type"] == "value_error":

@@ -53,7 +53,7 @@ class JobRecord:
 
 
 class Framework(StrEnum):
-    """Which application master's behaviour a job shows to the ResourceManager (docs/simulator.md)."""
+    """Which application master's behaviour a job shows to the ResourceManager (docs/simulated-cluster.md)."""
 
     MAPREDUCE = "mapreduce"
     TEZ = "tez"

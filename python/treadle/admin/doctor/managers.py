@@ -109,7 +109,7 @@ def _mode(manager: Manager) -> Iterator[Finding]:
         yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('tag.Policy') or 'not reported yet'}")
     for tag, what in (("LastError", "last error"), ("Warnings", "warning"), ("IgnoredSettings", "without effect")):
         if bean.get(f"tag.{tag}"):
-            yield Finding("warn", f"{manager.name}: {what}: {bean[f'tag.{tag}']}", "docs/administrator.md#watch-it")
+            yield Finding("warn", f"{manager.name}: {what}: {bean[f'tag.{tag}']}", "docs/watch.md#watch-it")
 
 
 def clock(facts: Facts) -> Iterator[Finding]:

@@ -288,7 +288,7 @@ CLOCKS: Final = 22
 
 @tables
 class SimulationParameters(NamedTuple):
-    """Numbers that hold for a whole simulation; docs/simulator.md has their meaning."""
+    """Numbers that hold for a whole simulation; docs/scenarios.md has their meaning."""
 
     node_heartbeat_ms: int
     am_heartbeat_ms: int

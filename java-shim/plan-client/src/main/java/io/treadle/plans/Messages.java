@@ -7,7 +7,7 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 
-/** What is said to a plan listener and what it says, as bytes (docs/tez-plugin.md has every one). */
+/** What is said to a plan listener and what it says, as bytes (docs/plan-listener.md has every one). */
 public final class Messages {
   /** Of the protocol; both ends must have the same. */
   static final int VERSION = 2;

@@ -20,7 +20,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The plan listeners of the cluster's ResourceManagers, of which one answers (docs/tez-plugin.md has every byte). A
+ * The plan listeners of the cluster's ResourceManagers, of which one answers (docs/plan-listener.md has every byte). A
  * connection carries one request: the codes of both directions are over the listener's challenge, the request and its
  * nonce, so that nothing can be said twice and no answer is taken for that to another request. Used by one thread.
  */
