@@ -19,13 +19,17 @@ from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.explain.situation import Situation
 from treadle.live import explain_door
-from treadle.live.explain_door import ExplainDoor, held_nodes, open_door
+from treadle.live.explain_door import ExplainDoor, held_nodes, open_door, shown
 from treadle.live.policy_memory import state_folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def engine() -> Engine:
-    """An engine of whose two applications one is served and one asks for more than a node has."""
+    return new_engine()
+
+
+def new_engine() -> Engine:
+    """Return an engine of whose two applications one is served and one asks for more than a node has."""
     rm = FakeRM()
     root = rm.queue(-1, (8192, 8))
     leaf = rm.queue(root, (8192, 8))
@@ -38,14 +42,10 @@ def engine() -> Engine:
     return engine
 
 
-@pytest.fixture
-def door(tmp_path: Path, engine: Engine) -> Iterator[ExplainDoor]:
-    def look() -> Situation:
-        situation = Situation.of(engine)
-        assert situation is not None
-        return situation.copied()
-
-    door = open_door(tmp_path / "state", look, lambda: held_nodes(engine))
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[ExplainDoor]:
+    tmp_path = tmp_path_factory.mktemp("door")
+    door = open_door(tmp_path / "state", lambda action: shown(engine, action), lambda: held_nodes(engine))
     assert door is not None
     yield door
     door.close()
@@ -98,7 +98,7 @@ def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Pa
     left.bind(str(tmp_path / "state" / EXPLAIN_SOCKET))
     left.close()
     for _ in range(2):
-        door = open_door(tmp_path / "state", lambda: None)
+        door = open_door(tmp_path / "state", lambda action: None)
         assert door is not None
         assert door.path.stat().st_mode & 0o777 == 0o600
         assert door.path.parent.stat().st_mode & 0o777 == 0o700
@@ -134,7 +134,10 @@ def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine
     cluster = inside[0]
     row = int(np.flatnonzero(cluster.requests.at["key"] == 7)[0])
     cluster.nodes.at["hold_row"][0], cluster.nodes.at["hold_until_ms"][0] = row, 4500
-    assert held() == [{"node": "n0", "application": "application_0_0002", "left_ms": 3500}]
+    try:
+        assert held() == [{"node": "n0", "application": "application_0_0002", "left_ms": 3500}]
+    finally:
+        cluster.nodes.at["hold_row"][0] = -1
 
 
 def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,8 +149,8 @@ def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.
 
 
 def test_without_a_place_there_is_no_door_and_the_sidecar_goes_on(tmp_path: Path) -> None:
-    assert open_door(None, lambda: None) is None
-    assert open_door(tmp_path / ("long" * 50), lambda: None) is None
+    assert open_door(None, lambda action: None) is None
+    assert open_door(tmp_path / ("long" * 50), lambda action: None) is None
 
 
 @pytest.mark.parametrize("engine_name", ["", "batch"])
@@ -168,8 +171,8 @@ def test_the_command_looks_where_the_sidecar_puts_it(
     ]
 
 
-def test_a_copy_is_not_changed_by_what_comes_later(engine: Engine) -> None:
-    situation = Situation.of(engine)
+def test_a_copy_is_not_changed_by_what_comes_later() -> None:
+    situation = Situation.of(new_engine())
     assert situation is not None
     copied = situation.copied()
     before: dict[str, Any] = {name: column.copy() for name, column in copied.view._asdict().items()}

@@ -61,6 +61,8 @@ def explain(
     found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     if "error" in found:
         raise UserError(str(found["error"]))
+    if "note" in found:
+        typer.echo(found["note"], err=True)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:

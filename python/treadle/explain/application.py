@@ -46,19 +46,19 @@ def explain_application(situation: Situation, application: int, ask: int | None 
         ask: explain this request key alone
         node: say of each ask why it is not on the node of this name
     """
-    view, texts = situation.view, situation.cluster.names.texts
+    view, texts = situation.view, situation.texts
     row = view.apps[application]
     asked = [at for at in _rows(situation, application) if ask is None or int(view.rows["key"][at]) == ask]
     state = ApplicationState(int(row["state"]))
     waits = Waits(situation, application, min(len(asked), ASKS_MAX))
-    turned_down = situation.cluster.turned_down.counts.get(application, {})
+    turned_down = situation.turned_down.get(application, {})
     return Explanation(
         application=situation.application_id(application),
         name=texts[int(row["name"])],
         user=texts[int(row["user"])],
         queue=situation.queue_path(int(row["queue"])) if row["queue"] >= 0 else "",
         state=_STATES.get(state, "gone"),
-        policy=situation.settings.policy.name(),
+        policy=situation.followed.policy,
         facts=_facts(situation, application),
         turned_down={Fate(fate).name.lower(): count for fate, count in sorted(turned_down.items())},
         conflicts=sum(count for fate, count in turned_down.items() if fate in CONFLICTS),
@@ -117,7 +117,7 @@ def _own_causes(situation: Situation, row: int) -> Iterator[Cause]:
     if at["assumed"] >= at["count"] or (app["awaiting_am"] and app["assumed_count"] > 0):
         yield Cause(Why.PROPOSED, "all of it is proposed; the ResourceManager has not answered yet")
         return
-    until = max(int(at["backoff_until"]), int(app["backoff_until"])) - situation.cluster.decide
+    until = max(int(at["backoff_until"]), int(app["backoff_until"])) - situation.decide
     if until > 0:
         text = f"the ResourceManager turned it down {int(at['backoff_level'])} times in a row"
         yield Cause(Why.REJECTED, f"{text}; it is proposed again after {until} decisions")
@@ -128,7 +128,7 @@ def _gate_causes(situation: Situation, row: int) -> Iterator[Cause]:
     scratch = situation.scratch
     if scratch is None or not situation.knows_row(row):
         return
-    seen, gate = scratch.rows[row], situation.settings.policy.gate.label
+    seen, gate = scratch.rows[row], situation.followed.gate
     says = f": it waits for {situation.waits_for}" if situation.waits_for else ""
     if not seen["may"]:
         yield Cause(Why.GATE, f"the gate {gate} holds it back{says}")
@@ -187,11 +187,11 @@ def _turn(situation: Situation, row: int) -> Cause:
 
 def _place(situation: Situation, application: int) -> tuple[int, int]:
     """Return how many applications of a queue that ask come before one, and how many ask."""
-    apps, view = situation.cluster.apps, situation.view
+    view = situation.view
     leaf = int(view.apps["queue"][application])
-    if leaf < 0 or leaf + 1 >= len(apps.leaf_first):
+    if leaf < 0 or leaf + 1 >= len(view.leaf_first):
         return 0, 0
-    listed = apps.leaf_applications[apps.leaf_first[leaf] : apps.leaf_first[leaf + 1]]
+    listed = view.leaf_applications[view.leaf_first[leaf] : view.leaf_first[leaf + 1]]
     asking = [int(app) for app in listed if view.apps["pending"][app] > view.apps["assumed_count"][app]]
     scratch = situation.scratch
     if scratch is not None and leaf < len(scratch.queues) and scratch.queues["order"][leaf] == KEYED:
@@ -211,8 +211,8 @@ def _facts(situation: Situation, application: int) -> dict[str, Any]:
         "proposed": int(row["assumed_count"]),
         "ahead_in_queue": ahead,
         "asking_in_queue": among,
-        "order": situation.settings.policy.order.label,
-        "share": situation.settings.policy.share.label,
+        "order": situation.followed.order,
+        "share": situation.followed.share,
     }
     if scratch is not None and application < len(scratch.apps) and scratch.queues["order"][int(row["queue"])] == KEYED:
         key = float(scratch.apps["key"][application])

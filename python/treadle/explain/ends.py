@@ -154,11 +154,11 @@ def _left(duration_ms: F64, age_ms: F64, chance: F64) -> F64:
 def running_of(situation: Situation) -> Running:
     """Return the tasks that run, and for how long they have."""
     view = situation.view
-    pairs = situation.cluster.tasks.task_index.pairs
+    pairs = view.task_index
     live = pairs["value"][pairs["key"] >= 0]
     node, group, created_ms = (view.tasks[name][live] for name in ("node", "group", "created_ms"))  # by column: faster
     here = (view.groups["application"][group] >= 0) & (view.nodes["state"][node] != NodeState.GONE)
-    age_ms = np.maximum(situation.cluster.now_ms - created_ms[here], 0).astype(np.float64)
+    age_ms = np.maximum(situation.now_ms - created_ms[here], 0).astype(np.float64)
     return Running(node[here], group[here], age_ms)
 
 

@@ -10,7 +10,7 @@ from treadle.compiled.array_types import I64
 from treadle.explain.causes import Cause, Why
 from treadle.explain.nodes import in_words
 from treadle.explain.situation import Situation
-from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED
+from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, TOTAL, USED
 
 
 def queues_up(situation: Situation, leaf: int) -> Iterator[int]:
@@ -29,7 +29,7 @@ def queue_causes(situation: Situation, row: int, *, has_nodes: bool) -> Iterator
         row: of the ask
         has_nodes: whether there is a node in its partition, or in one that is lent to it
     """
-    view, counted = situation.view, situation.cluster.counted == 1
+    view, counted = situation.view, situation.view.counted == 1
     ask, partition = view.capability[row], int(view.rows["partition"][row])
     leaf = int(view.apps["queue"][view.rows["application"][row]])
     for queue in queues_up(situation, leaf):
@@ -57,7 +57,7 @@ def queue_causes(situation: Situation, row: int, *, has_nodes: bool) -> Iterator
 
 def queues_of_all(situation: Situation, row: int) -> set[str]:
     """Return the paths of the queues of an ask that may have as much of its partition as the root has."""
-    view, counted = situation.view, situation.cluster.counted == 1
+    view, counted = situation.view, situation.view.counted == 1
     partition = int(view.rows["partition"][row])
     queues = list(queues_up(situation, int(view.apps["queue"][view.rows["application"][row]])))
     most = view.limit_amounts[queues[-1], partition, MAXIMUM]
@@ -70,8 +70,8 @@ def user_causes(situation: Situation, row: int) -> Iterator[Cause]:
     view = situation.view
     application, partition = int(view.rows["application"][row]), int(view.rows["partition"][row])
     leaf, name = int(view.apps["queue"][application]), int(view.apps["user"][application])
-    user = situation.cluster.users.index.find(leaf * MAX_PARTITIONS + partition, name)
-    whose = situation.cluster.names.texts[name]
+    user = situation.user(leaf, partition, name)
+    whose = situation.texts[name]
     if user < 0:
         yield from _headroom_cause(situation, row, application, whose)
         return
@@ -79,7 +79,7 @@ def user_causes(situation: Situation, row: int) -> Iterator[Cause]:
     limit = view.user_amounts[user, LIMIT]
     if _grows(situation, user, leaf, partition):
         limit = limit + view.limit_amounts[leaf, partition, ASSUMED]
-    counted = situation.cluster.counted == 1
+    counted = situation.view.counted == 1
     if (used > limit)[counted].any() and _dominant(situation, used) >= _dominant(situation, limit):
         text = (
             f"user {whose} has {in_words(situation.amounts(used))} in queue {situation.queue_path(leaf)}, "
@@ -102,7 +102,7 @@ def share_of(situation: Situation, leaf: int, partition: int) -> dict[str, float
 
 
 def _headroom_cause(situation: Situation, row: int, application: int, whose: str) -> Iterator[Cause]:
-    view, counted = situation.view, situation.cluster.counted == 1
+    view, counted = situation.view, situation.view.counted == 1
     if not view.apps["has_headroom"][application]:
         return
     left = view.app_amounts[application, HEADROOM] - view.app_amounts[application, ASSUMED]
@@ -114,7 +114,7 @@ def _headroom_cause(situation: Situation, row: int, application: int, whose: str
 
 def _grows(situation: Situation, user: int, leaf: int, partition: int) -> bool:
     """As `treadle.policy.asks.grows_with_leaf`."""
-    view, counted = situation.view, situation.cluster.counted == 1
+    view, counted = situation.view, situation.view.counted == 1
     used = view.limit_amounts[leaf, partition, USED][counted]
     if (view.user_amounts[user, LIMIT][counted] < used).any():
         return False
@@ -128,5 +128,5 @@ def _dominant(situation: Situation, amounts: I64) -> float:
 
 
 def _share(situation: Situation, amounts: I64, totals: I64) -> float:
-    counts = (situation.cluster.counted == 1) & (totals > 0)
+    counts = (situation.view.counted == 1) & (totals > 0)
     return float((amounts[counts] / totals[counts]).max()) if counts.any() else 0.0

@@ -53,7 +53,7 @@ class NodesOfAsk:
         self._situation = situation
         self._row = row
         view, ask = situation.view, situation.view.rows[row]
-        self._counted = situation.cluster.counted == 1
+        self._counted = view.counted == 1
         self.capability: I64 = view.capability[row]
         nodes = view.nodes
         exists = (nodes["name"] >= 0) & (nodes["state"] != NodeState.GONE)
@@ -90,13 +90,13 @@ class NodesOfAsk:
         parts = (self._lacking[full] / totals)[:, self._counted]
         node = int(full[np.argmin(parts.max(axis=1))])
         lacks = np.where(self._counted, np.maximum(self._lacking[node], 0), 0)
-        pairs = zip(self._situation.cluster.types.names, lacks.tolist(), strict=True)
+        pairs = zip(self._situation.resources, lacks.tolist(), strict=True)
         return Near(self._situation.node_name(node), {name: value for name, value in pairs if value})
 
     def why_not(self, name: str) -> str:
         """Return in words why not on the node of a name."""
-        texts = self._situation.cluster.names
-        index = texts.index_of(name)
+        texts = self._situation.texts
+        index = texts.index(name) if name in texts else -1
         nodes = np.flatnonzero((self._situation.view.nodes["name"] == index) & (index >= 0))
         if not len(nodes):
             return f"{name} is no node that the engine knows of"
@@ -107,7 +107,7 @@ class NodesOfAsk:
         """Return the names of nodes and racks that the ask names and of which the partition has none."""
         nodes = self._situation.view.nodes[self.here]
         known = set(nodes["name"].tolist()) | set(nodes["rack"].tolist())
-        texts = self._situation.cluster.names.texts
+        texts = self._situation.texts
         return sorted(texts[int(place["name"])] for place in self._places() if int(place["name"]) not in known)
 
     def largest(self) -> dict[str, int]:
@@ -141,11 +141,11 @@ class NodesOfAsk:
 
     def _in_partition(self, partition: int) -> Mask:
         """Say which nodes are of the partition, or of one that is lent to asks without a label."""
-        cluster, view = self._situation.cluster, self._situation.view
+        view = self._situation.view
         partitions = [partition]
         awaits_master = view.apps["awaiting_am"][int(view.rows["application"][self._row])]
         if partition == 0 and not awaits_master:
-            partitions += cluster.shared_partitions()
+            partitions += self._situation.shared_partitions
         return np.isin(view.nodes["partition"], partitions)
 
     def _places(self) -> list[Any]:
@@ -171,9 +171,9 @@ class NodesOfAsk:
         return near
 
     def _blacklisted(self) -> Mask:
-        view, cluster = self._situation.view, self._situation.cluster
+        view = self._situation.view
         application = int(view.rows["application"][self._row])
-        pairs = cluster.blacklist.pairs["key"]
+        pairs = view.blacklist["key"]
         names = pairs[(pairs >= 0) & (pairs >> 32 == application)] & 0xFFFFFFFF
         return np.isin(view.nodes["name"], names) | np.isin(view.nodes["rack"], names)
 
@@ -186,12 +186,12 @@ class NodesOfAsk:
         return np.concatenate([bits, np.zeros(count - len(bits), np.uint8)]).astype(bool)
 
     def _rejected(self) -> Mask:
-        cluster, view = self._situation.cluster, self._situation.view
-        mask: Mask = view.nodes["backoff_until"] > cluster.decide
+        decide, view = self._situation.decide, self._situation.view
+        mask: Mask = view.nodes["backoff_until"] > decide
         if view.rows["exclusions"][self._row]:
-            pairs = cluster.rejections.excluded.pairs
+            pairs = view.excluded
             mine = pairs[(pairs["key"] >= 0) & (pairs["key"] >> 32 == self._row)]
-            nodes = mine["key"][mine["value"] > (cluster.decide & 0x7FFFFFFF)] & 0xFFFFFFFF
+            nodes = mine["key"][mine["value"] > (decide & 0x7FFFFFFF)] & 0xFFFFFFFF
             mask = mask.copy()
             mask[nodes] = True
         return mask

@@ -1,31 +1,118 @@
-"""What is explained: an engine's model after a decide, and what the decide's gate and order have said."""
+"""What is explained: an engine's model after a decide, and what the decide's gate and order have said.
+
+It is made of arrays and plain values, so that another process can be shown it.
+"""
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from treadle.compiled.array_types import I64
+from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.pair_map import find
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, View
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
 from treadle.policy.state import Scratch
+
+
+class Tables(NamedTuple):
+    """The tables that are read; as in `treadle.model.tables.View` unless they say otherwise."""
+
+    nodes: Records
+    node_amounts: I64
+    queues: Records
+    limit_known: U8
+    limit_amounts: I64
+    user_amounts: I64
+    apps: Records
+    app_amounts: I64
+    rows: Records
+    capability: I64
+    places: Records
+    user_index: Records
+    blacklist: Records
+    excluded: Records
+    counted: U8
+    hints: Records
+    groups: Records
+    group_amounts: I64
+    tasks: Records
+    task_index: Records
+    """Pairs (`PAIR`) of a container's key and its place in ``tasks``."""
+    rank: I32
+    leaf_first: I32
+    leaf_applications: I32
+    """These three as in `treadle.model.applications.ApplicationTable`."""
+
+
+class Decided(NamedTuple):
+    """What is read of what the latest decide has kept (`treadle.policy.state.Scratch`)."""
+
+    rows: Records
+    apps: Records
+    queues: Records
+    node_sets: U8
+    row_nodes: I32
+    headroom: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is read of the settings that are followed now."""
+
+    policy: str
+    gate: str
+    order: str
+    share: str
+    compares_shares: bool
+    """Whether the share serves by shares in a tree."""
+    hold_nodes_max: int
+    hold_nodes_share: float
+    hold_duration_ms: int
+    seed: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Followed:
+        """Return it of settings."""
+        policy, hold = settings.policy, settings.hold
+        return cls(
+            policy=policy.name(),
+            gate=policy.gate.label,
+            order=policy.order.label,
+            share=policy.share.label,
+            compares_shares=policy.share.kind.traits.compares_shares,
+            hold_nodes_max=hold.nodes_max,
+            hold_nodes_share=hold.nodes_share,
+            hold_duration_ms=hold.duration_ms,
+            seed=settings.seed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     """A model between two decides. Nothing of it is changed; it is stale after the next event."""
 
-    cluster: Cluster
-    view: View
-    scratch: Scratch | None
-    """What the latest decide has kept; None before the first."""
-    settings: Settings
-    """Those that are followed now."""
+    view: Tables
+    scratch: Decided | None
+    """Of the latest decide; None before the first."""
+    texts: list[str]
+    """Names by their indices. More may come, none changes."""
+    partitions: tuple[int, ...]
+    """The name of each partition."""
+    shared_partitions: tuple[int, ...]
+    """Those whose idle nodes may be lent to asks without a label."""
+    resources: tuple[str, ...]
+    turned_down: dict[int, dict[int, int]]
+    """How often proposals were turned down, by application and fate."""
+    now_ms: int
+    """The ResourceManager's time of the latest decide; -1 before the first."""
+    decide: int
+    """The number of the next decide."""
+    followed: Followed
     waits_for: str
     """For what the policy holds asks back on purpose, in its own words."""
 
@@ -36,26 +123,32 @@ class Situation:
         if found is None:
             return None
         cluster, scratch = found
-        return cls(cluster, cluster.view(), scratch, engine.running, engine.waits_for())
+        return cls(
+            view=_tables(cluster),
+            scratch=_decided(scratch),
+            texts=cluster.names.texts,
+            partitions=tuple(cluster.names.partitions),
+            shared_partitions=tuple(cluster.shared_partitions()),
+            resources=tuple(cluster.types.names),
+            turned_down=cluster.turned_down.counts,
+            now_ms=cluster.now_ms,
+            decide=cluster.decide,
+            followed=Followed.of(engine.running),
+            waits_for=engine.waits_for(),
+        )
 
     def copied(self) -> Situation:
         """Return the same in arrays of its own, which no later event changes."""
-        cluster = copy(self.cluster)
-        for name in ("users", "blacklist", "rejections", "apps", "tasks", "turned_down"):
-            setattr(cluster, name, copy(getattr(cluster, name)))
-        cluster.turned_down.counts = {app: dict(found) for app, found in cluster.turned_down.counts.items()}
-        for holder, name in (
-            (cluster.users, "index"),
-            (cluster.rejections, "excluded"),
-            (cluster.tasks, "task_index"),
-        ):
-            setattr(holder, name, copy(getattr(holder, name)))
-        for pairs in (cluster.users.index, cluster.blacklist, cluster.rejections.excluded, cluster.tasks.task_index):
-            pairs.pairs = copied(pairs.pairs)
-        cluster.apps.leaf_first = cluster.apps.leaf_first.copy()
-        cluster.apps.leaf_applications = cluster.apps.leaf_applications.copy()
-        view = self.view._replace(**{name: copied(column) for name, column in self.view._asdict().items()})
-        return replace(self, cluster=cluster, view=view, scratch=_kept(self.scratch))
+        return replace(
+            self,
+            view=Tables(*map(copied, self.view)),
+            scratch=None if self.scratch is None else Decided(*map(copied, self.scratch)),
+            turned_down={app: dict(found) for app, found in self.turned_down.items()},
+        )
+
+    def without_texts(self) -> Situation:
+        """Return the same without its texts, for who has been told them."""
+        return replace(self, texts=[])
 
     def available(self) -> I64:
         """Return what is free on each node and not proposed to anybody (node, resource)."""
@@ -63,15 +156,15 @@ class Situation:
 
     def partition_name(self, partition: int) -> str:
         """Return the name of a partition; empty: the default one."""
-        return self.cluster.names.texts[self.cluster.names.partitions[partition]]
+        return self.texts[self.partitions[partition]]
 
     def node_name(self, node: int) -> str:
         """Return the name of a node."""
-        return self.cluster.names.texts[int(self.view.nodes["name"][node])]
+        return self.texts[int(self.view.nodes["name"][node])]
 
     def queue_path(self, queue: int) -> str:
         """Return the path of a queue."""
-        return self.cluster.names.texts[int(self.view.queues["path"][queue])]
+        return self.texts[int(self.view.queues["path"][queue])]
 
     def application_id(self, application: int) -> str:
         """Return YARN's id of an application."""
@@ -80,8 +173,12 @@ class Situation:
 
     def amounts(self, values: I64) -> dict[str, int]:
         """Return amounts by the names of resources; those that are 0 and not counted are left out."""
-        pairs = zip(self.cluster.types.names, values.tolist(), self.cluster.counted.tolist(), strict=True)
+        pairs = zip(self.resources, values.tolist(), self.view.counted.tolist(), strict=True)
         return {name: value for name, value, counted in pairs if value or counted}
+
+    def user(self, leaf: int, partition: int, name: int) -> int:
+        """Return the row of a user in a leaf and a partition, by the user's name; -1 if there is none."""
+        return int(find(self.view.user_index, ((leaf * MAX_PARTITIONS + partition) << 32) | name))
 
     def knows_row(self, row: int) -> bool:
         """Say whether the latest decide has seen a request row."""
@@ -97,12 +194,19 @@ class Situation:
         return -1
 
 
-def _kept(scratch: Scratch | None) -> Scratch | None:
-    """Return what is read of a decide's arrays in arrays of its own."""
-    if scratch is None:
-        return None
-    names = ("rows", "apps", "queues", "node_sets", "row_nodes")
-    return scratch._replace(**{name: copied(getattr(scratch, name)) for name in names})
+def _tables(cluster: Cluster) -> Tables:
+    view, apps = cluster.view(), cluster.apps
+    beside = {
+        "task_index": cluster.tasks.task_index.pairs,
+        "rank": apps.rank,
+        "leaf_first": apps.leaf_first,
+        "leaf_applications": apps.leaf_applications,
+    }
+    return Tables(*(beside[name] if name in beside else getattr(view, name) for name in Tables._fields))
+
+
+def _decided(scratch: Scratch | None) -> Decided | None:
+    return None if scratch is None else Decided(*(getattr(scratch, name) for name in Decided._fields))
 
 
 def copied(column: Any) -> Any:

@@ -18,7 +18,7 @@ from treadle.explain.limits import queues_up
 from treadle.explain.nodes import NodesOfAsk
 from treadle.explain.situation import Situation
 from treadle.explain.ways import labels_with_room, next_nodes, next_queues
-from treadle.model.tables import ASSUMED, GUARANTEED, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
+from treadle.model.tables import ASSUMED, GUARANTEED, LIMIT, MAXIMUM, USED
 from treadle.policy.state import FAIR, KEYED
 from treadle.words import counted, in_time
 
@@ -79,7 +79,7 @@ class Waits:
             asks: how many asks there are that are explained
         """
         self._situation, self._application = situation, application
-        self._counted: npt.NDArray[np.bool_] = situation.cluster.counted == 1
+        self._counted: npt.NDArray[np.bool_] = situation.view.counted == 1
         self._steps = STEPS_MAX // (DRAWS * max(min(asks, ESTIMATED_MAX), 1))
         self._left = ESTIMATED_MAX
 
@@ -125,7 +125,7 @@ class Waits:
             return f"sizes do not tell when this ends: {other.text}"
         if not usable.any():
             return "no node may serve it now"
-        if self._situation.cluster.now_ms < 0:
+        if self._situation.now_ms < 0:
             return "nothing has been decided yet"
         here = usable[self._ends.node]
         known = np.count_nonzero(self._ends.known() & here)
@@ -165,8 +165,9 @@ class Waits:
         here = usable | ((view.nodes["partition"] == partition) & (view.nodes["state"] == NodeState.USABLE))
         indices = np.flatnonzero(here)
         held = np.flatnonzero((view.nodes["hold_row"] >= 0) & here).tolist()
-        hold, share = situation.settings.hold, situation.settings.policy.share.kind.traits.compares_shares
-        nodes_max = min(hold.nodes_max, max(round((1.0 if share else hold.nodes_share) * len(indices)), 1))
+        followed = situation.followed
+        part = 1.0 if followed.compares_shares else followed.hold_nodes_share
+        nodes_max = min(followed.hold_nodes_max, max(round(part * len(indices)), 1))
         return _Setting(
             row=row,
             partition=partition,
@@ -174,7 +175,7 @@ class Waits:
             free=situation.available()[indices][:, self._counted],
             usable=frozenset(np.flatnonzero(usable).tolist()),
             waiting=self._waiting(row, partition),
-            rule=Rule(nodes_max if hold.duration_ms else 0, float(hold.duration_ms)),
+            rule=Rule(nodes_max if followed.hold_duration_ms else 0, float(followed.hold_duration_ms)),
             held=dict(zip(held, view.nodes["hold_row"][held].tolist(), strict=True)),
         )
 
@@ -194,7 +195,7 @@ class Waits:
 
     def _soonest(self, draw: int) -> Iterator[tuple[float, End]]:
         ends, view = self._soon, self._situation.view
-        in_ms = ends.drawn_ms(draw, self._situation.settings.seed)
+        in_ms = ends.drawn_ms(draw, self._situation.followed.seed)
         known = np.flatnonzero(np.isfinite(in_ms))
         first = known[np.argsort(in_ms[known], kind="stable")[: self._steps]]
         columns = (
@@ -210,9 +211,9 @@ class Waits:
     def _leaves(self, setting: _Setting, own: int, draw: int) -> dict[int, Leaf]:
         """Return the leaves that ask for something in the partition, with what they ask for in order."""
         view, situation, rows = self._situation.view, self._situation, setting.waiting
-        shared = situation.settings.policy.share.label != "none"
+        shared = situation.followed.share != "none"
         apps = view.rows["application"][rows]
-        durations = drawn_durations(self._durations.rows_ms[rows], DURATIONS, situation.settings.seed, draw)
+        durations = drawn_durations(self._durations.rows_ms[rows], DURATIONS, situation.followed.seed, draw)
         columns = (
             rows.tolist(),
             view.apps["queue"][apps].tolist(),
@@ -245,7 +246,7 @@ class Waits:
     def _waiting(self, row: int, partition: int) -> npt.NDArray[np.int64]:
         """Return the request rows that compete for room, in the order of their leaves, the one asked about included."""
         view, scratch = self._situation.view, self._situation.scratch
-        rows, apps, decide = view.rows, view.apps, self._situation.cluster.decide
+        rows, apps, decide = view.rows, view.apps, self._situation.decide
         app = np.maximum(rows["application"], 0)
         wanted = (rows["application"] >= 0) & (rows["count"] > rows["assumed"]) & (rows["partition"] == partition)
         wanted &= (apps["state"][app] == ApplicationState.ACTIVE) & (apps["queue"][app] >= 0)
@@ -278,7 +279,7 @@ class Waits:
 
     def _order(self) -> tuple[F64, F64]:
         """Return for each application two numbers by which its leaf serves it, as the latest decide had them."""
-        view, scratch, ranks = self._situation.view, self._situation.scratch, self._situation.cluster.apps.rank
+        view, scratch, ranks = self._situation.view, self._situation.scratch, self._situation.view.rank
         first, rank = np.zeros(len(view.apps)), np.full(len(view.apps), np.inf)
         rank[: len(ranks)] = ranks[: len(rank)]
         if scratch is None:
@@ -303,7 +304,7 @@ class Waits:
             used = (amounts[USED] + amounts[ASSUMED]).tolist()
             found.append(Limit(used, tuple(amounts[MAXIMUM].tolist()), self._below(queue)))
         name = int(view.apps["user"][self._application])
-        user = situation.cluster.users.index.find(leaf * MAX_PARTITIONS + partition, name)
+        user = situation.user(leaf, partition, name)
         if user >= 0:
             amounts = view.user_amounts[user][:, self._counted]
             used = (amounts[USED] + amounts[ASSUMED]).tolist()

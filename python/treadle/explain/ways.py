@@ -34,7 +34,7 @@ def next_nodes(situation: Situation, ends: Ends, nodes: NodesOfAsk) -> Iterator[
     freed = np.cumsum(ends.amounts[order], axis=0)
     first = np.searchsorted(node, node)  # where the node's own begin
     before = np.where((first > 0)[:, None], freed[first - 1], 0)
-    enough = (free[node] + freed - before >= capability)[:, situation.cluster.counted == 1].all(axis=1)
+    enough = (free[node] + freed - before >= capability)[:, situation.view.counted == 1].all(axis=1)
     place = np.flatnonzero(enough)
     found, at = np.unique(node[place], return_index=True)
     in_ms = expected_ms[order[place[at]]]
@@ -63,12 +63,12 @@ def next_queues(
 
 def labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Way]:
     """Yield other partitions in which nodes have room for the ask now, and the queue may use them."""
-    view, counts = situation.view, situation.cluster.counted == 1
+    view, counts = situation.view, situation.view.counted == 1
     leaf = int(view.apps["queue"][view.rows["application"][row]])
     own = int(view.rows["partition"][row])
     fits = (situation.available() >= nodes.capability)[:, counts].all(axis=1)
     fits &= view.nodes["state"] == NodeState.USABLE
-    for partition in range(len(situation.cluster.names.partitions)):
+    for partition in range(len(situation.partitions)):
         count = int(np.count_nonzero(fits & (view.nodes["partition"] == partition)))
         if partition != own and count and _may_use(situation, leaf, partition, nodes.capability):
             name = situation.partition_name(partition)
@@ -77,7 +77,7 @@ def labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Itera
 
 
 def _may_use(situation: Situation, leaf: int, partition: int, capability: I64) -> bool:
-    view, counts = situation.view, situation.cluster.counted == 1
+    view, counts = situation.view, situation.view.counted == 1
     for queue in queues_up(situation, leaf):
         if view.limit_known[queue, partition]:
             amounts = view.limit_amounts[queue, partition]

@@ -1,6 +1,7 @@
 """Where `treadle explain` asks a sidecar: a Unix socket of its user's own, one question at a time.
 
-The model is copied between two frames, some milliseconds for a large cluster, and looked through beside the decisions.
+The model is copied between two frames, some milliseconds for a large cluster, and looked through by another process
+(`treadle.live.explain_process`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import printable
 from treadle.events import NodeState
-from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
+from treadle.live.explain_process import Action, ExplainProcess, Look, Question
 from treadle.live.roles import DecisionEngine
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,9 @@ WAIT_S: Final = 5.0
 _WAITING_MAX: Final = 4
 _CREDENTIALS: Final = struct.Struct("3i")
 
-Look = Callable[[], Situation | None]
+READY_AFTER_S: Final = 30.0
+"""The process that explains is started so long after the sidecar, whose own start is waited for, or with a question."""
+
 Held = Callable[[], list[dict[str, Any]]]
 
 HELD_MAX: Final = 1000
@@ -49,14 +52,14 @@ class ExplainDoor:
 
         Args:
             path: where; a socket that an earlier sidecar left there is replaced
-            look: returns a copy of the situation
+            look: shows the engine's situation
             held: returns which nodes are held for whom
 
         Raises:
             OSError: it cannot be opened.
         """
         self.path = path
-        self._look, self._held = look, held
+        self._held, self._process = held, ExplainProcess(look)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             path.unlink()
@@ -74,7 +77,7 @@ class ExplainDoor:
         Thread(target=self._serve, name="explain", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Answer no more. The process that explains ends with the thread, when a question that it has is answered."""
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # else who waits in accept() goes on doing so
         self._listening.close()
@@ -82,17 +85,26 @@ class ExplainDoor:
             self.path.unlink()
 
     def _serve(self) -> None:
-        while True:
-            try:
-                connected, _ = self._listening.accept()
-            except OSError:
-                return
-            with connected:
+        try:
+            self._listening.settimeout(READY_AFTER_S)
+            while True:
                 try:
-                    connected.settimeout(WAIT_S)
-                    self._answer(connected)
-                except Exception as error:  # one question that fails is no concern of the next
-                    _log.warning("a question was not answered: %s", printable(str(error)))
+                    connected, _ = self._listening.accept()
+                except TimeoutError:
+                    self._process.start()
+                    self._listening.settimeout(None)
+                else:
+                    self._take(connected)
+        except OSError:
+            self._process.close()
+
+    def _take(self, connected: socket.socket) -> None:
+        with connected:
+            try:
+                connected.settimeout(WAIT_S)
+                self._answer(connected)
+            except Exception as error:  # one question that fails is no concern of the next
+                _log.warning("a question was not answered: %s", printable(str(error)))
 
     def _answer(self, connected: socket.socket) -> None:
         credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -100,30 +112,24 @@ class ExplainDoor:
             return
         with connected.makefile("rb") as stream:
             line = stream.readline(ASKED_BYTES_MAX)
-        connected.sendall(json.dumps(self._answer_to(line)).encode() + b"\n")
+        connected.sendall(self._answer_to(line) + b"\n")
 
-    def _answer_to(self, line: bytes) -> dict[str, Any]:
+    def _answer_to(self, line: bytes) -> bytes:
         try:
             asked = json.loads(line)
             if asked.get("held") is True:
-                return {"held": self._held()}
+                return json.dumps({"held": self._held()}).encode()
             application, ask, node = str(asked["application"]), asked.get("ask"), str(asked.get("node") or "")
             ask = None if ask is None else int(ask)
         except (ValueError, KeyError, TypeError, AttributeError):
-            return {"error": "not a question: use the `treadle` of the sidecar's release"}
-        situation = self._look()
-        if situation is None:
-            return {"error": "the engine has not heard of the cluster yet; is a ResourceManager connected?"}
-        found = situation.find(application)
-        if found < 0:
-            return {"error": f"the engine knows no application {application} that runs"}
-        return explain_application(situation, found, ask, node).plain()
+            return b'{"error": "not a question: use the `treadle` of the sidecar\'s release"}'
+        return self._process.answer(Question(application, ask, node))
 
 
-def copied_situation(engine: DecisionEngine) -> Situation | None:
-    """Return a copy of an engine's situation; None before its first snapshot."""
+def shown(engine: DecisionEngine, action: Action) -> Any:
+    """Return what an action makes of an engine's situation; None before its first snapshot."""
     situation = Situation.of(engine) if isinstance(engine, Engine) else None
-    return None if situation is None else situation.copied()
+    return None if situation is None else action(situation)
 
 
 def held_nodes(engine: DecisionEngine) -> list[dict[str, Any]]:
@@ -136,7 +142,7 @@ def held_nodes(engine: DecisionEngine) -> list[dict[str, Any]]:
     for node in np.flatnonzero((nodes["hold_row"] >= 0) & (nodes["state"] != NodeState.GONE))[:HELD_MAX].tolist():
         application = int(situation.view.rows["application"][nodes["hold_row"][node]])
         if application >= 0:
-            left_ms = max(int(nodes["hold_until_ms"][node]) - situation.cluster.now_ms, 0)
+            left_ms = max(int(nodes["hold_until_ms"][node]) - situation.now_ms, 0)
             whose = situation.application_id(application)
             found.append({"node": situation.node_name(node), "application": whose, "left_ms": left_ms})
     return found

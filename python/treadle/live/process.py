@@ -218,7 +218,7 @@ def _start(
     progress("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be reported at once.
     from treadle.live.busy_session import BusySession
-    from treadle.live.explain_door import copied_situation, held_nodes, open_door
+    from treadle.live.explain_door import held_nodes, open_door, shown
     from treadle.live.policies import LivePolicies, without_file_parts
     from treadle.live.policy_memory import state_folder
     from treadle.live.server import LoopbackServer
@@ -232,7 +232,11 @@ def _start(
         closing.append(policies.close)
     answering = BusySession(session, one_of_several=bool(engine))
     folder = None if config is None else state_folder(config, engine=engine)
-    open_door(folder, lambda: session.look(copied_situation), lambda: session.look(held_nodes))
+    open_door(
+        folder,
+        lambda action: session.look(lambda deciding: shown(deciding, action)),
+        lambda: session.look(held_nodes),
+    )
     serving: list[Serving] = []
     server = LoopbackServer(
         bytes.fromhex(greeting.secret), answering.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)

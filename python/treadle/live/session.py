@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -44,6 +44,9 @@ FAILURES_MAX: Final = 8
 DECISIONS_TO_MEND: Final = 100
 """After so many decisions a new engine is healthy: its predecessor's failure is no longer reported."""
 
+
+LOOK_AFTER_S: Final = 0.25
+"""Who looks at the engine does so right after an answer, when the next frame is farthest away, or after so long."""
 
 Submit = Callable[[Callable[[], Settings]], "Future[Settings]"]
 
@@ -141,7 +144,7 @@ class Session:
         Raises:
             ConfigError: there are no settings to start with.
         """
-        self._turn = Lock()
+        self._turn, self._answered = Lock(), Event()
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
@@ -198,10 +201,14 @@ class Session:
             EngineFailedError: this session has no future.
         """
         with self._turn:
-            return self._decide(frame, reply_max_bytes, wanted)
+            answer = self._decide(frame, reply_max_bytes, wanted)
+        self._answered.set()
+        return answer
 
     def look(self, action: Callable[[DecisionEngine], T]) -> T:
         """Let somebody look at the engine between two frames: the next frame waits for that."""
+        self._answered.clear()
+        self._answered.wait(LOOK_AFTER_S)
         with self._turn:
             return action(self._engine)
 

@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from threading import Event, Lock, Thread
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from treadle import events
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.explain_run import LEAVES
 from treadle.lab.bench.sls_load import BenchError
-from treadle.live.explain_door import copied_situation
+from treadle.live.explain_door import shown
+from treadle.live.explain_process import START_S, CannotStartError, ExplainProcess, Question
 from treadle.live.process import loading
+from treadle.live.session import LOOK_AFTER_S
 from treadle.policy.failed import insist
+
+T = TypeVar("T")
 
 WARM_TICKS: Final = 40
 BATCH: Final = 500
@@ -86,18 +89,27 @@ def measure(
         PolicyFailedError: a part of the policy failed.
     """
     say(f"{name}: {nodes} nodes, {asks} asks")
+    process = None
     try:
         with loading():
             cluster = _Cluster(settings, nodes, asks)
             for _ in range(WARM_TICKS):
                 cluster.decide(cluster.frame())
+        process = ExplainProcess(cluster.look)
+        process.start()
+        process.wait_ready(START_S)  # as that of a sidecar is
+        _ask(cluster, process, np.random.default_rng(0))
         halves: dict[bool, list[Half]] = {False: [], True: []}
         for pair in range(pace.pairs):
             for questions in (False, True) if pair % 2 == 0 else (True, False):
                 say(f"{name}: pair {pair + 1} of {pace.pairs}, {'with' if questions else 'without'} questions")
-                halves[questions].append(_half(cluster, pace, questions, pair))
+                halves[questions].append(_half(cluster, process if questions else None, pace, pair))
+    except CannotStartError as error:
+        raise BenchError(f"no question can be asked: {error}") from error
     finally:
         gc.unfreeze()  # what `loading` keeps from the collector for good, as in a sidecar
+        if process is not None:
+            process.close()
     return Beside(
         name,
         nodes,
@@ -114,11 +126,8 @@ class _Cluster:
     """A ResourceManager in a steady state, and an engine that takes turns with whoever looks at it, as in a session."""
 
     def __init__(self, settings: Settings, nodes: int, asks: int) -> None:
-        self._state, self._engine, self._turn = (
-            SteadyState(Load(nodes, asks, min(LEAVES, asks))),
-            Engine(settings),
-            Lock(),
-        )
+        self._state, self._engine = SteadyState(Load(nodes, asks, min(LEAVES, asks))), Engine(settings)
+        self._turn, self._answered = Lock(), Event()
         self._engine.apply(self._state.snapshot())
 
     def frame(self) -> list[events.Event]:
@@ -133,24 +142,25 @@ class _Cluster:
             made = engine.decide(state.now_ms, BATCH, sequence=state.sequence)
             engine.diagnostics()
         answered = time.perf_counter()
+        self._answered.set()
         insist(engine.failure, f"in frame {state.sequence}")
         state.commit(made)
         return answered
 
-    def look(self) -> Situation:
-        """Return a copy of the model."""
+    def look(self, action: Callable[[Situation], T]) -> T | None:
+        """Show the model to an action between two frames."""
+        self._answered.clear()
+        self._answered.wait(LOOK_AFTER_S)
         with self._turn:
-            situation = copied_situation(self._engine)
-        if situation is None:
-            raise BenchError("the engine has no model")
-        return situation
+            found: T | None = shown(self._engine, action)
+            return found
 
 
-def _half(cluster: _Cluster, pace: Pace, questions: bool, seed: int) -> Half:
+def _half(cluster: _Cluster, process: ExplainProcess | None, pace: Pace, seed: int) -> Half:
     taken, late = [], 0
-    asking: AbstractContextManager[list[str]] = nullcontext([])
-    if questions:
-        asking = _asked(cluster, pace.question_every_ms / 1000, seed)
+    asking: AbstractContextManager[list[bytes]] = nullcontext([])
+    if process is not None:
+        asking = _asked(cluster, process, pace.question_every_ms / 1000, seed)
     with asking as answers:
         due = time.perf_counter()
         for _ in range(pace.decides):
@@ -166,20 +176,34 @@ def _half(cluster: _Cluster, pace: Pace, questions: bool, seed: int) -> Half:
     return Half(p50, p99, most, late, len(answers))
 
 
+def _ask(cluster: _Cluster, process: ExplainProcess, draw: np.random.Generator) -> bytes:
+    """Ask about an application that waits, any of them; return the answer.
+
+    Raises:
+        BenchError: there is none.
+    """
+
+    def waiting(situation: Situation) -> str:
+        rows = situation.view.rows
+        return situation.application_id(int(draw.choice(rows["application"][rows["count"] > 0])))
+
+    answer = process.answer(Question(cluster.look(waiting) or ""))
+    said = json.loads(answer)
+    if "error" in said or "note" in said:
+        raise BenchError(f"a question was not answered: {said.get('error') or said['note']}")
+    return answer
+
+
 @contextmanager
-def _asked(cluster: _Cluster, every_s: float, seed: int) -> Iterator[list[str]]:
+def _asked(cluster: _Cluster, process: ExplainProcess, every_s: float, seed: int) -> Iterator[list[bytes]]:
     """Ask about one application after the other on a thread beside, as a sidecar's door does."""
-    ended, draw, answers, failed = Event(), np.random.default_rng(seed), list[str](), list[Exception]()
+    ended, draw, answers, failed = Event(), np.random.default_rng(seed), list[bytes](), list[Exception]()
 
     def ask() -> None:
         try:
             # not in step with the frames
             while not ended.wait(draw.uniform(0.5, 1.5) * every_s):
-                situation = cluster.look()
-                rows = situation.view.rows
-                waiting = np.unique(rows["application"][rows["count"] > 0])
-                found = explain_application(situation, int(draw.choice(waiting)))
-                answers.append(json.dumps(found.plain()))
+                answers.append(_ask(cluster, process, draw))
         except Exception as error:  # told where it can be seen
             failed.append(error)
 

@@ -1,0 +1,323 @@
+"""The process that says why applications wait, as the sidecar sees it.
+
+Frames wait only for the copy of the model, into memory that both processes share; where there can be no such process,
+the sidecar answers itself, on the thread of who asks, and each answer says so.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import mmap
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from treadle.explain.situation import Situation
+from treadle.live.explain_child import answer_to, places
+
+_log = logging.getLogger(__name__)
+
+COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.explain_child")
+
+ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+"""Libraries prepare memory for a thread on each processor, which nobody would use."""
+
+READY_S: Final = 3.0
+"""A question waits so long for a process that is being started; then the sidecar answers it itself."""
+
+ANSWER_S: Final = 6.0
+"""A question that takes longer is given up; whoever asks waits ten seconds."""
+
+START_S: Final = 120.0
+"""A process that is not ready by then never will be."""
+
+AGAIN_S: Final = 600.0
+"""So long after one could not be started another is tried."""
+
+ENDS_S: Final = 1.0
+"""One that says no more has so long to end with a code that says why."""
+
+SHARED_BYTES_MAX: Final = 4 << 30
+ANSWER_BYTES_MAX: Final = 16 << 20
+_SPARE: Final = 8
+"""There is room for this part more than the model takes, so that it may grow."""
+
+Action = Callable[[Situation], Any]
+Look = Callable[[Action], Any]
+"""Shows an action the engine's situation between two frames, and returns what it returns; None before a snapshot."""
+
+
+class Question(NamedTuple):
+    """What is asked; as in `treadle.live.explain_child.answer_to`."""
+
+    application: str
+    ask: int | None = None
+    node: str = ""
+
+
+class _Shown(NamedTuple):
+    """A situation whose arrays are in the shared memory."""
+
+    values: bytes
+    arrays: list[int]
+    """Their lengths in bytes."""
+    texts: list[str]
+    texts_count: int
+    """So many of the texts belong to it."""
+
+
+class CannotStartError(Exception):
+    """There can be no process on this host, or there is none yet."""
+
+
+class GaveUpError(Exception):
+    """A question has no answer."""
+
+
+class ExplainProcess:
+    """Answers questions in a process of its own. Not for several threads at a time."""
+
+    def __init__(self, look: Look, command: tuple[str, ...] = COMMAND) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            look: shows the engine's situation
+            command: what is started, to which the descriptor of the shared memory is added
+        """
+        self._look, self._command = look, command
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._connected: socket.socket | None = None
+        self._received = b""
+        self._ready = False
+        self._began_s = 0.0
+        self._memory = -1
+        self._mapped: mmap.mmap | None = None
+        self._told: tuple[list[str] | None, int] = None, 0
+        """Of which list of texts the process has how many."""
+        self._cannot, self._cannot_s = "", 0.0
+
+    def answer(self, question: Question) -> bytes:
+        """Return why an application waits, as JSON; ``error`` alone if there is no answer."""
+        try:
+            said = self._asked(question)
+        except CannotStartError as error:
+            return _encoded(self._answered_here(question, str(error)))
+        except GaveUpError as error:
+            return _encoded({"error": str(error)})
+        return _encoded(_no_model()) if said is None else said
+
+    def start(self) -> None:
+        """Start the process, if there is none, so that it is ready when somebody asks."""
+        with suppress(CannotStartError):
+            self._start()
+
+    def close(self) -> None:
+        """End the process and give the memory back."""
+        self._end()
+        if self._mapped is not None:
+            self._mapped.close()
+            self._mapped = None
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, None while there is none."""
+        return None if self._popen is None else self._popen.pid
+
+    def _asked(self, question: Question) -> bytes | None:
+        self._start()
+        self.wait_ready(READY_S)
+        until_s = time.monotonic() + ANSWER_S
+        shown = self._show()
+        if shown is None:
+            return None
+        try:
+            return self._exchange(question, shown, until_s)
+        except TimeoutError as error:
+            self._end()
+            raise GaveUpError(
+                f"no answer within {ANSWER_S:.0f} seconds: the host is too busy, or the cluster too large"
+            ) from error
+        except OSError as error:
+            code = self._end(ENDS_S)
+            raise GaveUpError(f"the process that explains ended (code {code}) before it answered; ask again") from error
+
+    def _exchange(self, question: Question, shown: _Shown, until_s: float) -> bytes:
+        assert self._connected is not None
+        assert self._mapped is not None
+        texts, known = self._told
+        afresh = texts is not shown.texts
+        new = pickle.dumps(shown.texts[0 if afresh else known : shown.texts_count])
+        header = {
+            "question": question,
+            "values": len(shown.values),
+            "texts": len(new),
+            "arrays": shown.arrays,
+            "size": len(self._mapped),
+            "afresh": afresh,
+        }
+        self._connected.settimeout(max(until_s - time.monotonic(), 0.001))
+        self._connected.sendall(json.dumps(header).encode() + b"\n" + shown.values + new)
+        self._told = shown.texts, shown.texts_count
+        return self._line(until_s)
+
+    def _show(self) -> _Shown | None:
+        """Copy the situation into the shared memory.
+
+        Raises:
+            CannotStartError: the system gives no memory.
+            GaveUpError: the model is too large.
+        """
+        for _ in range(2):
+            shown = self._look(self._copy)
+            if not isinstance(shown, int):
+                return None if shown is None else _Shown(*shown)
+            self._make_room(shown)  # beside the decisions, which the copy keeps waiting
+        raise GaveUpError("the model grows too fast to be copied; ask again")
+
+    def _copy(self, situation: Situation) -> _Shown | int:
+        """Copy a situation, or return how much room that takes."""
+        buffers: list[pickle.PickleBuffer] = []
+        values = pickle.dumps(situation.without_texts(), protocol=5, buffer_callback=buffers.append)
+        arrays = [buffer.raw() for buffer in buffers]
+        lengths = [len(array) for array in arrays]
+        starts = list(places(lengths))
+        if self._mapped is None or starts[-1] > len(self._mapped):
+            return starts[-1]
+        room = np.frombuffer(self._mapped, np.uint8)
+        for at, array in zip(starts, arrays, strict=False):
+            room[at : at + len(array)] = array
+        return _Shown(values, lengths, situation.texts, len(situation.texts))
+
+    def _make_room(self, needed: int) -> None:
+        if needed > SHARED_BYTES_MAX:
+            raise GaveUpError(f"the model takes {needed >> 20} MiB, more than are copied to look for reasons")
+        size = needed + needed // _SPARE
+        size += -size % mmap.PAGESIZE
+        if self._mapped is not None:
+            self._mapped.close()
+            self._mapped = None
+        try:
+            os.ftruncate(self._memory, size)
+            os.posix_fallocate(self._memory, 0, size)  # what is not there would be noticed by a signal
+            self._mapped = mmap.mmap(self._memory, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        except OSError as error:
+            raise self._refuse(f"no memory to share: {error}") from error
+
+    def _start(self) -> None:
+        """Start a process if there is none.
+
+        Raises:
+            CannotStartError: it cannot be started, now or some minutes ago.
+        """
+        if self._popen is not None and self._popen.poll() is not None:
+            code = self._end()
+            _log.warning("the process that explains ended with code %s; another one is started", code)
+        if self._popen is not None:
+            return
+        if self._cannot and time.monotonic() < self._cannot_s + AGAIN_S:
+            raise CannotStartError(self._cannot)
+        own, other = socket.socketpair()
+        try:
+            if self._memory < 0:
+                self._memory = os.memfd_create("treadle-explain")
+            self._popen = subprocess.Popen(
+                (*self._command, str(self._memory)),
+                stdin=other.fileno(),
+                stdout=2,  # the log: standard output is the ResourceManager's
+                pass_fds=(self._memory,),
+                process_group=0,  # not a session: it would get as much of the processors as this one (`give_way`)
+                env={**os.environ, **ONE_THREAD},
+            )
+        except (OSError, AttributeError) as error:
+            own.close()
+            raise self._refuse(str(error)) from error
+        finally:
+            other.close()
+        self._connected, self._ready, self._received = own, False, b""
+        self._began_s, self._told, self._cannot = time.monotonic(), (None, 0), ""
+
+    def wait_ready(self, wait_s: float) -> None:
+        """Wait so long until the process, which was started, is ready.
+
+        Raises:
+            CannotStartError: it is not.
+        """
+        if self._ready:
+            return
+        try:
+            self._line(time.monotonic() + wait_s)
+        except TimeoutError as error:
+            if time.monotonic() > self._began_s + START_S:
+                self._end()
+                raise self._refuse(f"not ready after {START_S:.0f} seconds") from error
+            raise CannotStartError("the process that explains is being started") from error
+        except OSError as error:
+            raise self._refuse(f"it ended with code {self._end(ENDS_S)} before it was ready") from error
+        self._ready = True
+
+    def _refuse(self, why: str) -> CannotStartError:
+        self._cannot, self._cannot_s = why, time.monotonic()
+        _log.warning("questions of `treadle explain` are answered by the sidecar itself: %s", why)
+        return CannotStartError(why)
+
+    def _line(self, until_s: float) -> bytes:
+        """Return what the process says next.
+
+        Raises:
+            TimeoutError: it says nothing in time.
+            OSError: it has ended, or says too much.
+        """
+        assert self._connected is not None
+        while b"\n" not in self._received:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            self._connected.settimeout(left_s)
+            part = self._connected.recv(1 << 20)
+            if not part:
+                raise ConnectionResetError
+            self._received += part
+            if len(self._received) > ANSWER_BYTES_MAX:
+                raise ConnectionAbortedError
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def _end(self, patience_s: float = 0.0) -> int | None:
+        """End the process, after so long at most if it ends by itself; return its exit code, None if there was none."""
+        popen, self._popen = self._popen, None
+        if self._connected is not None:
+            self._connected.close()
+            self._connected = None
+        if popen is None:
+            return None
+        with suppress(subprocess.TimeoutExpired):
+            return popen.wait(patience_s)
+        popen.kill()
+        return popen.wait()
+
+    def _answered_here(self, question: Question, why: str) -> dict[str, Any]:
+        situation = self._look(Situation.copied)
+        if situation is None:
+            return _no_model()
+        note = f"answered by the sidecar itself, beside the decisions it has to make: {why}"
+        return {**answer_to(situation, *question), "note": note}
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer).encode()
+
+
+def _no_model() -> dict[str, Any]:
+    return {"error": "the engine has not heard of the cluster yet; is a ResourceManager connected?"}
