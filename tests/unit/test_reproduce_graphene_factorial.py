@@ -24,8 +24,8 @@ from treadle.lab.reproduce.graphene.online import scenario_of
 from treadle.lab.reproduce.graphene.schemes import AS_IT_IS, BFS, GRAPHENE, TETRIS_ALL, Variation
 from treadle.simulator.plans import planned_machines
 
-LEVELS = Levels(("generated",), (Size(3, 2),), (0.6,), (500,), (1.0,), (16, 0), (1.0,), (None, 1.5))
-WANTED = Wanted(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, (0.5, 0.7), None)
+LEVELS = Levels(("generated",), (Size(3, 2),), (0.6,), (500,), (1.0,), ((0.5, 0.7),), (16, 0), (1.0,), (None, 1.5))
+WANTED = Wanted(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, None)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -100,6 +100,18 @@ def test_wrong_estimates_change_what_is_believed_and_not_the_jobs(tmp_path: Path
     rows = rows_of(run_factorial(wrong, Asked(tmp_path, 1)))
     times = {(row.scheme, row.factors["wrong"]): row.times_s["batch"].mean for row in rows}
     assert times["bfs", 1.0] == times["bfs", 3.0], "breadth first believes nothing"
+
+
+def test_usage_is_misjudged_where_tasks_use_more_than_overbooking_allows_for(tmp_path: Path) -> None:
+    levels = replace(LEVELS, usages=((0.1, 0.1), (1.0, 1.0)), candidates=(0,))
+    rows = rows_of(run_factorial(replace(WANTED, levels=levels, seeds=(1,)), Asked(tmp_path, 1)))
+    batch_s = {
+        (row.factors["usage"], row.factors["overbook"]): row.times_s["batch"].mean
+        for row in rows
+        if row.scheme == "graphene"
+    }
+    assert batch_s["0.1..0.1", "counted"] == batch_s["1..1", "counted"], "nothing is given out twice"
+    assert batch_s["0.1..0.1", 1.5] < batch_s["1..1", 1.5], "tasks slow each other down"
 
 
 def test_the_command_writes_figures(tmp_path: Path) -> None:

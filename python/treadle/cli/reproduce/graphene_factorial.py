@@ -42,7 +42,7 @@ def graphene_factorial(
         str, typer.Option(help="How many times network and disk may be given out, or counted: as they are; several.")
     ] = "counted,1.5",
     usage: Annotated[
-        str, typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST.")
+        str, typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST; several.")
     ] = "0.5..0.7",
     scheme: Annotated[
         str, typer.Option(help="Of those of treadle reproduce graphene; several. bfs always runs.")
@@ -81,6 +81,7 @@ def graphene_factorial(
         loads=levels_of("--load", load, partial(number_of, least=0.01, most=100.0)),
         ticks_ms=levels_of("--tick-ms", tick_ms, partial(whole_of, least=1, most=60_000)),
         wrong=levels_of("--wrong", wrong, partial(number_of, least=1.0, most=1000.0)),
+        usages=levels_of("--usage", usage, part_range),
         candidates=levels_of("--candidates", candidates, candidates_of),
         srpt_weights=levels_of("--srpt-weight", srpt_weight, partial(number_of, least=0.0, most=1000.0)),
         overbook=levels_of("--overbook", overbook, _overbook),
@@ -92,7 +93,6 @@ def graphene_factorial(
         seeds=tuple(range(first_seed, first_seed + seeds)),
         online="online" in parts,
         batch="batch" in parts,
-        usage=part_range("--usage", usage),
         tpch=given_or_found(tpch, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
         hold_nodes=hold_nodes,
     )

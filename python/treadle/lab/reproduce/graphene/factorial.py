@@ -70,12 +70,20 @@ class Point:
     tick_ms: int
     wrong: float
     """Durations that are believed are off by up to so many times; 1: they are right."""
+    usage: tuple[float, float]
+    """What part of the network and disk that they ask for tasks use. Overbooking is right for one of them alone."""
 
     @property
     def title(self) -> str:
         """What it is called."""
         off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
-        return f"{self.workload}, {self.size}, load {self.load:g}, {self.tick_ms} ms{off}"
+        used = f"{shown_range(self.usage)} of peaks used"
+        return f"{self.workload}, {self.size}, load {self.load:g}, {self.tick_ms} ms, {used}{off}"
+
+
+def shown_range(part: tuple[float, float]) -> str:
+    """Return a range as the command takes it: 0.5..0.7."""
+    return "..".join(f"{bound:g}" for bound in part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,7 @@ class Levels:
     loads: tuple[float, ...]
     ticks_ms: tuple[int, ...]
     wrong: tuple[float, ...]
+    usages: tuple[tuple[float, float], ...]
     candidates: tuple[int, ...]
     """0: all."""
     srpt_weights: tuple[float, ...]
@@ -95,7 +104,9 @@ class Levels:
 
     def points(self) -> Iterator[Point]:
         """Yield every combination of what is given."""
-        for values in product(self.workloads, self.sizes, self.loads, self.ticks_ms, self.wrong):
+        for values in product(
+            self.workloads, self.sizes, self.loads, self.ticks_ms, self.wrong, self.usages
+        ):
             yield Point(*values)
 
     def variations(self) -> Iterator[Variation]:
@@ -114,7 +125,6 @@ class FactorialRun:
     batch: bool
     """All jobs at once: throughput."""
     seed: int
-    usage: tuple[float, float]
     tpch: Path | None
 
     @property
@@ -126,7 +136,7 @@ class FactorialRun:
     def key(self) -> str:
         """The digest of all that its result depends on."""
         jobs, believed = _jobs(self)
-        mix, scheme = _mix(self.point, self.usage), self.scheme
+        mix, scheme = _mix(self.point), self.scheme
         scenario = scenario_of(mix, scheme, tick_ms=self.point.tick_ms)
         return key_of(f"{self.seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(self.seed))
 
@@ -143,14 +153,14 @@ class Found:
     batch: tuple[Result, ...]
 
 
-def _mix(point: Point, usage: tuple[float, float]) -> Mix:
-    mix = Mix(point.size.machines, usage=usage)
+def _mix(point: Point) -> Mix:
+    mix = Mix(point.size.machines, usage=point.usage)
     return replace(mix, one_to_one_share=ONE_TO_ONE, resources=PRODUCTION) if point.workload == "production" else mix
 
 
 @lru_cache(maxsize=64)
-def _drawn(point: Point, usage: tuple[float, float], seed: int, tpch: Path | None) -> Workload:
-    mix = _mix(point, usage)
+def _drawn(point: Point, seed: int, tpch: Path | None) -> Workload:
+    mix = _mix(point)
     if point.workload == "tpch":
         assert tpch is not None  # the command has looked
         return arrivals(tpch_shaped(tpch, mix), mix, seed, point.size.jobs, point.load)
@@ -159,7 +169,7 @@ def _drawn(point: Point, usage: tuple[float, float], seed: int, tpch: Path | Non
 
 def _jobs(run: FactorialRun) -> tuple[Workload, list[Dag | None] | None]:
     """Return a run's jobs, and what is believed of them."""
-    jobs = _drawn(replace(run.point, tick_ms=1, wrong=1.0), run.usage, run.seed, run.tpch)
+    jobs = _drawn(replace(run.point, tick_ms=1, wrong=1.0), run.seed, run.tpch)
     jobs = at_once(jobs) if run.batch else jobs
     return jobs, misjudged(jobs, run.point.wrong, run.seed) if run.point.wrong > 1.0 else None
 
@@ -170,7 +180,7 @@ _PLANS: Final[Plans] = {}
 
 def _run(run: FactorialRun) -> dict[str, Any]:
     jobs, believed = _jobs(run)
-    mix, tick_ms = _mix(run.point, run.usage), run.point.tick_ms
+    mix, tick_ms = _mix(run.point), run.point.tick_ms
     result = run_scheme(jobs, run.scheme, mix, run.seed, believed=believed, plans=_PLANS, tick_ms=tick_ms)
     return document_of(result)
 
@@ -185,7 +195,6 @@ class Wanted:
     seeds: tuple[int, ...]
     online: bool
     batch: bool
-    usage: tuple[float, float]
     tpch: Path | None
     hold_nodes: int | None = None
     """How many nodes may be held for large asks under all schemes; None: as the engine does by default."""
@@ -194,7 +203,7 @@ class Wanted:
         """Return the rows of the result: a point, a scheme as it is set there, and how that differs."""
         found = []
         for point in self.levels.points():
-            resources = _mix(point, self.usage).resources
+            resources = _mix(point).resources
             for name in dict.fromkeys((BFS.name, *self.schemes)):
                 scheme = NAMED[name].varied(Variation(hold_nodes=self.hold_nodes))
                 for variation in self.levels.variations():
@@ -220,7 +229,7 @@ def run_factorial(wanted: Wanted, asked: Asked, told: Callable[[float, int], Non
     """
     cells = wanted.cells()
     runs = [  # those of a draw together, so that a process plans a job once
-        FactorialRun(point, scheme, batch, seed, wanted.usage, wanted.tpch)
+        FactorialRun(point, scheme, batch, seed, wanted.tpch)
         for seed in wanted.seeds
         for point, scheme, _ in cells
         for batch in wanted.kinds

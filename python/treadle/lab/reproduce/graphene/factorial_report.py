@@ -10,11 +10,18 @@ import numpy as np
 
 from treadle.lab.harness.statistics import Interval, interval_of
 from treadle.lab.reproduce.graphene import paper
-from treadle.lab.reproduce.graphene.factorial import COMPARED, Found, Wanted, base_of, plain_variation
+from treadle.lab.reproduce.graphene.factorial import (
+    COMPARED,
+    Found,
+    Wanted,
+    base_of,
+    plain_variation,
+    shown_range,
+)
 from treadle.lab.reproduce.graphene.online import Result, gaps_percent, shorter_percent
 
 PERCENTILES: Final = (10, 25, 50, 75, 90)
-FACTORS: Final = ("workload", "size", "load", "tick_ms", "wrong", "candidates", "srpt_weight", "overbook")
+FACTORS: Final = ("workload", "size", "load", "tick_ms", "wrong", "usage", "candidates", "srpt_weight", "overbook")
 FIGURES: Final = ("median_shorter", "mean_shorter", "throughput_higher")
 
 
@@ -78,7 +85,7 @@ def _row(found: Sequence[Found], own: Found) -> Row:
             by_seed["throughput_higher"][name] = _each(own.batch, base.batch, _higher)
     point = own.point
     given = {"workload": point.workload, "size": str(point.size), "load": point.load}
-    given |= {"tick_ms": point.tick_ms, "wrong": point.wrong}
+    given |= {"tick_ms": point.tick_ms, "wrong": point.wrong, "usage": shown_range(point.usage)}
     return Row({**given, **plain_variation(own.variation)}, point.title, own.scheme, times, by_seed, gains)
 
 
@@ -130,7 +137,6 @@ def as_json(wanted: Wanted, rows: Sequence[Row]) -> dict[str, Any]:
     effects = {scheme: effects_of(rows, scheme) for scheme in schemes}
     return {
         "seeds": list(wanted.seeds),
-        "usage": list(wanted.usage),
         "factors": list(FACTORS),
         "rows": [row.as_json() for row in rows],
         "effects": _plain(effects),
