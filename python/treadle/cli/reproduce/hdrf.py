@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
+
+if TYPE_CHECKING:
+    from treadle.config.settings import Settings
 
 app = typer.Typer()
 
@@ -27,12 +34,16 @@ class Section(StrEnum):
 
     TESTS = "5.1"
     COMPARISON = "5.2"
+    SLOTS = "5.3"
+
+
+SIMULATED = "5.2 or 5.3"
 
 
 @app.command()
 def hdrf(
     section: Annotated[
-        Section, typer.Option(help="5.1: tests on real clusters; 5.2: the Facebook workload in the simulator.")
+        Section, typer.Option(help="5.1: tests on real clusters; in the simulator 5.2: naive H-DRF, 5.3: slots.")
     ] = Section.TESTS,
     test: Annotated[list[str] | None, typer.Option(help="A, B or C; may be repeated. Default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
@@ -46,27 +57,33 @@ def hdrf(
     folder: Annotated[
         Path | None, typer.Option(help="5.1: the clusters' folder; default: build/reproduce-hdrf.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help=f"5.2: how many draws of jobs; {SEEDS}.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help=f"{SIMULATED}: how many draws of jobs; {SEEDS}.")
+    ] = None,
     sample: Annotated[
-        Path | None, typer.Option(help="5.2: SWIM's sample of Facebook's cluster of 2010; default: the checkout's.")
+        Path | None,
+        typer.Option(help=f"{SIMULATED}: SWIM's sample of Facebook's cluster of 2010; default: the checkout's."),
     ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
 ) -> None:
     """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
 
-    5.1: tests A, B and C. 5.2: Facebook's job sizes on 50 simulated nodes.
+    5.1: tests A, B and C. 5.2: Facebook's job sizes on 50 simulated nodes. 5.3: beside a scheduler of slots, on
+    whose nodes memory is given out without a bound.
     """
-    if section is Section.COMPARISON:
-        _refuse(section, test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
-        _compare(json_file, seeds or SEEDS, sample, cache, processes)
+    if section is not Section.TESTS:
+        _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
+        check_results(json_file, None)
+        run = _compare if section is Section.COMPARISON else _slots
+        run(json_file, seeds or SEEDS, sample, cache, processes)
         return
-    _refuse(section, seeds=seeds, sample=sample, cache=cache, processes=processes or None)
+    _refuse(SIMULATED, seeds=seeds, sample=sample, cache=cache, processes=processes or None)
     _run_tests(test, json_file, plot, step_s or STEP_S, task_s or TASK_S, folder)
 
 
-def _refuse(section: Section, **options: object) -> None:
-    """Refuse options of another section.
+def _refuse(other: str, **options: object) -> None:
+    """Refuse options of other sections.
 
     Raises:
         UserError: one is given.
@@ -74,7 +91,6 @@ def _refuse(section: Section, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
             option = f"--{name.replace('_', '-')}"
-            other = next(each for each in Section if each is not section)
             raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
 
 
@@ -84,28 +100,59 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     from treadle.lab.harness.runs import Asked, run_all
     from treadle.lab.reproduce.hdrf.comparison import SCHEMES, SchemeRun, run_scheme, settings_of
     from treadle.lab.reproduce.hdrf.comparison_report import Comparison
-    from treadle.simulate.statistics import FEW
-    from treadle.simulator.simulation import warm_up
 
-    check_results(json_file, None)
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
+    with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as told:
+        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), told))
+    _show(found.tables(), found.as_json(), seeds, json_file, console)
+
+
+def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:
+    """Run section 5.3."""
+    from treadle.lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle.lab.harness.runs import Asked, run_all
+    from treadle.lab.reproduce.hdrf.comparison import HDRF, settings_of
+    from treadle.lab.reproduce.hdrf.slots import SCHEMES, SlotRun, Slots, run_slots
+
+    console = console_for_tables(170)
+    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
+    runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
+    with _simulating(console, cache, [settings_of(HDRF)]) as told:
+        found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), told))
+    _show([found.table()], found.as_json(), seeds, json_file, console)
+
+
+@contextmanager
+def _simulating(
+    console: Console, cache: Path | None, settings: Sequence[Settings]
+) -> Iterator[Callable[[float, int], None]]:
+    """Show how far runs are; what compiles for ``settings`` does so before them."""
+    from treadle.simulator.simulation import warm_up
+
     with going_on(console, cache), counted_progress(console, "runs") as bar:
         shown = compiling_task(console, bar)
-        for scheme in SCHEMES:
-            warm_up(settings_of(scheme))
+        for each in settings:
+            warm_up(each)
 
         def show_progress(done: float, total: int) -> None:
             bar.update(shown, description="simulating", completed=int(done), total=total)
 
-        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), show_progress))
-    for table in found.tables():
+        yield show_progress
+
+
+def _show(
+    tables: Sequence[Table], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console
+) -> None:
+    from treadle.simulate.statistics import FEW
+
+    for table in tables:
         console.print(table)
     narrow = f"; of fewer than {FEW} seeds they are too narrow" if seeds < FEW else ""
     say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by the bootstrap{narrow}")
     if json_file is not None:
-        write_json(json_file, found.as_json())
+        write_json(json_file, figures)
 
 
 def _run_tests(

@@ -57,11 +57,16 @@ class SchemeRun:
     @property
     def key(self) -> str:
         """The digest of all that it depends on."""
-        return digest_of("hdrf", _content(self.sample), self.scheme, self.seed)
+        return digest_of("hdrf", content_of(self.sample), self.scheme, self.seed)
 
 
 @cache
-def _content(sample: Path) -> str:
+def content_of(sample: Path) -> str:
+    """Return the digest of SWIM's sample.
+
+    Raises:
+        UserError: it cannot be read.
+    """
     try:
         return hashlib.sha256(sample.read_bytes()).hexdigest()
     except OSError as error:
