@@ -16,6 +16,7 @@ from treadle.cli.reproduce.slearn import app
 from treadle.errors import UserError
 from treadle.lab.harness.runs import Asked
 from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_of
+from treadle.lab.reproduce.slearn.breakdown import bins, variation, waiting
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.draws import Draws, SchemeRun, run_draws
 from treadle.lab.reproduce.slearn.experiment import Outcome
@@ -141,6 +142,52 @@ def test_a_ratio_is_that_of_the_means() -> None:
     assert np.isnan(ratio_of([1.0], [0.0]).mean)
 
 
+def test_several_loads_are_compared_each_by_itself(extract: Path, tmp_path: Path) -> None:
+    arguments = ["--trace", str(extract), "--quick", "--model", "--jobs", str(JOBS), "--nodes", str(NODES)]
+    arguments += ["--load", "0.8,1.2", "--processes", "1", "--json", str(tmp_path / "figures.json")]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "mean load 1.2" in result.output
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert list(figures["loads"]) == ["0.8", "1.2"]
+    means = [each["intervals"]["mean_s"]["fifo"]["mean"] for each in figures["loads"].values()]
+    assert means[0] < means[1]
+
+
+def test_jobs_are_told_apart_by_size_waiting_and_variation(extract: Path) -> None:
+    (of_model,) = run_draws(Draws(extract, JOBS, NODES, Choices()), [1], SCHEMES, model=True)
+    found = bins([of_model])
+    assert sum(each["jobs"].mean for each in found.values()) == pytest.approx(100.0)
+    assert sum(each["work"].mean for each in found.values()) == pytest.approx(100.0)
+    assert all(0.0 <= each["faster"].mean <= 100.0 for each in found.values())
+    segments = waiting([of_model])
+    for who in ("slearn", "3sigma-paper"):
+        assert sum(each[who].mean for each in segments.values()) == pytest.approx(100.0)
+    wait_ms = of_model.wait_ms["fifo"]
+    assert (wait_ms >= 0).all()
+    assert (wait_ms <= of_model.completion_ms["fifo"]).all()
+    single = of_model.trace.widths == 1
+    took_ms = of_model.completion_ms["fifo"][single] - of_model.trace.true_ms[single]
+    assert wait_ms[single] == pytest.approx(took_ms), "one task waits until it runs"
+    assert set(variation([of_model])) <= {"time", "space"}
+
+
+def test_an_engine_s_run_has_no_waiting_times(outcome: Outcome) -> None:
+    assert waiting([outcome]) == {}
+
+
+def test_variation_is_that_of_the_feature_that_varies_least() -> None:
+    def record(user: str, name: str, ms: int) -> JobRecord:
+        features = JobFeatures(name, name, user, 0, 1.0, 1.0, 1)
+        return JobRecord(f"{user}{name}{ms}", features, np.array([ms]))
+
+    history = PaperHistory([record("a", "x", 10), record("a", "x", 10), record("a", "y", 30)], "utility")
+    assert history.variation(record("a", "x", 1).features) == 0.0
+    assert history.variation(record("a", "z", 1).features) == pytest.approx(
+        np.std([10, 10, 30]) / np.mean([10, 10, 30])
+    )
+
+
 def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:
     arguments = ["--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES)]
     arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
@@ -148,6 +195,7 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
     assert result.exit_code == 0
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())
     assert set(figures["speedup_mean"]) == {
+        "shipped",
         "combined",
         "3sigma",
         "3sigma-tl",

@@ -42,7 +42,8 @@ def trace_of(
     known = {"history": sure} | dict.fromkeys(
         ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn"), hints
     )
-    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
+    unknown = np.full(len(made), np.nan)
+    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)
 
 
 def completions_s(trace: Trace, scheme: Scheme, nodes: int) -> list[float]:
@@ -169,7 +170,8 @@ def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], hint_ms: 
     true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
     names = ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "history")
     known = dict.fromkeys(names, JobHints(mean, mean // 2))
-    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known)
+    unknown = np.full(len(made), np.nan)
+    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)
 
 
 def test_what_pilots_correct_puts_a_dag_where_it_belongs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._levels import levels_of, number_of
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.cli._testbed import SimulatorKind, setting_of_testbed
@@ -20,13 +21,24 @@ from treadle.lab.harness.statistics import Interval, check_intervals
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
+    from treadle.lab.harness.runs import Asked
+    from treadle.lab.reproduce.slearn.draws import Draws
     from treadle.lab.reproduce.slearn.experiment import Outcome
     from treadle.lab.reproduce.slearn.report import Report
+    from treadle.lab.reproduce.slearn.schemes import Scheme
     from treadle.lab.reproduce.slearn.trace import Source
 
 app = typer.Typer()
 
 SEEDS = 3
+BINS = {"jobs": "jobs (%)", "work": "task time (%)", "over_slearn": "over SLearn's", "faster": "SLearn is faster (%)"}
+WAITING = {
+    "slearn": "SLearn",
+    "3sigma-paper": "3Sigma",
+    "both": "both",
+    "lower_with_slearn": "of these lower with SLearn",
+}
+VARIATION = {"p50": "P50", "p90": "P90"}
 
 
 @app.command()
@@ -58,7 +70,9 @@ def slearn(
     train_once: Annotated[
         bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
     ] = False,
-    load: Annotated[float, typer.Option(min=0.1, max=5.0, help="Mean load of the windows.")] = LOAD,
+    load: Annotated[
+        str, typer.Option(help="Mean load of the windows; several, each compared by itself.")
+    ] = f"{LOAD:g}",
     dags: Annotated[
         bool, typer.Option("--dags", help="SLearn-DAG: jobs are chains of two to five stages, each a job of the trace.")
     ] = False,
@@ -82,18 +96,18 @@ def slearn(
     """SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, by the paper's letter too, LAS, FIFO, Oracle."""
     from treadle.lab.harness.data import GOOGLE, given_or_found
     from treadle.lab.harness.runs import Asked
-    from treadle.lab.reproduce.slearn.draws import Draws, run_draws  # only here: they import numba
+    from treadle.lab.reproduce.slearn.draws import Draws  # only here: it imports numba
     from treadle.lab.reproduce.slearn.experiment import variants
     from treadle.lab.reproduce.slearn.paper import OF_DAGS, OF_JOBS
     from treadle.lab.reproduce.slearn.report import report_of
-    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES
+    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped
     from treadle.lab.reproduce.slearn.testbed import QUICK_JOBS
     from treadle.lab.reproduce.slearn.trace import Choices, Source
-    from treadle.simulator.simulation import warm_up
 
     check_results(json_file, plot)
     check_intervals("--seeds", 1 if quick else seeds)
     console = console_for_tables()
+    loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
     if on is SimulatorKind.SLS:
         if dags or shuffled or model or plot is not None or cache is not None or processes:
@@ -101,7 +115,9 @@ def slearn(
                 "--on sls plays jobs of one stage, one run after the other, without plots: "
                 "leave out --dags, --shuffled, --model, --plot, --cache and --processes"
             )
-        choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, load=load)
+        if len(loads) > 1:
+            raise UserError("--on sls plays one --load at a time")
+        choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, load=loads[0])
         folder = given_or_found(trace, GOOGLE, partial(say, console))
         _on_sls(
             Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices),
@@ -113,26 +129,70 @@ def slearn(
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
-    choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled, load)
     folder = given_or_found(trace, GOOGLE, partial(say, console))
-    draws = Draws(folder, jobs or (DAGS if dags else JOBS), nodes, choices)
+    chosen = {
+        each: Draws(
+            folder,
+            jobs or (DAGS if dags else JOBS),
+            nodes,
+            Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled, each),
+        )
+        for each in loads
+    }
     wanted = range(first_seed, first_seed + (1 if quick else seeds))
-    with going_on(console, cache), counted_progress(console, "runs") as bar:
+    if not (dags or model):
+        schemes = (*schemes, shipped())
+    # a draw takes longer than the model: one process makes it once
+    found = _simulated(chosen, wanted, schemes, model, Asked(cache, processes or int(model)), console)
+    reports = {each: report_of(outcomes, OF_DAGS if dags else OF_JOBS) for each, outcomes in found.items()}
+    _tell(reports, found, json_file, plot, console)
+
+
+def _simulated(
+    draws: Mapping[float, Draws],
+    seeds: range,
+    schemes: Sequence[Scheme],
+    model: bool,
+    asked: Asked,
+    console: Console,
+) -> dict[float, list[Outcome]]:
+    """Run the draws of each load."""
+    from treadle.lab.reproduce.slearn.draws import run_draws
+    from treadle.simulator.simulation import warm_up
+
+    found = {}
+    with going_on(console, asked.cache), counted_progress(console, "runs") as bar:
         task = compiling_task(console, bar)
         if not model:
             warm_up(schemes[0].settings(0))
+        for load, own in draws.items():
+            doing = f"load {load:g}" if len(draws) > 1 else "reading the trace, simulating"
 
-        def show_progress(done: float, total: int) -> None:
-            bar.update(task, description="reading the trace, simulating", completed=round(done, 1), total=total)
+            def show_progress(done: float, total: int, doing: str = doing) -> None:
+                bar.update(task, description=doing, completed=round(done, 1), total=total)
 
-        asked = Asked(cache, processes or int(model))  # a draw takes longer than the model: one process makes it once
-        outcomes = run_draws(draws, wanted, schemes, model=model, asked=asked, progress=show_progress)
-    report = report_of(outcomes, OF_DAGS if dags else OF_JOBS)
-    _print(report, console)
+            found[load] = run_draws(own, seeds, schemes, model=model, asked=asked, progress=show_progress)
+    return found
+
+
+def _tell(
+    reports: dict[float, Report],
+    found: dict[float, list[Outcome]],
+    json_file: Path | None,
+    plot: Path | None,
+    console: Console,
+) -> None:
+    from treadle.lab.reproduce.slearn.report import sweep_json
+
+    several = len(reports) > 1
+    for load, report in reports.items():
+        if several:
+            console.rule(f"mean load {load:g}")
+        _print(report, console)
+        if plot is not None:
+            _plot(found[load], report, plot / f"load-{load:g}" if several else plot, console)
     if json_file is not None:
-        write_json(json_file, report.as_json())
-    if plot is not None:
-        _plot(outcomes, report, plot, console)
+        write_json(json_file, sweep_json(reports) if several else next(iter(reports.values())).as_json())
 
 
 def _on_sls(source: Source, seeds: range, nodes: int, folder: Path | None, json_file: Path | None) -> None:
@@ -194,6 +254,13 @@ def _print(report: Report, console: Console) -> None:
             *_beside(name, report.right_queue, report.paper.right_queue),
         )
     console.print(errors)
+    for title, columns, rows in (
+        ("Bins of jobs: 3Sigma by the paper's letter over SLearn", BINS, report.bins),
+        ("Normalised waiting time: jobs in each segment (%)", WAITING, report.waiting),
+        ("Coefficients of variation of task durations", VARIATION, report.variation),
+    ):
+        if rows:
+            console.print(_breakdown(title, columns, rows))
     if report.over_3sigma:
         others = Table(title="SLearn with other settings: mean speed-up over 3Sigma", title_justify="left")
         for name in ("setting", "here", "paper"):
@@ -201,6 +268,16 @@ def _print(report: Report, console: Console) -> None:
         for name in report.over_3sigma:
             others.add_row(name, *_beside(name, report.over_3sigma, report.paper.over_3sigma))
         console.print(others)
+
+
+def _breakdown(title: str, columns: Mapping[str, str], rows: Mapping[str, Mapping[str, Interval]]) -> Table:
+    shown = Table(title=title, title_justify="left")
+    shown.add_column("")
+    for heading in columns.values():
+        shown.add_column(heading, justify="right")
+    for name, figures in rows.items():
+        shown.add_row(name, *(str(figures.get(key, "")) for key in columns))
+    return shown
 
 
 def _by_draw(report: Report, name: str) -> str:

@@ -77,11 +77,12 @@ class SchemeRun:
 
 
 def run_one(wanted: SchemeRun) -> dict[str, Any]:
-    """Run a draw under a scheme; return each job's completion time and how long the simulation took."""
+    """Run a draw under a scheme; return each job's completion and waiting time, and how long the simulation took."""
     run = run_model if wanted.model else run_scheme
     trace, nodes = wanted.draws.trace(wanted.seed), wanted.draws.nodes
-    completion_ms, wall_s = run(trace, wanted.scheme, nodes, lambda _, done, total: tell(done / max(total, 1)))
-    return {"completion_ms": completion_ms.tolist(), "wall_s": wall_s}
+    found = run(trace, wanted.scheme, nodes, lambda _, done, total: tell(done / max(total, 1)))
+    waits_ms = None if found.wait_ms is None else found.wait_ms.tolist()
+    return {"completion_ms": found.completion_ms.tolist(), "wall_s": found.wall_s, "wait_ms": waits_ms}
 
 
 def run_draws(
@@ -114,5 +115,6 @@ def run_draws(
         own = dict(zip((scheme.name for scheme in schemes), found[at * len(schemes) :], strict=False))
         completion_ms = {name: np.asarray(each["completion_ms"], np.float64) for name, each in own.items()}
         wall_s = {name: each["wall_s"] for name, each in own.items()}
-        outcomes.append(Outcome(draws.trace(seed), completion_ms, wall_s))
+        wait_ms = {name: np.asarray(each["wait_ms"], np.float64) for name, each in own.items() if each["wait_ms"]}
+        outcomes.append(Outcome(draws.trace(seed), completion_ms, wall_s, wait_ms))
     return outcomes

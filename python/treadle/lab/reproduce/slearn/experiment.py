@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Outcome:
     completion_ms: dict[str, F64]
     """By scheme, of each job, from its arrival to the end of its last task."""
     wall_s: dict[str, float]
+    wait_ms: dict[str, F64] = field(default_factory=dict)
+    """By scheme, how long the tasks of each job wait from its arrival to their start, in the mean; of the model."""
 
     def mean_s(self, scheme: str) -> float:
         """Return the mean completion time."""
@@ -85,21 +87,33 @@ def scenario_of(nodes: int) -> Scenario:
     )
 
 
-def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> tuple[F64, float]:
-    """Return the completion time of each job under a scheme, and how many seconds the simulation took."""
+class Ran(NamedTuple):
+    """What a run has shown."""
+
+    completion_ms: F64
+    """Of each job."""
+    wall_s: float
+    """How long the simulation took."""
+    wait_ms: F64 | None
+    """See `Outcome`; None where it was not taken."""
+
+
+def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> Ran:
+    """Run a draw under a scheme, on the engine in the simulator."""
     hints = trace.hints[scheme.hints] if scheme.hints else None
     settings = scheme.settings(trace.seed)
     simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, hints=hints)
     run, completion_ms = run_to_the_end(simulation, scheme.title, progress)
-    return completion_ms, run.wall_s
+    return Ran(completion_ms, run.wall_s, None)
 
 
-def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> tuple[F64, float]:
-    """Return the same as `run_scheme`, by the plain model in place of the engine."""
+def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> Ran:
+    """Run the same by the plain model in place of the engine."""
     began = time.perf_counter()
     if progress is not None:
         progress(scheme.title, 0, len(trace.widths))
-    return Model(trace, scheme, nodes).run(), time.perf_counter() - began
+    model = Model(trace, scheme, nodes)
+    return Ran(model.run(), time.perf_counter() - began, model.wait_ms)
 
 
 def variants() -> dict[str, Scheme]:

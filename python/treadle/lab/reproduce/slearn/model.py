@@ -112,6 +112,8 @@ class Model:
         self._free = nodes
         self._now_ms = 0.0
         self.completion_ms = np.zeros(len(self._jobs))
+        self.wait_ms = np.zeros(len(self._jobs))
+        """How long the tasks of each job wait, from its arrival to their start, in the mean."""
 
     def run(self) -> F64:
         """Return the completion time of each job."""
@@ -255,6 +257,7 @@ class Model:
         if pilot:
             job.pilots_since_ms.append(self._now_ms)
         heappush(self._ends, (self._now_ms + job.durations_ms[job.begun], job.number, pilot))
+        self.wait_ms[job.number] += (self._now_ms - job.arrival_ms) / len(job.durations_ms)
         job.begun += 1
         job.running += 1
         self._busy[job.number] = job

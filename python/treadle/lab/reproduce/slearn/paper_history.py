@@ -12,8 +12,10 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import Literal
+
+import numpy as np
 
 from treadle.history.estimators.three_sigma import features_of
 from treadle.workload.job import JobFeatures, JobRecord
@@ -75,6 +77,16 @@ class PaperHistory:
         if not best.ordered_ms:
             raise ValueError("there is no earlier job")
         return best.point(self._point)
+
+    def variation(self, features: JobFeatures) -> float:
+        """Return the coefficient of variation of the earlier jobs that a job has most in common with (section 4.2).
+
+        That is the least over its features of the standard deviation of their mean task durations over the mean; NaN if
+        no value of a feature had two jobs.
+        """
+        alike = (self._runtimes.get(key) for key in features_of(features))
+        known = [np.array(found.ordered_ms) for found in alike if found is not None and len(found.ordered_ms) > 1]
+        return min((float(each.std() / each.mean()) for each in known), default=nan)
 
     def _add(self, record: JobRecord) -> None:
         mean_ms = max(1.0, record.mean_ms)

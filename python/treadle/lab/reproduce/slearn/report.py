@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from treadle.lab.harness.statistics import Interval, interval_of, ratio_of
+from treadle.lab.reproduce.slearn.breakdown import Table, bins, variation, waiting
 from treadle.lab.reproduce.slearn.experiment import Outcome
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.paper import OF_JOBS, Figures
@@ -55,6 +56,12 @@ class Report:
     """Percent of jobs that are thin and of over 1,000 s of task time, which the paper has as 1.9."""
     thin_large_work: Interval
     """Percent of all task time that is theirs."""
+    bins: Table
+    """By bin of jobs, its share, and the mean completion time under 3Sigma by the paper's letter over SLearn's."""
+    waiting: Table
+    """By segment of normalised waiting time; empty of the engine's runs."""
+    variation: Table
+    """Coefficients of variation over time and space."""
     wall_s: float
     paper: Figures = OF_JOBS
 
@@ -87,6 +94,11 @@ class Report:
             "thin_large_jobs": self.thin_large_jobs.as_json(),
             "thin_large_work": self.thin_large_work.as_json(),
         }
+        for name in ("bins", "waiting", "variation"):
+            found[name] = {
+                row: {key: each.as_json() for key, each in figures.items()}
+                for row, figures in getattr(self, name).items()
+            }
         found["spread"] = {name: each._asdict() for name, each in self.spread.items()}
         found["paper"] = {name: dict(figures) for name, figures in self.paper._asdict().items()}
         return found | {"seeds": list(self.seeds), "jobs": self.jobs, "wall_s": self.wall_s}
@@ -118,9 +130,19 @@ def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
         spread={name: _spread([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
         thin_large_jobs=interval_of([_thin_large(outcome)[0] for outcome in outcomes]),
         thin_large_work=interval_of([_thin_large(outcome)[1] for outcome in outcomes]),
+        bins=bins(outcomes),
+        waiting=waiting(outcomes),
+        variation=variation(outcomes),
         wall_s=sum(sum(outcome.wall_s.values()) for outcome in outcomes),
         paper=paper,
     )
+
+
+def sweep_json(reports: Mapping[float, Report]) -> dict[str, Any]:
+    """Return the reports of several loads as JSON takes them, and their seeds once."""
+    first = next(iter(reports.values()))
+    loads = {f"{load:g}": report.as_json() for load, report in reports.items()}
+    return {"seeds": list(first.seeds), "jobs": first.jobs, "loads": loads}
 
 
 def _errors(outcomes: Sequence[Outcome], percentile: int) -> dict[str, Interval]:

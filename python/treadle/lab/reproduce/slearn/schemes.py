@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import yaml
+
+from treadle.admin.install import ready_made
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
 
@@ -57,6 +60,13 @@ def combined(name: str = "combined") -> Scheme:
         {"gate": gate, "order": LEVELS, "estimate": SCALED, "fit": "first_fit"},
         "history",
     )
+
+
+def shipped(name: str = "shipped") -> Scheme:
+    """Return conf/policies/slearn.yaml as it is: with time-outs, and packing. The plain model knows neither."""
+    policy = yaml.safe_load(ready_made()["slearn"].read_text("utf-8"))["policy"]
+    parts = {part: (chosen.pop("kind"), chosen) for part, chosen in policy.items()}
+    return Scheme(name, "SLearn as it ships", parts)
 
 
 def _from_history(name: str, title: str, hints: str) -> Scheme:

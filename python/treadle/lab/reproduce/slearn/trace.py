@@ -50,6 +50,7 @@ OVERESTIMATED: Final = 0.6
 """Of the paper's 3Sigma (table 10, of another trace)."""
 Z80: Final = 1.2816
 """A normal distribution's 90th percentile, in deviations."""
+PILOTS_PART: Final = 0.03
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
 
@@ -87,6 +88,10 @@ class Trace:
     only the first stage is sampled, and what history says of the others is scaled."""
     hints: dict[str, JobHints]
     """Estimates by stage, as the engine gets them; and ``history``: Point-Est with the deviation of its wide errors."""
+    variation_time: F64
+    """Coefficient of variation of what each job's first stage has in common with history; NaN: with nothing."""
+    variation_space: F64
+    """That of the mean of 3 % of the first stage's tasks; NaN for one task."""
 
     @property
     def wide(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -136,7 +141,11 @@ class Source:
         hints = {name: _hints_of(said) for name, said in estimates.items()}
         hints |= {"history": _hints_of(estimates["point"], wide=True), "drawn": _drawn(drawn_ms)}
         made = replace(workload, jobs=jobs)
-        return Trace(seed, made, widths, of_jobs(mean_ms), estimated | {"drawn": of_jobs(drawn_ms)}, hints)
+        known = next(iter(self._papers.values()), None)
+        over_time = np.array([np.nan if known is None else known.variation(group[0].features) for group in groups])
+        over_space = np.array([_variation(group[0].durations_ms) for group in groups])
+        all_estimated = estimated | {"drawn": of_jobs(drawn_ms)}
+        return Trace(seed, made, widths, of_jobs(mean_ms), all_estimated, hints, over_time, over_space)
 
     def _read(self, seed: int) -> tuple[Sequence[JobRecord], Workload, Groups]:
         """Return history, jobs and the records of their stages."""
@@ -191,6 +200,13 @@ class Source:
         features = replace(record.features, width=record.tasks)
         samples = record.durations_ms if name == "oracle" else record.durations_ms[: pilots_wanted(record.tasks)]
         return estimator.estimate(features, history, samples)
+
+
+def _variation(durations_ms: I64) -> float:
+    """Return the deviation of tasks over their mean and the root of 3 % of their number, which may be below one."""
+    if len(durations_ms) < 2 or not durations_ms.any():
+        return float("nan")
+    return float(durations_ms.std() / durations_ms.mean() / np.sqrt(PILOTS_PART * len(durations_ms)))
 
 
 def _with_durations(job: Job, records: tuple[JobRecord, ...]) -> Job:
