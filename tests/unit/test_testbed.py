@@ -17,7 +17,7 @@ from treadle.lab.testbed.script import Script, ScriptedJob, TaskStage, map_reduc
 
 TASK = {"memory-mb": 1024, "vcores": 1}
 JOB = ScriptedJob("a", 5, map_reduce([10, 20], TASK, [30]), master_mb=256, requires={"zone": "special"})
-COLUMNS = ["name", "submitted_ms", "first_container_ms", "ended_ms", "containers", "misplaced"]
+COLUMNS = ["name", "submitted_ms", "first_container_ms", "ended_ms", "containers", "misplaced", "planned"]
 
 
 def test_a_script_is_written_as_the_simulated_masters_read_it(tmp_path: Path) -> None:
@@ -31,7 +31,13 @@ def test_a_script_is_written_as_the_simulated_masters_read_it(tmp_path: Path) ->
     assert first["tags"] == ["treadle:require=zone=special"]
     assert second["tags"] == []
     assert [(stage["priority"], stage["after"]) for stage in first["stages"]] == [(20, []), (10, [0])]
-    assert first["stages"][0] == {"priority": 20, "resources": TASK, "durations_ms": [10, 20], "after": []}
+    assert first["stages"][0] == {
+        "name": "",
+        "priority": 20,
+        "resources": TASK,
+        "durations_ms": [10, 20],
+        "after": [],
+    }
     trace = json.loads((tmp_path / "workload.json").read_text())
     assert trace["num_jobs"] == 2
     assert [each["queue_name"] for each in trace["workloads"]] == ["default"]
@@ -66,6 +72,7 @@ def test_a_dag_asks_as_tez_does_or_in_a_given_order() -> None:
     assert [each.priority for each in own] == [11, 14, 29, 44], "farther from the roots later, each its own band"
     assert [each.after for each in own] == [(), (), (0,), (1, 2)]
     assert own[3].resources == {"memory-mb": 515}
+    assert own[3].name == "v3"
     ordered = stages_of(dag, [1, 0, 2, 3], times=0.5)
     assert [each.priority for each in ordered] == [5, 2, 8, 11]
     assert ordered[0].durations_ms == (500, 500)
@@ -84,11 +91,24 @@ def test_a_scheduler_is_stock_or_treadle_with_its_own_file(tmp_path: Path) -> No
     assert ours.yarn_settings["yarn.scheduler.treadle.config.file"] == str(file)
     assert ours.yarn_settings["a"] == "b"
     assert file.read_text().startswith("policy")
+    watched = Scheduling("watched", "policy: {order: {kind: fifo}}\n", observed=True).mode(cluster, file)
+    assert watched.yarn_settings["yarn.scheduler.treadle.mode"] == "observe_only"
+    assert watched.yarn_settings["yarn.scheduler.treadle.config.file"] == str(file)
+    assert fair.capacity_settings.items() - watched.capacity_settings.items() == {
+        ("yarn.scheduler.capacity.root.default.ordering-policy", "fair")
+    }
+
+
+def test_nodes_have_further_resources() -> None:
+    settings = Cluster(4, 5_120, 8, resources={"network": 100}).settings
+    assert settings["yarn.resource-types"] == "network"
+    assert settings["yarn.sls.nm.network"] == "100"
+    assert "yarn.resource-types" not in Cluster(4, 5_120, 8).settings
 
 
 def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
     script = Script((JOB, replace(JOB, name="b"), replace(JOB, name="c")))
-    seen = {"job_columns": COLUMNS, "jobs": [["b", 100, 150, 900, 3, 1], ["a", 200, 210, 1_100, 3, 0]]}
+    seen = {"job_columns": COLUMNS, "jobs": [["b", 100, 150, 900, 3, 1, True], ["a", 200, 210, 1_100, 3, 0, False]]}
     found = played(script, seen | {"shim": {"PlacedNatively": 2}})
     assert [(job.name, job.status, job.completion_ms) for job in found.jobs] == [
         ("a", "SUCCEEDED", 900),
@@ -96,5 +116,6 @@ def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
         ("c", UNKNOWN, 0),
     ]
     assert (found.jobs[1].first_wait_ms, found.jobs[1].misplaced) == (50, 1)
+    assert [job.planned for job in found.jobs] == [False, True, False]
     assert found.span_ms == 1_000
     assert found.placed_natively == 2

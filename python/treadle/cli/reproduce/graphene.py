@@ -15,6 +15,7 @@ from treadle.cli._console import compiling_task, console_for_tables, counted_pro
 from treadle.cli._levels import candidates_of, part_range
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import ProcessesOption, going_on
+from treadle.cli._testbed import SimulatorKind, setting_of_testbed
 from treadle.errors import UserError
 from treadle.lab.reproduce.graphene import paper
 from treadle.lab.reproduce.graphene.paper import Part
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from treadle.lab.reproduce.graphene.experiment import Outcome, Sizes
     from treadle.lab.reproduce.graphene.offline import Offline
     from treadle.lab.reproduce.graphene.report import Report
+    from treadle.lab.reproduce.graphene_cluster.testbed import Size
 
 app = typer.Typer()
 
@@ -32,6 +34,8 @@ SEEDS = 5
 """Without --quick, if none are asked for."""
 DAGS = 40
 QUICK_DAGS = 6
+TICK_MS = 100
+USAGE = "1..1"
 
 
 @app.command()
@@ -44,13 +48,16 @@ def graphene(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, no range of parameters online.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick.")] = None,
     first_seed: Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's; the next ones follow.")] = 1,
-    jobs: Annotated[int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick; on sls 48, at most 500.")
+    ] = None,
     load: Annotated[
-        float, typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do.")
-    ] = 0.6,
+        float | None,
+        typer.Option(min=0.01, max=100, help="Work that arrives over what the cluster can do; 0.6, on sls 0.8."),
+    ] = None,
     tick_ms: Annotated[
         int, typer.Option(min=1, max=60_000, help="How often the engine decides; a longer one is faster to simulate.")
-    ] = 100,
+    ] = TICK_MS,
     part: Annotated[
         list[Part] | None, typer.Option(help="Run this part alone; may be given several times (docs/graphene.md).")
     ] = None,
@@ -76,14 +83,21 @@ def graphene(
     ] = None,
     usage: Annotated[
         str, typer.Option(help="What part of the network that they ask for tasks use, by stage: LEAST..GREATEST.")
-    ] = "1..1",
+    ] = USAGE,
     cache: Annotated[
         Path | None,
         typer.Option("--cache", "--keep", help="A folder in which results are kept; those there do not run again."),
     ] = None,
     processes: ProcessesOption = 0,
+    on: Annotated[
+        SimulatorKind, typer.Option("--on", help="Treadle's simulator, or Hadoop's with a real ResourceManager.")
+    ] = SimulatorKind.SIMULATOR,
+    nodes: Annotated[int | None, typer.Option(min=1, max=1000, help="Of the cluster of --on sls; 16.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+    place: Annotated[
+        Path | None, typer.Option("--folder", help="Logs of --on sls; default: build/reproduce-graphene-sls.")
+    ] = None,
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
     from treadle.lab.harness.runs import Asked
@@ -95,6 +109,20 @@ def graphene(
     console = console_for_tables()
     check_results(json_file, plot)
     check_intervals("--seeds", seeds or (1 if quick else SEEDS))
+    if on is SimulatorKind.SLS:
+        others = (tpch, part, scheme, srpt_weight, hold_nodes, candidates, overbook, plot)
+        if any(each is not None for each in others) or processes or tick_ms != TICK_MS or usage != USAGE:
+            raise UserError(
+                "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
+                "leave out what is for simulations; it takes --quick, --seeds, --first-seed, --jobs, --load, --nodes, "
+                "--cache, --json and --folder"
+            )
+        draws = range(first_seed, first_seed + (seeds or 1))
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, place, cache, json_file, console)
+        return
+    if place is not None or nodes is not None:
+        raise UserError("--folder and --nodes are for --on sls; leave them out")
+    load = 0.6 if load is None else load
     folder = _tpch(tpch, generated, console)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
@@ -115,6 +143,38 @@ def graphene(
         with writing("--plot", plot, "folder"):
             for file in plot_graphene(outcomes, offline, report, plot):
                 console.print(f"wrote {file}", highlight=False)
+
+
+def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick: bool) -> Size:
+    from treadle.lab.reproduce.graphene_cluster.testbed import JOBS_MAX, QUICK, Size
+
+    if jobs is not None and jobs > JOBS_MAX:
+        raise UserError(f"--jobs: {jobs}; with --on sls at most {JOBS_MAX}")
+    usual = QUICK if quick else Size()
+    return Size(jobs or usual.jobs, nodes or usual.nodes, load or usual.load)
+
+
+def _on_sls(
+    size: Size, seeds: range, folder: Path | None, cache: Path | None, json_file: Path | None, console: Console
+) -> None:
+    """Play draws on the testbed."""
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.minicluster.readiness import terminable
+    from treadle.lab.minicluster.runtime import build_folder
+    from treadle.lab.reproduce.graphene_cluster.testbed import run_draw
+    from treadle.lab.reproduce.graphene_cluster.testbed_report import document, shortfalls, table
+    from treadle.lab.testbed.kept_plays import KeptPlays
+
+    where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
+    kept, draws = KeptPlays(cache, "graphene_cluster"), []
+    with terminable(), saying(console) as tell:
+        for turn, seed in enumerate(seeds):
+            draws.append(run_draw(seed, size, turn, setting, where, kept, tell))
+            if json_file is not None:
+                write_json(json_file, document(draws, size))
+    console.print(table(draws))
+    for text in shortfalls(draws):
+        console.print(text, style="red", soft_wrap=True, highlight=False)
 
 
 def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:

@@ -42,7 +42,8 @@ def graphene_factorial(
         str, typer.Option(help="How many times network and disk may be given out, or counted: as they are; several.")
     ] = "counted,1.5",
     usage: Annotated[
-        str, typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST; several.")
+        str,
+        typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST; several."),
     ] = "0.5..0.7",
     scheme: Annotated[
         str, typer.Option(help="Of those of treadle reproduce graphene; several. bfs always runs.")

@@ -16,6 +16,8 @@ from treadle.lab.minicluster.runtime import gather
 REPOSITORY: Final = Path(__file__).resolve().parents[4]
 """The checkout; the benchmark is run from one."""
 
+_PARTS: Final = ("shim", "plan-client", "sls")
+"""Modules whose jars a simulation needs."""
 _SLS_JAR: Final = "hadoop-sls-*.jar"
 
 
@@ -38,27 +40,27 @@ def class_path(runtime: Path | None) -> list[Path]:
     folder = runtime if runtime is not None else _gathered_runtime()
     if not folder.is_dir() or not any(folder.glob(_SLS_JAR)):
         raise BenchError(f"--runtime {folder}: no {_SLS_JAR} there; a folder of Hadoop's jars is expected")
-    return [*_own_jars(), folder / "*"]
+    return [*own_jars(), folder / "*"]
 
 
 def _gathered_runtime() -> Path:
     return gather(Console(stderr=True).print)
 
 
-def _own_jars() -> list[Path]:
+def own_jars() -> list[Path]:
     """Return the shim and the simulator module, built if their sources are newer."""
     module = REPOSITORY / "java-shim"
     if not (module / "sls" / "pom.xml").exists():
         raise BenchError("treadle bench needs a checkout of the project: java-shim/sls is not there")
-    jars = [_built(module / "shim", "treadle-shim"), _built(module / "sls", "treadle-sls")]
     sources = [*module.glob("*/src/main/**/*.java"), *module.glob("**/pom.xml")]
     newest = max(path.stat().st_mtime for path in sources)
+    jars = [_built(module / part, f"treadle-{part}") for part in _PARTS]
     if any(jar is None or jar.stat().st_mtime < newest for jar in jars):
         _build(module)
-        jars = [_built(module / "shim", "treadle-shim"), _built(module / "sls", "treadle-sls")]
+        jars = [_built(module / part, f"treadle-{part}") for part in _PARTS]
     found = [jar for jar in jars if jar is not None]
     if len(found) != len(jars):
-        raise BenchError(f"Maven built no jar in {module}/shim/target or {module}/sls/target")
+        raise BenchError(f"Maven built no jar in some of {', '.join(f'{module}/{part}/target' for part in _PARTS)}")
     return found
 
 

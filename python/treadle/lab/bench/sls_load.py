@@ -97,7 +97,11 @@ MODES: Final[dict[str, Mode]] = {
 
 
 def treadle_under(
-    name: str, file: Path, settings: Mapping[str, str] = MappingProxyType({}), capacity: Mapping[str, str] | None = None
+    name: str,
+    file: Path,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    capacity: Mapping[str, str] | None = None,
+    like: Mode = MODES["treadle"],
 ) -> Mode:
     """Return Treadle under a treadle.yaml.
 
@@ -106,11 +110,11 @@ def treadle_under(
         file: the treadle.yaml
         settings: further ones of yarn-site.xml
         capacity: what capacity-scheduler.xml has; None: what it has in every mode
+        like: the mode that it is but for that
     """
-    treadle = MODES["treadle"]
-    yarn = {**treadle.yarn_settings, "yarn.scheduler.treadle.config.file": str(file), **settings}
-    own = treadle.capacity_settings if capacity is None else dict(capacity)
-    return replace(treadle, name=name, capacity_settings=own, yarn_settings=yarn)
+    yarn = {**like.yarn_settings, "yarn.scheduler.treadle.config.file": str(file), **settings}
+    own = like.capacity_settings if capacity is None else dict(capacity)
+    return replace(like, name=name, capacity_settings=own, yarn_settings=yarn)
 
 
 def chosen(names: Iterable[str]) -> list[Mode]:

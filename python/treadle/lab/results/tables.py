@@ -22,6 +22,7 @@ SCHEMES: Final = {
     "combined": "pilots and history (ours)",
     "drawn": "3Sigma with drawn errors as large as the paper's",
     "exact": "SLearn whose pilots tell the truth",
+    "shipped": "SLearn as it ships",
     "pilots": "pilots",
     "median": "median of earlier jobs",
 }
@@ -105,6 +106,23 @@ def _hdrf_responses(figures: Figures) -> str:
     return markdown_table(("", *next(iter(figures["schemes"].values()))), [row for row in rows if row[0] != own])
 
 
+def _hdrf_slots(figures: Figures) -> str:
+    """H-DRF beside schedulers of slots: how long all jobs take, and by how much response times are longer."""
+    papers, rows = figures["paper"], []
+    sizes = next(list(each["gain_percent"]) for each in figures["schemes"].values() if each["gain_percent"])
+    for scheme, found in figures["schemes"].items():
+        title = HDRF_SCHEMES.get(scheme, scheme.replace("slots-", "slots, "))
+        gains = [_shown(found["gain_percent"], size) for size in sizes]
+        over = "" if scheme == "hdrf" else _shown(found, "total_over_hdrf")
+        rows.append([title, _shown(found, "total_s"), over, *gains])
+        paper_s = papers["total_s"]
+        paper_over = "" if scheme == "hdrf" else f"{paper_s[scheme] / paper_s['hdrf']:.2f}"
+        gains = [str(gain) for gain in papers["gain_percent"].get(scheme, [""] * len(sizes))]
+        rows.append([f"paper, {title}", f"{paper_s[scheme]:,}", paper_over, *gains])
+    heading = ("", "all jobs (s)", "over H-DRF's", *(f"gain of H-DRF, jobs of {size} tasks (%)" for size in sizes))
+    return markdown_table(heading, rows)
+
+
 def _level(value: Any) -> str:
     return "" if value is None else str(value)
 
@@ -159,15 +177,72 @@ def _graphene_gains(figures: Figures) -> str:
     return markdown_table(("scheme", "against", *(f"{part.upper()} (%)" for part in percentiles)), rows)
 
 
+def _graphene_testbed(figures: Figures) -> str:
+    """Graphene's five schemes on the testbed, in its seconds."""
+    columns = {
+        "median_s": "median (s)",
+        "median_shorter": "shorter than stock (%)",
+        "median_shorter_than_tetris": "shorter than Tetris (%)",
+        "mean_s": "mean (s)",
+        "mean_shorter": "shorter than stock (%)",
+        "span_s": "all jobs (s)",
+    }
+    rows = []
+    for scheme, found in figures["schemes"].items():
+        own = {"bfs": ("median_shorter", "mean_shorter"), "tetris": ("median_shorter_than_tetris",)}.get(scheme, ())
+        cells = ["" if name in own else _shown(found, name) for name in columns]
+        rows.append([found["title"], *cells, f"{found['gap_median']:.0f}", str(found["planned"])])
+    return markdown_table(("", *columns.values(), "median gap of jobs (%)", "jobs by a plan"), rows)
+
+
+def _of_rows(figures: Figures, part: str, columns: Mapping[str, str]) -> str:
+    rows = [(name, *(_shown(found, each) for each in columns)) for name, found in figures[part].items()]
+    return markdown_table(("", *columns.values()), rows)
+
+
+def _slearn_bins(figures: Figures) -> str:
+    """Bins of jobs by width and size."""
+    columns = {"jobs": "jobs (%)", "work": "task time (%)"}
+    columns |= {"over_slearn": "3Sigma by the letter over SLearn", "faster": "jobs that SLearn makes faster (%)"}
+    return _of_rows(figures, "bins", columns)
+
+
+def _slearn_waiting(figures: Figures) -> str:
+    """Normalised waiting times by segment."""
+    columns = {"slearn": "with SLearn (%)", "3sigma-paper": "with 3Sigma by the letter (%)"}
+    columns |= {"both": "with both (%)", "lower_with_slearn": "of these lower with SLearn (%)"}
+    return _of_rows(figures, "waiting", columns)
+
+
+def _slearn_variation(figures: Figures) -> str:
+    """Coefficients of variation of task durations."""
+    return _of_rows(figures, "variation", {"p50": "P50", "p90": "P90"})
+
+
+def _slearn_loads(figures: Figures) -> str:
+    """Mean completion times over SLearn's by load."""
+    loads = figures["loads"]
+    found = {load: each["intervals"]["speedup_mean"] for load, each in loads.items()}
+    names = [name for name in next(iter(found.values())) if name in SCHEMES]
+    rows = [(SCHEMES[name], *(_shown(each, name) for each in found.values())) for name in names]
+    return markdown_table(("over SLearn's, mean load", *loads), rows)
+
+
 TABLES: Final[dict[str, Callable[[Figures], str]]] = {
     "slearn-times": _slearn_times,
     "slearn-errors": _slearn_errors,
     "slearn-settings": _slearn_settings,
     "hdrf-tasks": _hdrf_tasks,
     "hdrf-responses": _hdrf_responses,
+    "hdrf-slots": _hdrf_slots,
     "graphene-rows": _graphene_rows,
     "graphene-effects": _graphene_effects,
     "graphene-gains": _graphene_gains,
+    "graphene-testbed": _graphene_testbed,
+    "slearn-bins": _slearn_bins,
+    "slearn-waiting": _slearn_waiting,
+    "slearn-variation": _slearn_variation,
+    "slearn-loads": _slearn_loads,
 }
 
 

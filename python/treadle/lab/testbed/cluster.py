@@ -33,6 +33,8 @@ class Cluster:
     """What memory is rounded up to."""
     masters_share: float = 0.5
     """Of the cluster: what application masters may take."""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """What a node has besides memory and virtual cores, by resource type."""
 
     def host(self, number: int) -> str:
         """Return the host of a node, of which the first is 0."""
@@ -53,6 +55,8 @@ class Cluster:
             _SLS + "am.heartbeat.interval.ms": str(self.heartbeat_ms),
             _SLS + "am.type.mapreduce": "io.treadle.sls.ScriptedMaster",
             "treadle.testbed.script": SCRIPT,  # in the folder in which the simulator runs
+            **({"yarn.resource-types": ",".join(self.resources)} if self.resources else {}),
+            **{f"{_SLS}nm.{name}": str(amount) for name, amount in self.resources.items()},
         }
 
     def queues(self, ordering: str) -> dict[str, str]:
@@ -82,6 +86,8 @@ class Scheduling:
     """Further ones of yarn-site.xml."""
     sidecar: Path | None = None
     """What the shim starts in place of `treadle`."""
+    observed: bool = False
+    """Treadle places nothing and answers application masters all the same; the stock scheduler places."""
 
     def mode(self, cluster: Cluster, file: Path) -> Mode:
         """Return it as SLS runs it; its treadle.yaml is ``file``, which is written."""
@@ -93,7 +99,12 @@ class Scheduling:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.policy, encoding="utf-8")
         settings = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS), **settings}
-        return treadle_under(self.name, file.resolve(), settings, cluster.queues(self.ordering))
+        queues = cluster.queues(self.ordering)
+        if not self.observed:
+            return treadle_under(self.name, file.resolve(), settings, queues)
+        beside = MODES["observe"]
+        capacity = {**beside.capacity_settings, **queues}
+        return treadle_under(self.name, file.resolve(), settings, capacity, beside)
 
 
 @dataclass(frozen=True)

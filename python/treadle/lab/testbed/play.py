@@ -35,6 +35,8 @@ class PlayedJob:
     containers: int = 0
     misplaced: int = 0
     """Containers on nodes that its requirements do not allow."""
+    planned: bool = False
+    """Had its stages the priorities of a plan?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +110,5 @@ def _job(name: str, row: dict[str, Any] | None) -> PlayedJob:
         row["first_container_ms"] - row["submitted_ms"],
         row["containers"],
         row["misplaced"],
+        bool(row["planned"]),
     )

@@ -1,7 +1,8 @@
 """What the testbed plays: jobs as their users submit them, and what their application masters ask for, as JSON.
 
 `io.treadle.sls.ScriptedMaster` asks by priority as MapReduce and Tez do: a stage when those before it have ended,
-anywhere in the cluster, a container for each task. It uses no container again.
+anywhere in the cluster, a container for each task. It uses no container again. Where `Scheduling.settings` name a plan
+listener, a Tez job's master asks it for a plan, as Treadle's plug-in in Tez does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from treadle.dag.dag import Dag
 from treadle.errors import UserError
+from treadle.lab.harness.sleeping_dags import vertex_name
 from treadle.yarn.priorities import MAP, REDUCE
 
 __all__ = ["Script", "ScriptedJob", "TaskStage", "map_reduce", "stages_of"]
@@ -33,6 +35,8 @@ class TaskStage:
     durations_ms: tuple[int, ...]
     after: tuple[int, ...] = ()
     """Which stages must have ended before it asks, by their places in the job."""
+    name: str = ""
+    """What the plan listener knows it by; empty where nobody asks for plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ def _written(job: ScriptedJob) -> dict[str, Any]:
         "requires": dict(job.requires),
         "stages": [
             {
+                "name": stage.name,
                 "priority": stage.priority,
                 "resources": dict(stage.resources),
                 "durations_ms": list(stage.durations_ms),
@@ -155,6 +160,7 @@ def stages_of(dag: Dag, order: Sequence[int] | None = None, *, times: float = 1.
             {name: max(1, round(amount)) for name, amount in stage.demand.items()},
             tuple(max(LEAST_MS, round(times * each)) for each in np.asarray(stage.durations()).tolist()),
             tuple(place[parent] for parent in stage.parents),
+            vertex_name(stage),
         )
         for stage in dag.stages
     )

@@ -104,9 +104,7 @@ class Levels:
 
     def points(self) -> Iterator[Point]:
         """Yield every combination of what is given."""
-        for values in product(
-            self.workloads, self.sizes, self.loads, self.ticks_ms, self.wrong, self.usages
-        ):
+        for values in product(self.workloads, self.sizes, self.loads, self.ticks_ms, self.wrong, self.usages):
             yield Point(*values)
 
     def variations(self) -> Iterator[Variation]:

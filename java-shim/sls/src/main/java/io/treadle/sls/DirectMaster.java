@@ -3,7 +3,9 @@ package io.treadle.sls;
 import java.io.IOException;
 import java.security.PrivilegedExceptionAction;
 import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.yarn.api.records.ReservationId;
+import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
 
 /**
@@ -16,9 +18,13 @@ abstract class DirectMaster extends AMSimulator {
   /** Calls the ResourceManager as this attempt. */
   final <T> T asAttempt(PrivilegedExceptionAction<T> action) throws IOException {
     UserGroupInformation attempt = UserGroupInformation.createRemoteUser(appAttemptId.toString());
-    attempt.addTokenIdentifier(
-        rm.getRMContext().getRMApps().get(appId).getRMAppAttempt(appAttemptId).getAMRMToken().decodeIdentifier());
+    attempt.addTokenIdentifier(token().decodeIdentifier());
     return as(attempt, action);
+  }
+
+  /** The token of this attempt. */
+  final Token<AMRMTokenIdentifier> token() {
+    return rm.getRMContext().getRMApps().get(appId).getRMAppAttempt(appAttemptId).getAMRMToken();
   }
 
   static <T> T as(UserGroupInformation user, PrivilegedExceptionAction<T> action) throws IOException {

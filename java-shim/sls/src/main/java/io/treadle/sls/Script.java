@@ -36,6 +36,8 @@ final class Script {
 
   /** Some tasks that ask for the same, with one priority. */
   static final class Stage {
+    /** Empty where nobody asks for it. */
+    final String name;
     /** Of its asks; stages of a job that ask for different resources have different ones. */
     final int priority;
     final Resource resource;
@@ -43,7 +45,16 @@ final class Script {
     /** Which stages must have ended before it asks. */
     final int[] after;
 
+    private Stage(Stage stage, int priority) {
+      name = stage.name;
+      this.priority = priority;
+      resource = stage.resource;
+      durationsMs = stage.durationsMs;
+      after = stage.after;
+    }
+
     Stage(JsonNode node) {
+      name = node.get("name").asText();
       priority = node.get("priority").asInt();
       resource = Resource.newInstance(0, 0);
       node.get("resources").fields()
@@ -56,6 +67,11 @@ final class Script {
       for (int i = 0; i < after.length; i++) {
         after[i] = node.get("after").get(i).asInt();
       }
+    }
+
+    /** The same stage with another priority. */
+    Stage at(int otherPriority) {
+      return new Stage(this, otherPriority);
     }
   }
 

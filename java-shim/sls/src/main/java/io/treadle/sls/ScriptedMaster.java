@@ -1,11 +1,14 @@
 package io.treadle.sls;
 
+import io.treadle.plans.AttemptKey;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.protocolrecords.FinishApplicationMasterRequest;
@@ -24,6 +27,7 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.server.resourcemanager.ResourceManager;
 import org.apache.hadoop.yarn.sls.AMDefinition;
 import org.apache.hadoop.yarn.sls.SLSRunner;
@@ -34,15 +38,18 @@ import org.apache.hadoop.yarn.util.Records;
  * The application master of a job of a {@link Script}. It is submitted with its type, name and tags, which SLS's own cannot be, and
  * asks by priority as MapReduce and Tez do: a stage when those before it have ended, anywhere in the cluster. Containers are not
  * used again. Each job of the trace takes the next one of the script.
+ *
+ * <p>A Tez job whose configuration names a plan listener asks for nothing until it has its plan, or has waited long enough.
  */
 public class ScriptedMaster extends DirectMaster {
-  /** Of asks that do not tell themselves apart by an id, as MapReduce's and Tez's. */
-
   private final List<ContainerId> toRelease = new ArrayList<>();
   private Map<ApplicationId, AMSimulator> simulators;
   private Script script;
   private Script.Job job;
+  /** Null where a plan is waited for. */
   private StagedTasks tasks;
+  /** Null where nobody is asked for plans. */
+  private PlanAgent agent;
   private long submittedMs;
   private long firstContainerMs = -1;
   private int containers;
@@ -64,7 +71,8 @@ public class ScriptedMaster extends DirectMaster {
     job = script.next();
     queue = job.queue;
     amtype = job.type;
-    tasks = new StagedTasks(job.stages);
+    agent = PlanAgent.of(job, manager.getConfig(), this::keys);
+    tasks = agent == null ? new StagedTasks(job.stages) : null;
     init(job.atMs, job.atMs + 1_000_000L * heartbeatMs, heartbeatMs);
   }
 
@@ -72,6 +80,9 @@ public class ScriptedMaster extends DirectMaster {
   public synchronized void notifyAMContainerLaunched(Container container) throws Exception {
     master = container;
     super.notifyAMContainerLaunched(container);
+    if (agent != null) {
+      agent.start();
+    }
   }
 
   @Override
@@ -113,22 +124,40 @@ public class ScriptedMaster extends DirectMaster {
     if (finished) {
       return;
     }
-    List<ResourceRequest> asks = new ArrayList<>();
-    for (StagedTasks.Ask ask : tasks.asks()) {
-      asks.add(createResourceRequest(ask.resource, ExecutionType.GUARANTEED, ResourceRequest.ANY, ask.priority,
-          NO_ALLOCATION_ID, ask.count));
+    if (tasks == null && agent.settled() != null) {
+      tasks = new StagedTasks(agent.settled());
     }
-    AllocateRequest request = createAllocateRequest(asks, new ArrayList<>(toRelease));
+    AllocateRequest request = createAllocateRequest(asks(), new ArrayList<>(toRelease));
     toRelease.clear();
     AllocateResponse response = asAttempt(() -> rm.getApplicationMasterService().allocate(request));
-    if (response != null) {
+    if (response != null && tasks != null) {
       take(response);
     }
   }
 
+  private List<ResourceRequest> asks() {
+    List<ResourceRequest> asks = new ArrayList<>();
+    for (StagedTasks.Ask ask : tasks == null ? Collections.<StagedTasks.Ask>emptyList() : tasks.asks()) {
+      asks.add(createResourceRequest(ask.resource, ExecutionType.GUARANTEED, ResourceRequest.ANY, ask.priority,
+          NO_ALLOCATION_ID, ask.count));
+    }
+    return asks;
+  }
+
+  /** The key by which the plan listener knows this attempt. */
+  private List<AttemptKey> keys() throws IOException {
+    Token<AMRMTokenIdentifier> token = token();
+    return Collections.singletonList(
+        AttemptKey.of(appAttemptId, token.decodeIdentifier().getKeyId(), token.getPassword()));
+  }
+
   private void take(AllocateResponse response) throws Exception {
     for (ContainerStatus status : response.getCompletedContainersStatuses()) {
-      tasks.ended(status.getContainerId(), status.getExitStatus() == ContainerExitStatus.SUCCESS);
+      boolean succeeded = status.getExitStatus() == ContainerExitStatus.SUCCESS;
+      StagedTasks.Task ended = tasks.ended(status.getContainerId(), succeeded);
+      if (ended != null && agent != null) {
+        agent.ended(ended, System.currentTimeMillis());
+      }
     }
     for (Container container : response.getAllocatedContainers()) {
       start(container);
@@ -158,8 +187,12 @@ public class ScriptedMaster extends DirectMaster {
   private void finish() throws Exception {
     finished = true;
     MeasuredScheduler scheduler = (MeasuredScheduler) rm.getResourceScheduler();
-    scheduler.measurements().jobs()
-        .ended(job.name, submittedMs, firstContainerMs, System.currentTimeMillis(), containers, misplaced);
+    scheduler.measurements().jobs().ended(job.name,
+        new long[] {submittedMs, firstContainerMs, System.currentTimeMillis()}, containers, misplaced,
+        agent != null && agent.isPlanned());
+    if (agent != null) {
+      agent.end();
+    }
     FinishApplicationMasterRequest request = Records.newRecord(FinishApplicationMasterRequest.class);
     request.setFinalApplicationStatus(FinalApplicationStatus.SUCCEEDED);
     asAttempt(() -> rm.getApplicationMasterService().finishApplicationMaster(request));

@@ -26,12 +26,15 @@ final class StagedTasks {
   private int left;
 
   /** A task. */
-  private static final class Task {
-    private final int stage;
-    private final long durationMs;
+  static final class Task {
+    final int stage;
+    /** Within its stage. */
+    final int number;
+    final long durationMs;
 
-    Task(int stage, long durationMs) {
+    Task(int stage, int number, long durationMs) {
       this.stage = stage;
+      this.number = number;
       this.durationMs = durationMs;
     }
   }
@@ -65,8 +68,8 @@ final class StagedTasks {
       if (!open[i] && isReady(stages.get(i))) {
         open[i] = true;
         Script.Stage stage = stages.get(i);
-        for (long durationMs : stage.durationsMs) {
-          await(new Task(i, durationMs));
+        for (int number = 0; number < stage.durationsMs.length; number++) {
+          await(new Task(i, number, stage.durationsMs[number]));
         }
       }
     }
@@ -110,21 +113,26 @@ final class StagedTasks {
     return task.durationMs;
   }
 
-  /** A container has ended; a task that did not succeed waits again. Others' containers are ignored. */
-  void ended(ContainerId container, boolean succeeded) {
+  /**
+   * A container has ended; a task that did not succeed waits again. Others' containers are ignored.
+   *
+   * @return the task that has succeeded by it; null if none has
+   */
+  Task ended(ContainerId container, boolean succeeded) {
     Task task = running.remove(container);
     if (task == null) {
-      return;
+      return null;
     }
     if (!succeeded) {
       await(task);
-      return;
+      return null;
     }
     left--;
     unfinished[task.stage]--;
     if (unfinished[task.stage] == 0) {
       openStages();
     }
+    return task;
   }
 
   /** Whether all tasks have succeeded. */

@@ -22,9 +22,9 @@ class ScriptTest {
   private static final String WRITTEN = "{\"attributes\": {\"127.1.0.0\": {\"zone\": \"special\"}}, \"jobs\": ["
       + "{\"name\": \"a\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"MAPREDUCE\", \"at_ms\": 5,"
       + " \"master_mb\": 256, \"tags\": [\"treadle:require=zone=special\"], \"requires\": {\"zone\": \"special\"},"
-      + " \"stages\": [{\"priority\": 20, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1},"
+      + " \"stages\": [{\"name\": \"\", \"priority\": 20, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1},"
       + " \"durations_ms\": [10, 20], \"after\": []},"
-      + " {\"priority\": 10, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1}, \"durations_ms\": [30],"
+      + " {\"name\": \"\", \"priority\": 10, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1}, \"durations_ms\": [30],"
       + " \"after\": [0]}]}]}";
   private static final ApplicationAttemptId ATTEMPT =
       ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1);

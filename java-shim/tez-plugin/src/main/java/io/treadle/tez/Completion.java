@@ -1,5 +1,6 @@
 package io.treadle.tez;
 
+import io.treadle.plans.DagBodies;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import org.apache.tez.common.counters.CounterGroup;
@@ -12,10 +13,6 @@ import org.apache.tez.dag.records.TezTaskAttemptID;
 
 /** A task attempt that has ended. */
 final class Completion {
-  /** Bytes of one in a report. */
-  static final int BYTES = 45;
-
-  private static final int SUCCEEDED = 0;
   private static final int FAILED = 1;
   private static final int OTHER = 2;
 
@@ -28,15 +25,13 @@ final class Completion {
   /** Writes it into a report (docs/tez-plugin.md). */
   void write(DataOutputStream out) throws IOException {
     TezTaskAttemptID id = attempt.getTaskAttemptID();
-    out.writeInt(id.getTaskID().getVertexID().getId());
-    out.writeInt(id.getTaskID().getId());
-    out.writeInt(id.getId());
+    int[] numbers = {id.getTaskID().getVertexID().getId(), id.getTaskID().getId(), id.getId()};
     TaskAttemptState state = attempt.getState();
-    out.writeByte(state == TaskAttemptState.SUCCEEDED ? SUCCEEDED : state == TaskAttemptState.FAILED ? FAILED : OTHER);
+    int outcome = state == TaskAttemptState.SUCCEEDED ? DagBodies.TASK_SUCCEEDED
+        : state == TaskAttemptState.FAILED ? FAILED : OTHER;
     long launchedMs = attempt.getLaunchTime();
     long endedMs = attempt.getFinishTime();
-    out.writeLong(endedMs);
-    out.writeLong(launchedMs > 0 && endedMs >= launchedMs ? endedMs - launchedMs : -1);
+    long tookMs = launchedMs > 0 && endedMs >= launchedMs ? endedMs - launchedMs : -1;
     long inputBytes = -1;
     long cpuMs = -1;
     TezCounters counters = attempt.getCounters();
@@ -54,8 +49,7 @@ final class Completion {
         }
       }
     }
-    out.writeLong(inputBytes);
-    out.writeLong(cpuMs);
+    DagBodies.writeEnded(out, numbers, outcome, endedMs, tookMs, inputBytes, cpuMs);
   }
 
   private static boolean isInput(String counter) {

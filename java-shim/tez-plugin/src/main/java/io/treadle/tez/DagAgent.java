@@ -1,10 +1,10 @@
 package io.treadle.tez;
 
+import io.treadle.plans.DagBodies;
 import io.treadle.plans.PlanListener;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -28,14 +28,9 @@ final class DagAgent implements Runnable {
   static final int WAITING_MAX = 8_192;
 
   private static final Logger LOG = LoggerFactory.getLogger(DagAgent.class);
-  private static final int REPORT_MAX = 1_000;
   private static final long PERIOD_MS = 500;
   private static final long ASK_AGAIN_MS = 2_000;
   private static final int BACKOFF_MAX = 6;
-
-  private static final int RUNNING = 0;
-  private static final int SUCCEEDED = 1;
-  private static final int ENDED = 2;
 
   private final DAG dag;
   private final DagDescription description;
@@ -110,23 +105,9 @@ final class DagAgent implements Runnable {
     if (reply.answer() != PlanListener.Answer.OK) {
       throw new IOException("the plan listener answers " + reply.answer());
     }
-    VertexOrder planned = VertexOrder.planned(description, ids(reply.body()));
+    VertexOrder planned = VertexOrder.planned(description, DagBodies.order(reply.body()));
     LOG.info("{} has a plan: {}", dag.getID(), planned);
     return planned;
-  }
-
-  private static int[] ids(byte[] body) throws IOException {
-    ByteBuffer said = ByteBuffer.wrap(body);
-    if (said.remaining() < Integer.BYTES) {
-      throw new IOException("a plan of " + body.length + " bytes");
-    }
-    long count = said.getInt();
-    if (count * Integer.BYTES != said.remaining()) {
-      throw new IOException("a plan of " + body.length + " bytes for " + count + " vertices");
-    }
-    int[] ids = new int[(int) count];
-    said.asIntBuffer().get(ids);
-    return ids;
   }
 
   private void report() throws InterruptedException {
@@ -148,7 +129,7 @@ final class DagAgent implements Runnable {
   private void tell(int[] tasks, boolean ended) {
     do {
       List<Completion> ending = new ArrayList<>();
-      waiting.drainTo(ending, REPORT_MAX);
+      waiting.drainTo(ending, DagBodies.ENDED_MAX);
       try {
         int[] changed = Arrays.equals(tasks, toldTasks) ? null : tasks;
         PlanListener.Reply reply = send(changed, ending, ended);
@@ -183,7 +164,7 @@ final class DagAgent implements Runnable {
       }
     }
     ending.clear();
-    waiting.drainTo(ending, REPORT_MAX);
+    waiting.drainTo(ending, DagBodies.ENDED_MAX);
     return send(tasks, ending, ended);
   }
 
@@ -194,7 +175,7 @@ final class DagAgent implements Runnable {
     }
     VertexOrder before = order;
     try {
-      order = following.replan(ids(body));
+      order = following.replan(DagBodies.order(body));
     } catch (IllegalArgumentException problem) {
       LOG.debug("{} keeps its order", dag.getID(), problem);
     }
@@ -206,12 +187,13 @@ final class DagAgent implements Runnable {
 
   private PlanListener.Reply send(int[] tasks, List<Completion> ending, boolean ended)
       throws IOException {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * Completion.BYTES);
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * DagBodies.ENDED_BYTES);
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(description.dag());
     // The end means to the listener that everything was sent.
     boolean last = ended && waiting.isEmpty();
-    out.writeByte(!last ? RUNNING : dag.getState() == DAGState.SUCCEEDED ? SUCCEEDED : ENDED);
+    out.writeByte(!last ? DagBodies.RUNNING
+        : dag.getState() == DAGState.SUCCEEDED ? DagBodies.SUCCEEDED : DagBodies.ENDED);
     out.writeByte(order.isPlanned() ? 1 : 0);
     out.writeInt(tasks == null ? 0 : tasks.length);
     for (int i = 0; tasks != null && i < tasks.length; i++) {

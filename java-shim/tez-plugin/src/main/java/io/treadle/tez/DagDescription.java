@@ -1,5 +1,6 @@
 package io.treadle.tez;
 
+import io.treadle.plans.DagBodies;
 import io.treadle.plans.Texts;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
@@ -121,19 +122,7 @@ final class DagDescription {
     Texts.write(out, name);
     out.writeInt(stages.size());
     for (Stage stage : stages.values()) {
-      out.writeInt(stage.id);
-      Texts.write(out, stage.name);
-      out.writeInt(stage.tasks);
-      out.writeInt(stage.demand.size());
-      for (Map.Entry<String, Long> amount : stage.demand.entrySet()) {
-        Texts.write(out, amount.getKey());
-        out.writeLong(amount.getValue());
-      }
-      out.writeInt(stage.parents.size());
-      for (Map.Entry<Integer, Boolean> parent : stage.parents.entrySet()) {
-        out.writeInt(parent.getKey());
-        out.writeByte(parent.getValue() ? 1 : 0);
-      }
+      DagBodies.writeVertex(out, stage.id, stage.name, stage.tasks, stage.demand, stage.parents);
     }
     return bytes.toByteArray();
   }

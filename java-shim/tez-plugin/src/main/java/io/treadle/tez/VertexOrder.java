@@ -1,5 +1,6 @@
 package io.treadle.tez;
 
+import io.treadle.plans.DagBodies;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -112,8 +113,7 @@ final class VertexOrder {
   }
 
   private void put(DagDescription dag, int vertex, int place) {
-    int number = dag.vertices();
-    low.put(vertex, Math.toIntExact(3L * ((place + 1L) * number + vertex)));
+    low.put(vertex, DagBodies.low(place, dag.vertices(), vertex));
   }
 
   /** The largest of a vertex's priorities. */

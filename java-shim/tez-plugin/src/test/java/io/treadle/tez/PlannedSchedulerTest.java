@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.mockito.Mockito.when;
 
+import io.treadle.plans.DagBodies;
 import io.treadle.plans.PlanListener;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -179,7 +180,7 @@ class PlannedSchedulerTest {
     StringBuilder ended = new StringBuilder();
     for (int left = said.getInt(); left > 0; left--) {
       ended.append(said.getInt()).append('.').append(said.getInt()).append(' ');
-      said.position(said.position() + Completion.BYTES - 8);
+      said.position(said.position() + DagBodies.ENDED_BYTES - 8);
     }
     return ended.toString();
   }

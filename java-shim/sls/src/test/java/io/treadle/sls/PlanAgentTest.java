@@ -1,0 +1,144 @@
+package io.treadle.sls;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.plans.PlanListener;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.Queue;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+@Timeout(60)
+class PlanAgentTest {
+  private static final String JOB = "{\"name\": \"dag aa\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"%s\","
+      + " \"at_ms\": 0, \"master_mb\": 8, \"tags\": [], \"requires\": {}, \"stages\": ["
+      + "{\"name\": \"v0\", \"priority\": 8, \"resources\": {\"memory-mb\": 5}, \"durations_ms\": [7, 7], \"after\": []},"
+      + "{\"name\": \"v1\", \"priority\": 11, \"resources\": {\"memory-mb\": 6}, \"durations_ms\": [9], \"after\": []}]}";
+
+  /** A listener that answers as it is told. */
+  private static final class Told implements PlanListener {
+    private final BlockingQueue<byte[]> reports = new LinkedBlockingQueue<>();
+    private final Queue<Answer> answers = new ConcurrentLinkedQueue<>();
+    private final BlockingQueue<byte[]> asked = new LinkedBlockingQueue<>();
+    private final int[] plan;
+
+    Told(int... plan) {
+      this.plan = plan;
+    }
+
+    @Override
+    public Reply plan(byte[] description, long waitMs) throws IOException {
+      asked.add(description);
+      if (plan.length == 0) {
+        return new Reply(Answer.NO_PLAN, new byte[0]);
+      }
+      ByteBuffer body = ByteBuffer.allocate(4 + 4 * plan.length).putInt(plan.length);
+      for (int stage : plan) {
+        body.putInt(stage);
+      }
+      return new Reply(Answer.OK, body.array());
+    }
+
+    @Override
+    public Reply report(Subject subject, byte[] report) {
+      reports.add(report);
+      Answer answer = answers.poll();
+      return new Reply(answer == null ? Answer.OK : answer, new byte[0]);
+    }
+
+    ByteBuffer next() throws InterruptedException {
+      return ByteBuffer.wrap(reports.take());
+    }
+  }
+
+  private static Script.Job job(String type) throws IOException {
+    return new Script.Job(new ObjectMapper().readTree(String.format(JOB, type)));
+  }
+
+  private static PlanAgent settled(Told listener) throws Exception {
+    PlanAgent agent = new PlanAgent(job("TEZ"), listener, 1_000);
+    agent.start();
+    while (agent.settled() == null) {
+      TimeUnit.MILLISECONDS.sleep(5);
+    }
+    return agent;
+  }
+
+  @Test
+  void stagesHaveThePrioritiesOfThePlan() throws Exception {
+    Told listener = new Told(1, 0);
+    PlanAgent agent = settled(listener);
+    assertTrue(agent.isPlanned());
+    assertEquals(11, agent.settled().get(0).priority, "place 1 of 2 stages, id 0: 12, 11 and 10");
+    assertEquals(8, agent.settled().get(1).priority);
+    assertEquals(6, agent.settled().get(1).resource.getMemorySize());
+    ByteBuffer first = listener.next();
+    assertEquals(1, first.getInt());
+    assertEquals(0, first.get(), "it runs");
+    assertEquals(1, first.get(), "by a plan");
+    assertEquals(2, first.getInt());
+    assertEquals(0, first.getInt());
+    assertEquals(12, first.getInt());
+    assertEquals(2, first.getInt());
+    agent.end();
+  }
+
+  @Test
+  void endedTasksAreReportedOnceAndAgainToWhomDoesNotKnowTheDag() throws Exception {
+    Told listener = new Told(0, 1);
+    PlanAgent agent = settled(listener);
+    listener.next();
+    StagedTasks.Task task = new StagedTasks.Task(0, 1, 7);
+    listener.answers.add(PlanListener.Answer.BUSY);
+    listener.answers.add(PlanListener.Answer.UNKNOWN);
+    agent.ended(task, 1_000);
+    for (int stages : new int[] {0, 0, 2}) {
+      ByteBuffer report = listener.next();
+      report.position(6);
+      assertEquals(stages, report.getInt(), "who is asked for the first time has to know the stages");
+      report.position(10 + 12 * stages);
+      assertEquals(1, report.getInt());
+      assertEquals(0, report.getInt());
+      assertEquals(1, report.getInt());
+      report.position(report.position() + 5);
+      assertEquals(1_000, report.getLong());
+      assertEquals(7, report.getLong());
+    }
+    assertEquals(2, listener.asked.size());
+    agent.end();
+    ByteBuffer last = listener.next();
+    last.position(4);
+    assertEquals(1, last.get(), "it has succeeded");
+    last.position(10);
+    assertEquals(0, last.getInt(), "nothing is told twice");
+  }
+
+  @Test
+  void withoutAPlanTheJobKeepsItsOrder() throws Exception {
+    for (Told listener : new Told[] {new Told(), new Told(0), new Told(0, 0), new Told(0, 2)}) {
+      PlanAgent agent = settled(listener);
+      assertFalse(agent.isPlanned());
+      assertEquals(8, agent.settled().get(0).priority);
+    }
+  }
+
+  @Test
+  void onlyTezJobsAskAndOnlyWhereAListenerIs() throws Exception {
+    Configuration nobody = new Configuration(false);
+    Configuration somebody = new Configuration(false);
+    somebody.set(PlanAgent.ADDRESSES_KEY, "127.0.0.1:8047");
+    assertNull(PlanAgent.of(job("TEZ"), nobody, () -> null));
+    assertNull(PlanAgent.of(job("MAPREDUCE"), somebody, () -> null));
+    assertTrue(PlanAgent.of(job("TEZ"), somebody, () -> null) != null);
+  }
+}

@@ -1,0 +1,70 @@
+"""Runs of the testbed kept in a folder: what was stopped goes on, and further draws run only what is new."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import treadle
+from treadle.lab.bench.jars import own_jars
+from treadle.lab.harness.runs import digest_of
+from treadle.lab.testbed.play import SUCCEEDED, Played, PlayedJob
+from treadle.sweep.kept import Kept, result_bytes
+from treadle.sweep.worker import package_digest
+
+__all__ = ["KeptPlays"]
+
+CODE: Final = ("am", "live", "planner", "wire", "lab/testbed", "lab/bench")
+"""What a run needs besides the engine and the experiment's own code."""
+
+
+class KeptPlays:
+    """A folder as `treadle sweep` has one; a run is found by all that it depends on, code and jars among it."""
+
+    def __init__(self, folder: Path | None, experiment: str, *about: object) -> None:
+        """Use a folder; None keeps nothing.
+
+        Args:
+            folder: is made if it is not there
+            experiment: a folder of `treadle.lab.reproduce`
+            about: what all runs have in common, as JSON takes it
+
+        Raises:
+            UserError: the folder cannot be made or written.
+            BenchError: the jars cannot be built.
+        """
+        self._kept = None if folder is None else Kept(folder)
+        self._experiment = experiment
+        self._about = [*about, *_programs()] if folder is not None else []
+
+    def get_or_play(self, play: Callable[[], Played], *about: object) -> Played:
+        """Return a run that is kept, else that which ``play`` returns; ``about`` says which one it is.
+
+        A run of which a job did not succeed is not kept for the next time.
+
+        Raises:
+            UserError: it cannot be written, or ``play`` does not come to an end.
+        """
+        if self._kept is None:
+            return play()
+        key = digest_of(self._experiment, *self._about, *about)
+        found = self._kept.get(key)
+        if found is not None:
+            return _played(json.loads(found)["played"])
+        played = play()
+        failed = any(job.status != SUCCEEDED for job in played.jobs)
+        self._kept.put(key, result_bytes({"key": key, "played": asdict(played)}), failed=failed)
+        return played
+
+
+def _programs() -> list[str]:
+    code = package_digest(Path(treadle.__file__).resolve().parent, CODE)
+    return [code, *(hashlib.sha256(jar.read_bytes()).hexdigest() for jar in own_jars())]
+
+
+def _played(document: dict[str, Any]) -> Played:
+    return Played(**{**document, "jobs": tuple(PlayedJob(**job) for job in document["jobs"])})
