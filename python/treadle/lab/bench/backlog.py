@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.lab.bench.cluster import machine, write_report
+from treadle.lab.bench.decide_times import quantile_us
 from treadle.lab.bench.results import SCHEDULER_THREADS
 from treadle.lab.bench.sls import HEARTBEAT_MS, Run, Setting, simulate
 from treadle.lab.bench.sls_load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
@@ -220,8 +221,8 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
         heartbeats_share=_heartbeats_share(seen, load),
         heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
-        decide_p50_us=float(shim.get("DecideP50Us", math.nan)),
-        decide_p99_us=float(shim.get("DecideP99Us", math.nan)),
+        decide_p50_us=quantile_us(before, shim, 0.5),
+        decide_p99_us=quantile_us(before, shim, 0.99),
         rejected=grown("Rejected", 0),
         placed_natively=grown("PlacedNatively", 0),
         least_free=_least_free(seen, load),

@@ -33,6 +33,18 @@ final class LatencyHistogram {
     return 0;
   }
 
+  /** How often which values were counted: the largest of each bucket that is not empty, a colon, how many; with blanks between. */
+  String counts() {
+    StringBuilder text = new StringBuilder();
+    for (int i = 0; i < buckets.length(); i++) {
+      long count = buckets.get(i);
+      if (count > 0) {
+        text.append(text.length() == 0 ? "" : " ").append(end(i)).append(':').append(count);
+      }
+    }
+    return text.toString();
+  }
+
   private static int bucket(long value) {
     if (value < SUB) {
       return (int) value;

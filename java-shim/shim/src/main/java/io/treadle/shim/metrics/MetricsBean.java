@@ -14,15 +14,17 @@ import javax.management.MBeanInfo;
 
 /**
  * The metrics as a bean that reads them when it is asked. Texts appear under their name and, as metrics2 does it, as
- * {@code tag.name}.
+ * {@code tag.name}; how long decisions took, which is no tag, as {@code DecideCounts}.
  */
 final class MetricsBean implements DynamicMBean {
   private final Supplier<Map<String, Long>> numbers;
   private final Supplier<Map<String, String>> texts;
+  private final Supplier<String> decideCounts;
 
-  MetricsBean(Supplier<Map<String, Long>> numbers, Supplier<Map<String, String>> texts) {
+  MetricsBean(Supplier<Map<String, Long>> numbers, Supplier<Map<String, String>> texts, Supplier<String> decideCounts) {
     this.numbers = numbers;
     this.texts = texts;
+    this.decideCounts = decideCounts;
   }
 
   private Map<String, Object> values() {
@@ -31,6 +33,7 @@ final class MetricsBean implements DynamicMBean {
       values.put(name, text);
       values.put("tag." + name, text);
     });
+    values.put("DecideCounts", decideCounts.get());
     return values;
   }
 

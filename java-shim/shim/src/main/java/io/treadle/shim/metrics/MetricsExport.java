@@ -56,7 +56,7 @@ public final class MetricsExport implements MetricsSource {
       }
       shown = this;
       DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
-      bean(RECORD, new MetricsBean(this::numbers, this::texts), beans);
+      bean(RECORD, new MetricsBean(this::numbers, this::texts, metrics::decideCounts), beans);
       bean("TreadlePlacements", metrics.placements(), beans);
       bean("TreadleObservation", observation, beans);
       showEngines();
@@ -83,8 +83,8 @@ public final class MetricsExport implements MetricsSource {
   }
 
   private void showEngines() {
-    engines.forEach((name, engine) -> bean("TreadleEngine-" + name, new MetricsBean(engine::numbers, engine::texts),
-        engineBeans));
+    engines.forEach((name, engine) -> bean("TreadleEngine-" + name,
+        new MetricsBean(engine::numbers, engine::texts, engine::decideCounts), engineBeans));
     if (!engines.isEmpty()) {
       bean("TreadleEngines", owners, engineBeans);
     }

@@ -165,6 +165,11 @@ public final class ShimMetrics {
     return values;
   }
 
+  /** How often the engine took how long to answer, in microseconds: two readings give quantiles of what was between. */
+  String decideCounts() {
+    return decideMicros.counts();
+  }
+
   /** Frames were written in so many nanoseconds. */
   public void framesWritten(long nanos) {
     frameNanos.add(nanos);

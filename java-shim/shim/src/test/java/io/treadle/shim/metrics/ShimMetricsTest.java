@@ -86,6 +86,20 @@ class ShimMetricsTest {
   }
 
   @Test
+  void twoReadingsTellHowLongDecisionsTookBetween() throws Exception {
+    ShimMetrics timed = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
+    MetricsExport export = new MetricsExport(timed, () -> "{}", (records, all) -> { });
+    export.start();
+    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+    assertEquals("", server.getAttribute(name("Treadle"), "DecideCounts"));
+    timed.answered(1, 1, 5_000);
+    timed.answered(1, 1, 5_000);
+    timed.answered(1, 1, 1_000_000);
+    assertEquals("5:2 1023:1", server.getAttribute(name("Treadle"), "DecideCounts"));
+    export.stop();
+  }
+
+  @Test
   void metrics2GetsEverything() {
     MetricsCollectorImpl collector = new MetricsCollectorImpl();
     new MetricsExport(metrics, () -> "{}", (records, all) -> { }).getMetrics(collector, true);
