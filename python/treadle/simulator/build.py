@@ -120,6 +120,12 @@ def _check_contention(scenario: Scenario, workload: Workload) -> None:
             f"cluster.resources: {peaks[0]} has a usage, which only slows tasks down under contention; "
             "set cluster.contention: true, or leave usage out"
         )
+    thrashed = [resource.name for resource in scenario.cluster.resources if resource.thrashing != 1.0]
+    if thrashed and not scenario.cluster.contention:
+        raise UserError(
+            f"cluster.resources: {thrashed[0]} has thrashing, which only counts under contention; "
+            "set cluster.contention: true, or leave thrashing out"
+        )
     if scenario.cluster.contention and any(job.framework is Framework.SPARK for job in workload.jobs):
         raise UserError(
             "cluster.contention: is for containers that run one task at a time, and there are Spark jobs; "
@@ -213,6 +219,7 @@ def _state(
         allowed=allowed,
         preferred=preferred,
         node_wanted=np.zeros((nodes if scenario.cluster.contention else 0, kinds), np.int64),
+        thrashing=np.array([resource.thrashing for resource in scenario.cluster.resources]),
         usage=usage,
         racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
         queues=queues,

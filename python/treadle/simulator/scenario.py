@@ -42,6 +42,13 @@ class Resource(Model):
         default=(1.0, 1.0),
         description="What part of what they ask for tasks use, by stage evenly between the two; for contention.",
     )
+    thrashing: float = Field(
+        default=1.0,
+        ge=1,
+        le=10,
+        allow_inf_nan=False,
+        description="Under contention tasks slow down by what they want over what there is, to this power.",
+    )
 
     @field_validator("usage")
     @classmethod

@@ -30,10 +30,12 @@ def run(
     contention: bool = True,
     counted: bool = False,
     usage: tuple[float, float] = (1.0, 1.0),
+    thrashing: float = 1.0,
     **more: Any,
 ) -> Run:
     """Run jobs that come one second after the other on nodes of 10 memory and 10 network."""
-    resources = [{"name": "memory"}, {"name": "network", "counted": counted, "usage": usage}]
+    network = {"name": "network", "counted": counted, "usage": usage, "thrashing": thrashing}
+    resources = [{"name": "memory"}, network]
     machines = [{"count": nodes, "resources": dict.fromkeys(NAMES, 10)}]
     read = Scenario.model_validate(
         {
@@ -122,6 +124,17 @@ def test_each_stage_draws_its_usage_and_any_policy_meets_the_same() -> None:
     assert found[:, 0].tolist() == [1.0] * len(drawn), "memory is used as asked for"
     again = run(stages, usage=(0.5, 1.0), frameworks={"tez_order": "critical_path"}).built.state.usage
     assert again.tolist() == found.tolist()
+
+
+@pytest.mark.parametrize(("thrashing", "took"), [(1.0, 20.0), (2.0, 40.0), (3.0, 80.0)])
+def test_where_they_thrash_twice_the_demand_costs_a_power_of_two(thrashing: float, took: float) -> None:
+    assert seconds([stage(2, 10, 2, 10)], thrashing=thrashing) == [took]
+    assert seconds([stage(2, 10, 2, 5)], thrashing=thrashing) == [10.0], "nothing is short"
+
+
+def test_thrashing_that_nothing_would_heed_is_refused() -> None:
+    with pytest.raises(UserError, match=r"network has thrashing.*set cluster.contention: true"):
+        run([stage(1, 1, 1, 1)], contention=False, thrashing=2.0)
 
 
 def test_a_usage_that_nothing_would_heed_is_refused() -> None:

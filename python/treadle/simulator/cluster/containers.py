@@ -275,7 +275,7 @@ def rate_of(state: State, row: int, node: int) -> float:
     for r in range(len(state.counted)):
         wanted, total = state.node_wanted[node, r], state.node_total[node, r]
         if state.capability[row, r] > 0 and wanted > total:
-            rate = min(rate, float(total) / float(wanted))
+            rate = min(rate, (float(total) / float(wanted)) ** state.thrashing[r])
     return rate
 
 

@@ -333,6 +333,7 @@ class State(NamedTuple):
     allowed: U8  # (bound, node): may rows that require this go there?
     preferred: U8  # (bound, node): is the node what they prefer, too?
     node_wanted: I64  # with contention: what the tasks that run on it want; else no rows
+    thrashing: F64  # of each resource: with contention, the power of what is wanted over what there is
     usage: F64  # (row, R): what part of what it asks for a task uses; no rows where tasks use all of it
     racks: I32  # of each place: a node's rack, or the rack itself
     queues: Records
