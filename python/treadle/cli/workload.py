@@ -179,7 +179,7 @@ def _counts(known: str, summary: Summary) -> Table:
     table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("format", f"{known}: {FORMATS[known].summary}")
+    table.add_row("format", f"{known}: {FORMATS[known].summary if known in FORMATS else 'a reader of your own'}")
     table.add_row("jobs", f"{summary.jobs:,}")
     table.add_row("stages", f"{summary.stages:,}")
     table.add_row("tasks", f"{summary.tasks:,}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.cli.main import run
 from treadle.simulate import Scenario
 from treadle.workload import own_code
 from treadle.workload.formats import FORMATS, read_workload
@@ -66,6 +67,24 @@ def test_a_reader_of_a_file_reads_what_no_format_fits(code: Path) -> None:
     assert [job.dag.tasks for job in read.jobs] == [3, 5]
     scenario = Scenario.of(CLUSTER | {"workload": {"file": "jobs.txt", "format": "mine.py:read"}}, code.parent)
     assert [job.dag.tasks for job in scenario.jobs(1).jobs] == [3, 5]
+
+
+def test_the_figures_of_what_an_own_reader_reads(
+    code: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(code.parent)
+    assert run(["workload", "show", "jobs.txt", "--format", "mine.py:read"]) == 0
+    printed = capsys.readouterr().out
+    assert "mine.py:read: a reader of your own" in printed
+    assert "memory-mb" in printed
+    offered = EntryPoints((EntryPoint("lines", "mine:read", own_code.READERS),))
+    monkeypatch.setattr(own_code, "entry_points", lambda group: offered.select(group=group))
+    monkeypatch.syspath_prepend(str(code.parent))
+    try:
+        assert run(["workload", "show", "jobs.txt", "--format", "lines"]) == 0
+    finally:
+        sys.modules.pop("mine", None)
+    assert "lines: a reader of your own" in capsys.readouterr().out
 
 
 def test_a_package_offers_readers_and_generators(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
