@@ -59,6 +59,11 @@ class Constraints:
         for application, key, tag in zip(*(column.tolist() for column in columns), strict=True):
             self.tags.setdefault(application, {}).setdefault(key, set()).add(tag)
 
+    @property
+    def known(self) -> bool:
+        """Is there any constraint or tag?"""
+        return bool(self.text or self.tags)
+
     def requests_changed(self, event: events.Requests) -> None:
         """Forget the constraints of keys that ask for nothing any more."""
         if self.text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,11 @@ from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Names, View, own
 from treadle.model.turned_down import TurnedDown
+
+REQUESTS: Final = int(Replaces.REQUESTS)
+BLACKLIST: Final = int(Replaces.BLACKLIST)
+TAGS: Final = int(Replaces.TAGS)
+EVERYTHING: Final = REQUESTS | BLACKLIST | TAGS
 
 
 class Cluster:
@@ -221,12 +227,14 @@ class Cluster:
 
     def _drop_replaced(self, event: events.Applications) -> None:
         """Forget what the event says is replaced, and everything about applications that are gone or moved."""
-        everything = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
         ended = (event.state == int(ApplicationState.GONE)) | (event.state == int(ApplicationState.MOVED))
-        drop = np.where(ended, everything, event.replaces)
+        drop = np.where(ended, EVERYTHING, event.replaces)
+        if not (self._blacklists or self._tags or self.constraints.known or self.classes.active):
+            # in a snapshot there is nothing to forget of any of thousands
+            drop[~ended & (self.apps.at["first_row"][event.application] < 0)] = 0
         for at in np.flatnonzero(drop):
             application, bits = int(event.application[at]), int(drop[at])
-            if bits & Replaces.REQUESTS:
+            if bits & REQUESTS:
                 self.requests.drop(application, self.apps)
                 self.constraints.drop(application)
                 self.classes.drop(application)
@@ -236,11 +244,11 @@ class Cluster:
                 self.own_tags.drop(application)
                 self.turned_down.drop(application)
                 self.apps.at["input_bytes"][application] = 0.0
-            if bits & Replaces.BLACKLIST:
+            if bits & BLACKLIST:
                 for name in self._blacklists.pop(application, ()):
                     self.blacklist.remove(application, name)
                 self.apps.at["blacklisted"][application] = 0
-            if bits & Replaces.TAGS:
+            if bits & TAGS:
                 self._tags.pop(application, None)
                 self._tagged.pop(application, None)
                 self.classes.drop(application)

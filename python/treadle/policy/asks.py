@@ -15,6 +15,7 @@ from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
 from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere, room_needed
+from treadle.policy.node_sets import set_of
 from treadle.policy.share_state import CHECKS_LEFT, WITNESS
 from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PARTITION, PLACED
 
@@ -243,15 +244,21 @@ def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, 
 @inner
 def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Say whether some open node would do for the ask; taken for granted when too many have been looked at."""
-    counters, count = scratch.shares.counters, scratch.counters[OPEN_NODES]
+    counters, count, chosen = scratch.shares.counters, scratch.counters[OPEN_NODES], set_of(scratch, row)
     if held_node(view, scratch, parameters, row) >= 0:
         return True
     if count == 0 or fits_nowhere(view, scratch, row):
         return False
-    at = counters[WITNESS] if counters[WITNESS] < count else 0
+    # asks of a class find room in other places than those of the class before
+    of_set = 0 <= chosen < len(scratch.witness)
+    last = scratch.witness[chosen] if of_set else counters[WITNESS]
+    at = last if last < count else 0
     for _ in range(count):
         if takes(view, scratch, parameters, row, scratch.open_nodes[at].node):
-            counters[WITNESS] = at
+            if of_set:
+                scratch.witness[chosen] = at
+            else:
+                counters[WITNESS] = at
             return True
         if counters[CHECKS_LEFT] <= 0:
             return True

@@ -217,7 +217,8 @@ class Composition:
             part.choose_nodes(cluster, view, now_ms, sets)
         self._restricts = bool((sets.row_nodes >= 0).any())
         nowhere = np.full((len(found := sets.sets()), scratch.asks.shape[1]), -1, np.int64)
-        return scratch._replace(node_sets=found, row_nodes=sets.row_nodes, nowhere=nowhere)
+        witness = np.zeros(len(found), np.int32)
+        return scratch._replace(node_sets=found, row_nodes=sets.row_nodes, nowhere=nowhere, witness=witness)
 
     def open_for_idle(self, scratch: Scratch) -> bool:
         """Let through what the gate holds back from all but idle machines, by arrival; False if that is nothing."""

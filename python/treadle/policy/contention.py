@@ -33,6 +33,9 @@ CELLS_MAX: Final = 1_000_000
 
 REFRESH_MS: Final = 500
 
+LEAST: Final = 1e-4
+"""What was contended less than this is forgotten."""
+
 SHOWN_MAX: Final = 3
 """So many classes are in the summary."""
 
@@ -77,7 +80,11 @@ class Contention:
         self.fresh: I64 = np.zeros(0, np.int64)
         """By application: containers that it got since the last decide."""
         self._moments = Moments()
-        self._usual: dict[Wanted, float] = {}
+        self._usual: F64 = np.zeros(0)
+        """By class of `_known`: how contended it was recently; 0: it was not."""
+        self._known: list[Wanted] = []
+        self._former: dict[Wanted, float] = {}
+        """The same of what is no class now; it may be one again after a snapshot."""
         self._member: F64 = np.zeros((0, 0))
         self._supply: F64 = np.zeros((0, 0))
         self._demand: F64 = np.zeros((0, 0))
@@ -134,7 +141,7 @@ class Contention:
         self.ratio = _ratio(self._demand, self._supply, cluster.counted == 1)
         free_ms = float((left[free] * rows_ms[: len(left)][free]).sum())
         self._waits(cluster, view, left, free_ms, now_ms)
-        self._learn(classes.wanted, elapsed_ms)
+        self._learn(elapsed_ms)
 
     def _note_waits(self, cluster: Cluster, now_ms: int) -> None:
         """Note who waits since when, and how many containers each has got since the last decide."""
@@ -159,6 +166,7 @@ class Contention:
         member = np.zeros((count, size))
         known = min(size, classes.nodes.shape[1])
         member[:, :known] = classes.nodes[:count, :known]
+        self._meet(classes.wanted)
         self._member = member
         self._supply = member @ cluster.nodes.amounts[:size, TOTAL].astype(np.float64)
         self._seen = classes.changes
@@ -183,22 +191,26 @@ class Contention:
         self.wait_ms = np.maximum(pollaczek_khinchine(busy, spread, self.servers), self._member @ waiting / room)
         self.wait_ms[self.servers <= 0.0] = np.inf
 
-    def _learn(self, wanted: list[Wanted], elapsed_ms: int) -> None:
+    def _meet(self, wanted: list[Wanted]) -> None:
+        """Keep what is remembered by class, for other classes than before."""
+        usual = self._former | {one: float(at) for one, at in zip(self._known, self._usual, strict=True) if at > 0.0}
+        self._usual = np.array([usual.pop(one, 0.0) for one in wanted])
+        self._known, self._former = list(wanted), usual
+
+    def _learn(self, elapsed_ms: int) -> None:
         """Let recent asks weigh as well, so that nodes are spared before these come again."""
         keeps = float(np.exp(-elapsed_ms / WINDOW_MS))
-        usual = {one: ratio * keeps for one, ratio in self._usual.items() if ratio * keeps > 1e-4}
+        self._former = {one: ratio * keeps for one, ratio in self._former.items() if ratio * keeps > LEAST}
+        usual = self._usual * keeps
         now = np.minimum(np.where(np.isfinite(self.ratio), self.ratio, 0.0), 1e6)
-        for at in np.flatnonzero(now > 0.0).tolist():
-            usual[wanted[at]] = max(usual.get(wanted[at], 0.0), float(now[at]))
-        self._usual = usual
+        self._usual = np.maximum(np.where(usual > LEAST, usual, 0.0), now)
 
     def needs(self, cluster: Cluster) -> F64:
         """Return for each node how contended the classes that need it were recently; nothing if none is."""
-        weights = np.array([self._usual.get(one, 0.0) for one in cluster.classes.wanted])
-        if self._seen != cluster.classes.changes or not weights.any():
+        if self._seen != cluster.classes.changes or not self._usual.any():
             return np.zeros(0)
         needed = np.zeros(len(cluster.nodes.at))
-        needed[: self._member.shape[1]] = weights @ self._member
+        needed[: self._member.shape[1]] = self._usual @ self._member
         return needed
 
     def of(self, values: F64, at: int) -> float:

@@ -182,6 +182,7 @@ class Scratch(NamedTuple):
     node_sets: U8  # set, node / 8: a bit a node that is in the set; those of classes come first
     row_nodes: I32  # which set each request row may use, -1: any node; nothing without constraints and choices
     nowhere: I64  # set, resource: an ask that fits on no node of the set in this partition, -1: none known
+    witness: I32  # by set: the place in the list of open nodes where an ask of it found room last
     tags: OwnTags
     needs: F64  # node: how contended what is special about it is, for fits that spare such nodes; else nothing
     ended: Records  # `SUMS` by group of tasks, by the table beside the model that the gate keeps; nothing without one
@@ -251,6 +252,7 @@ def scratch_for(
         node_sets=np.zeros((0, 1), np.uint8),
         row_nodes=np.zeros(0, np.int32),
         nowhere=np.zeros((0, resources), np.int64),
+        witness=np.zeros(0, np.int32),
         tags=no_tags(),
         needs=np.zeros(0),
         ended=np.zeros(0, SUMS),

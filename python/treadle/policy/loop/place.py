@@ -269,6 +269,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
     scratch.counters[OPEN_NODES] = count
     scratch.counters[INFEASIBLE_COUNT] = 0
     scratch.nowhere[:] = -1
+    scratch.witness[:] = 0
     for r in range(resources):
         if scratch.rates[PARTITION, r] > 0.0:
             scratch.rates[PARTITION, r] = 1.0 / scratch.rates[PARTITION, r]
