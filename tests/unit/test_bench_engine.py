@@ -19,6 +19,7 @@ from treadle.events import ContainerEvent
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.engine_memory import PIECE, measure_memory, pieces
 from treadle.lab.bench.engine_run import Figures, grid_of, growth, load_policies, measure
+from treadle.lab.bench.engine_snapshot import measure_first_answer
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
 
@@ -135,3 +136,12 @@ def test_a_users_mistake_is_a_clear_error(arguments: list[str], text: str) -> No
 def test_ready_made_policies_are_right() -> None:
     found = load_policies(sorted((Path(__file__).parents[2] / "conf" / "policies").glob("*.yaml")))
     assert {"fifo", "fair", "srpt", "tetris"} <= set(found)
+
+
+def test_the_first_answer_to_a_snapshot_comes_through_the_wire() -> None:
+    found = measure_first_answer("any", default_settings(), Load(nodes=20, rows=40, leaves=2, batch=8))
+    assert (found.nodes, found.rows, found.leaves) == (20, 40, 2)
+    assert found.parts == 1
+    assert found.megabytes > 0
+    assert found.ms > 0
+    assert "any: " in str(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from treadle.cli._results import KeepGoingOption, check_results, write_json
 
 if TYPE_CHECKING:
     from treadle.config.settings import Settings
+    from treadle.lab.bench.engine_snapshot import FirstAnswer
 
 app = typer.Typer()
 
@@ -35,6 +37,9 @@ def engine_command(
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
     memory: Annotated[
         bool, typer.Option(help="Measure memory too: of a process with 20,000 nodes and 100,000 rows.")
+    ] = False,
+    snapshot: Annotated[
+        bool, typer.Option(help="Measure the first answer too: to a snapshot of 20,000 nodes and 100,000 rows.")
     ] = False,
     constrained: Annotated[
         bool,
@@ -72,12 +77,12 @@ def engine_command(
         )
         measured = engine_run.figures(results)
         failed = {result.policy: result for result in results if isinstance(result, engine_run.Failed)}
+        sound = {name: settings for name, settings in found.items() if name not in failed}
         memory_mb: dict[str, float] = {}
-        for name in found if memory else ():
-            if name in failed:
-                continue
+        for name, settings in sound.items() if memory else ():
             shown.update(task, description=f"{name}: memory")
-            memory_mb[name] = round(measure_memory(found[name], Load(*LARGEST, batch)), 1)
+            memory_mb[name] = round(measure_memory(settings, Load(*LARGEST, batch)), 1)
+        answers = _first_answers(sound if snapshot else {}, batch, partial(shown.update, task))
     tables = console_for_tables()
     tables.print(figures_table(results))
     tables.print(growth_table(measured))
@@ -87,13 +92,29 @@ def engine_command(
         say(console, f"{name}: warning: {text}", "yellow")
     for name, megabytes in memory_mb.items():
         console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
+    for answer in answers:
+        console.print(str(answer))
     if json_file is not None:
-        write_json(json_file, engine_run.report(results, memory_mb))
+        more = {"first_answers": [answer.plain() for answer in answers]}
+        write_json(json_file, engine_run.report(results, memory_mb) | more)
         console.print(f"Results: {json_file}")
     if plot is not None:
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, measured))))
     if failed:
         raise typer.Exit(1)
+
+
+def _first_answers(found: dict[str, Settings], batch: int, update: Callable[..., None]) -> list[FirstAnswer]:
+    """Measure the first answer under each policy."""
+    from treadle.lab.bench.engine_load import Load
+    from treadle.lab.bench.engine_memory import LARGEST
+    from treadle.lab.bench.engine_snapshot import measure_first_answer
+
+    answers = []
+    for name, settings in found.items():
+        update(description=f"{name}: first answers")
+        answers.append(measure_first_answer(name, settings, Load(*LARGEST, batch)))
+    return answers
 
 
 def _compare(
