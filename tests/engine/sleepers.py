@@ -52,6 +52,12 @@ class Sleepers:
             else:
                 self._add(queue, below, guaranteed)
 
+    def begin(self, needs: Mapping[str, tuple[int, int]]) -> None:
+        """Let a job join in each of some leaves, whose tasks need this of CPU and GPU, and place what can be."""
+        for leaf, (cpu, gpu) in needs.items():
+            self.join(leaf, cpu, gpu)
+        self.tick()
+
     def join(self, leaf: str, cpu: int, gpu: int, tasks: int = ENDLESS) -> None:
         """Let a leaf's job begin to ask for tasks that each need so much."""
         if leaf not in self.jobs:

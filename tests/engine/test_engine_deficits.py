@@ -29,9 +29,7 @@ def test_none_serves_the_oldest_application_of_all_queues_first() -> None:
 
 def test_none_looks_elsewhere_when_the_first_cannot_be_served() -> None:
     cluster = Sleepers(leaves(1, 1), nodes=1, cpu=4, gpu=2, settings=sharing("none"))
-    cluster.join("q0", 0, 1)
-    cluster.join("q1", 1, 0)
-    cluster.tick()
+    cluster.begin({"q0": (0, 1), "q1": (1, 0)})
     assert cluster.tasks() == {"q0": 2, "q1": 4}
 
 

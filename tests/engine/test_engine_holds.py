@@ -31,10 +31,7 @@ def medians(cluster: Sleepers, ends: int, seed: int) -> dict[str, float]:
 def test_c_on_two_nodes_keeps_its_shares_with_holds(seed: int) -> None:
     """Tasks of three sizes on two nodes: what does not fit is held for only if it is owed (paper, test C)."""
     cluster = Sleepers(TWO, nodes=2, cpu=30, gpu=30, settings=holding("hdrf"))
-    cluster.join("n1.1", 3, 2)
-    cluster.join("n2.1", 1, 1)
-    cluster.join("n2.2", 1, 3)
-    cluster.tick()
+    cluster.begin({"n1.1": (3, 2), "n2.1": (1, 1), "n2.2": (1, 3)})
     assert medians(cluster, 300, seed) == pytest.approx({"n1.1": 12, "n2.1": 18, "n2.2": 6}, abs=1)
     cluster.leave("n2.2")
     assert medians(cluster, 300, seed) == pytest.approx({"n1.1": 10, "n2.1": 30, "n2.2": 0}, abs=1)

@@ -19,10 +19,7 @@ def near(tasks: dict[str, int], expected: Mapping[str, float]) -> None:
 def test_a() -> None:
     """Figure 4: 5 CPU, 5 CPU, 10 GPU, and it stays so as tasks end; a leaf that leaves and joins changes nothing."""
     cluster = Sleepers(TWO, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf"))
-    cluster.join("n1.1", 1, 0)
-    cluster.join("n2.1", 1, 0)
-    cluster.join("n2.2", 0, 1)
-    cluster.tick()
+    cluster.begin({"n1.1": (1, 0), "n2.1": (1, 0), "n2.2": (0, 1)})
     assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
     cluster.churn(100)
     assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
@@ -49,10 +46,7 @@ def test_a_when_the_second_group_comes_late() -> None:
 def test_a_starves_without_rescaling() -> None:
     """Section 3.3: naive H-DRF, which static H-DRF is when tasks end, gives n1.1 every CPU in the end."""
     cluster = Sleepers(TWO, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf", static=True))
-    cluster.join("n1.1", 1, 0)
-    cluster.join("n2.1", 1, 0)
-    cluster.join("n2.2", 0, 1)
-    cluster.tick()
+    cluster.begin({"n1.1": (1, 0), "n2.1": (1, 0), "n2.2": (0, 1)})
     assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
     cluster.churn(200)
     assert cluster.tasks() == {"n1.1": 10, "n2.1": 0, "n2.2": 10}
@@ -62,10 +56,7 @@ def test_a_starves_without_rescaling() -> None:
 def test_a2(kind: str, n1: int, n2: int) -> None:
     """Section 3.2: flattened weights give n1.1 two thirds, which breaks the guarantee of n2; H-DRF keeps one half."""
     cluster = Sleepers(TWO, nodes=1, cpu=60, gpu=60, settings=sharing(kind))
-    cluster.join("n1.1", 1, 1)
-    cluster.join("n2.1", 1, 0)
-    cluster.join("n2.2", 0, 1)
-    cluster.tick()
+    cluster.begin({"n1.1": (1, 1), "n2.1": (1, 0), "n2.2": (0, 1)})
     cluster.churn(300)
     assert cluster.tasks() == {"n1.1": n1, "n2.1": n2, "n2.2": n2}
 
@@ -86,10 +77,7 @@ def test_b() -> None:
 def test_b2() -> None:
     """Section 3.4: n2.1 needs a hundredth as much of the GPUs as of the CPUs; 5, 5 and 10 - 5 x 0.01."""
     cluster = Sleepers(TWO, nodes=1, cpu=1000, gpu=1000, settings=sharing("hdrf"))
-    cluster.join("n1.1", 100, 0)
-    cluster.join("n2.1", 100, 1)
-    cluster.join("n2.2", 0, 1)
-    cluster.tick()
+    cluster.begin({"n1.1": (100, 0), "n2.1": (100, 1), "n2.2": (0, 1)})
     assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 995}
     cluster.churn(1000)
     near(cluster.tasks(), {"n1.1": 5, "n2.1": 5, "n2.2": 995})
@@ -102,10 +90,7 @@ def test_b2_with_gpus_left_over() -> None:
     tasks `treadle share` says the same.)
     """
     cluster = Sleepers(TWO, nodes=1, cpu=10_000, gpu=10_000, settings=sharing("hdrf"))
-    cluster.join("n1.1", 1000, 0)
-    cluster.join("n2.1", 1000, 1)
-    cluster.join("n2.2", 0, 1000)
-    cluster.tick()
+    cluster.begin({"n1.1": (1000, 0), "n2.1": (1000, 1), "n2.2": (0, 1000)})
     assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 9}
     cluster.churn(200)
     assert cluster.tasks() == {"n1.1": 9, "n2.1": 1, "n2.2": 9}
@@ -114,10 +99,7 @@ def test_b2_with_gpus_left_over() -> None:
 def test_c() -> None:
     """Figure 7: CPU 60/30/10 %, GPU 40/30/30 %; without n2.2 CPU 50/50 %, so n1.1 loses when another leaves."""
     cluster = Sleepers(TWO, nodes=1, cpu=100, gpu=100, settings=sharing("hdrf"))
-    cluster.join("n1.1", 3, 2)
-    cluster.join("n2.1", 1, 1)
-    cluster.join("n2.2", 1, 3)
-    cluster.tick()
+    cluster.begin({"n1.1": (3, 2), "n2.1": (1, 1), "n2.2": (1, 3)})
     cluster.churn(300)
     near(cluster.tasks(), {"n1.1": 20, "n2.1": 30, "n2.2": 10})
     cluster.leave("n2.2")

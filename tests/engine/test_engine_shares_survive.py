@@ -41,9 +41,7 @@ def test_a_leaf_whose_task_is_larger_than_the_cluster_is_blocked() -> None:
 @pytest.mark.parametrize("kind", [*TREES, "none"])
 def test_a_resource_that_nobody_has_blocks_who_needs_it_and_nobody_else(kind: str) -> None:
     cluster = Sleepers(flat(2), nodes=2, cpu=3, gpu=0, settings=sharing(kind))
-    cluster.join("q0", 1, 1)
-    cluster.join("q1", 1, 0)
-    cluster.tick()
+    cluster.begin({"q0": (1, 1), "q1": (1, 0)})
     assert cluster.tasks() == {"q0": 0, "q1": 6}
 
 
@@ -61,9 +59,7 @@ def test_tasks_that_need_nothing_all_run_and_take_from_nobody(kind: str) -> None
 @pytest.mark.parametrize("kind", ["hdrf", "drf"])
 def test_weight_0_gets_what_the_others_leave_and_two_of_them_are_equals(kind: str) -> None:
     cluster = Sleepers(flat(4), 1, cpu=12, gpu=1, settings=sharing(kind, tree=given(q1=0, q2=0, q3=3, q4=1)))
-    cluster.join("q0", 1, 0)
-    cluster.join("q1", 1, 0)
-    cluster.tick()
+    cluster.begin({"q0": (1, 0), "q1": (1, 0)})
     assert cluster.tasks() == {"q0": 6, "q1": 6}
     cluster.join("q2", 1, 0)
     cluster.join("q3", 1, 0)
@@ -112,9 +108,7 @@ def test_ten_thousand_leaves(kind: str) -> None:
 
 def test_a_leaf_that_comes_and_goes_every_tick() -> None:
     cluster = Sleepers(TWO, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf"))
-    cluster.join("n1.1", 1, 0)
-    cluster.join("n2.1", 1, 0)
-    cluster.tick()
+    cluster.begin({"n1.1": (1, 0), "n2.1": (1, 0)})
     for round_ in range(30):
         cluster.join("n2.2", 0, 1)
         cluster.churn(1, seed=round_)

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from treadle.cli.main import run as run_command
-from treadle.lab.bench import backlog, jars
+from treadle.lab.bench import backlog
 from treadle.lab.bench.backlog import BACKLOG_MODES, BacklogLoad, ModeRates, Rate, rate_of
 from treadle.lab.bench.sls import CpuSample, Run, yarn_site
 from treadle.lab.bench.sls_load import BenchError
@@ -138,32 +137,3 @@ def test_ratios_are_of_the_rounds_that_both_came_through() -> None:
     assert compared["rate_ratio"]["mean"] == pytest.approx(1.5)
     assert compared["floor_ratio"] is None
     assert backlog.best_stock([rounds("sync", None)]) is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--backlog", "--mode", "observe"], "--mode observe: there is no such mode with --backlog"),
-        (["--backlog", "--queues", "201"], "--queues is 201: there must be as many jobs"),
-        (["--backlog", "--users", "0"], "--users is 0"),
-        (["--backlog", "--preferred-nodes", "101"], "--preferred-nodes is 101"),
-        (["--backlog", "--slots-per-node", "10001"], "--slots-per-node is 10001"),
-        (["--backlog", "--window-s", "nan"], "--window-s is nan"),
-        (["--backlog", "--jobs", "1000", "--tasks", "1000000"], "at most 100,000,000 containers"),
-        (["--backlog", "--record"], "--record does not go with --backlog"),
-        (["--backlog", "--plot", "plots"], "--plot does not go with --backlog"),
-        (["--preferred-nodes", "3"], "--preferred-nodes goes with --backlog only"),
-        (["--warm-s", "3"], "--warm-s goes with --backlog only"),
-        (["--mode", "async-4"], "--mode async-4"),
-    ],
-)
-def test_a_mistake_is_told_before_anything_is_built(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    said: str,
-) -> None:
-    monkeypatch.setattr(jars, "class_path", lambda runtime: pytest.fail("built first"))
-    assert run_command(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import tempfile
 import time
@@ -12,12 +11,12 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.lab.bench.backlog import BacklogLoad, ModeRates, best_stock, ratio, run_backlog
 from treadle.lab.bench.sls import Setting
 from treadle.lab.bench.sls_load import Mode
+from treadle.lab.bench.table import figures_table
 
 _ROWS: Final = (
     ("containers_per_s", "containers/s", ",.0f"),
@@ -50,28 +49,16 @@ def measure_backlog(
     failures = [(each.mode.name, failure) for each in outcome for failure in each.failures]
     for name, failure in failures:
         console.print(f"[red]{name}[/]: {failure}", highlight=False)
-    console_for_tables().print(_table(outcome))
+    columns = {each.mode.name: each for each in outcome}
+    console_for_tables().print(figures_table(_ROWS, columns, _figure, _ratios(outcome)))
     console.print(f"Results: {json_file}")
     if keep is None and not failures:
         shutil.rmtree(folder)
     return not failures
 
 
-def _table(outcome: Sequence[ModeRates]) -> Table:
-    table = Table(title="median of the rounds", caption=_ratios(outcome), caption_justify="left")
-    table.add_column("")
-    for each in outcome:
-        table.add_column(each.mode.name, justify="right")
-    for figure, title, form in _ROWS:
-        table.add_row(title, *(_cell(each, figure, form) for each in outcome))
-    return table
-
-
-def _cell(rates: ModeRates, figure: str, form: str) -> str:
-    if not any(rates.rounds):
-        return "failed"
-    value = rates.median(figure)
-    return "-" if math.isnan(value) else format(value, form)
+def _figure(rates: ModeRates, name: str) -> float | None:
+    return rates.median(name) if any(rates.rounds) else None
 
 
 def _ratios(outcome: Sequence[ModeRates]) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from rich.table import Table
 
 from treadle.lab.bench.results import ModeResult
+
+Mode = TypeVar("Mode")
+
+Rows = Sequence[tuple[str, str, str]]
+"""Rows of a table: the figure's name, its title, how a number of it is written."""
 
 _ROWS: tuple[tuple[str, str, str], ...] = (
     ("span_s", "span, s", ".1f"),
@@ -35,19 +40,37 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 
 def results_table(outcome: Sequence[ModeResult], comparison: dict[str, Any]) -> Table:
     """Return a column for each mode, a row for each figure; the ratios below."""
-    table = Table(title="median of the rounds", caption=_ratios(comparison), caption_justify="left")
+    return figures_table(
+        _ROWS,
+        {result.mode.name: result for result in outcome},
+        lambda result, name: None if result.figures is None else float(getattr(result.figures, name)),
+        _ratios(comparison),
+    )
+
+
+def figures_table(
+    rows: Rows, modes: Mapping[str, Mode], figure: Callable[[Mode, str], float | None], caption: str
+) -> Table:
+    """Return a column for each mode, a row for each figure.
+
+    Args:
+        rows: the figures
+        modes: the modes by their names
+        figure: returns a figure of a mode by its name; NaN if it was not measured, None if the mode failed
+        caption: stands below the table
+    """
+    table = Table(title="median of the rounds", caption=caption, caption_justify="left")
     table.add_column("")
-    for result in outcome:
-        table.add_column(result.mode.name, justify="right")
-    for name, title, form in _ROWS:
-        table.add_row(title, *(_cell(result, name, form) for result in outcome))
+    for name in modes:
+        table.add_column(name, justify="right")
+    for name, title, form in rows:
+        table.add_row(title, *(_cell(figure(mode, name), form) for mode in modes.values()))
     return table
 
 
-def _cell(result: ModeResult, name: str, form: str) -> str:
-    if result.figures is None:
+def _cell(value: float | None, form: str) -> str:
+    if value is None:
         return "failed"
-    value = getattr(result.figures, name)
     return "-" if math.isnan(value) else format(value, form)
 
 
