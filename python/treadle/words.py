@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number and what there are so many of: ``1 history``, ``2 histories``.
+    """Return a number and what it counts: ``1 history``, ``2 histories``.
 
     Args:
         number: how many

@@ -18,7 +18,7 @@ LEFT_OUT: Final = frozenset({"seconds", "timing", "wall_s"})
 """Fields of results that differ between two runs of the same command: wall times and CPU times."""
 
 CAUSE_LINES: Final = 5
-"""So many lines of a difference are shown, of each side."""
+"""How many lines of a difference are shown, of each side."""
 
 
 def without_times(value: Any) -> Any:

@@ -47,7 +47,7 @@ class Jobs:
             self.running.append(self._start(self.numbers.choice(self.only)))
 
     def wait_containers(self, count: int) -> None:
-        """Wait until the job that was started last has been given so many containers.
+        """Wait until the job that was started last has been given this many containers.
 
         Raises:
             ClusterError: it has not, or its client ended.

@@ -51,7 +51,7 @@ def answer(content: bytes) -> None:
 
 def plan(content: bytes) -> None:
     """What strangers may say to the plan listener: a header and bodies of all kinds."""
-    # the listener takes so many bytes of a header, no less
+    # the listener takes this many bytes of a header, no less
     header = content[: protocol.REQUEST.size].ljust(protocol.REQUEST.size, b"\0")
     for read, body in (
         (protocol.read_header, header),

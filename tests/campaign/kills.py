@@ -48,7 +48,7 @@ ENDS_TO_A_REFRESH = 3
 for."""
 
 REFUSED = 100
-"""So many made-up proposals are turned down before a sidecar that makes them up is healed."""
+"""How many made-up proposals are turned down before a sidecar that makes them up is healed."""
 
 SETTLE_S = 120.0
 """What is kept of a slice for its last jobs."""

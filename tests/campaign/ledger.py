@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COUNTS = Path(__file__).with_name("counts.json")
 FIGURES = ROOT / "build" / "campaign.json"
 SAMPLES_MAX = 5000
-"""Of the values measured, the last so many are kept."""
+"""How many of the values measured are kept, the last ones."""
 
 Entry = dict[str, Any]
 

@@ -12,7 +12,7 @@ NODE_EXPIRES_S = 120.0
 
 
 def started(cluster: DockerCluster, tag: str, maps: int = 7, running: int = 3) -> Submitted:
-    """Start a job of several waves of maps and wait until so many of them run."""
+    """Start a job of several waves of maps and wait until this many of them run."""
     sleeps = ("-Dmapreduce.map.memory.mb=1024", "-m", str(maps), "-r", "1", "-mt", "5000", "-rt", "500")
     job = cluster.map_reduce(tag, SLEEP, *sleeps, queue="batch")
     identity = str(job.application()["id"])

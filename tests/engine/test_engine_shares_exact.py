@@ -69,7 +69,7 @@ class Pair:
             self.exact.set_placeable(leaf, fits)
 
     def decide(self, limit: int) -> list[int]:
-        """Let the engine place so many; return the leaves."""
+        """Let the engine place this many; return the leaves."""
         self.engine.apply(self.rm.frame())
         made = self.engine.decide(1000 * self.rm.sequence, limit, sequence=self.rm.sequence)
         leaves: list[int] = made.application.tolist()
@@ -77,7 +77,7 @@ class Pair:
         return leaves
 
     def expect(self, tasks: int) -> list[int]:
-        """Return which leaves should get so many tasks, one after the other (if more than one: on one node)."""
+        """Return which leaves should get this many tasks, one after the other (if more than one: on one node)."""
         free, leaves = [node.free for node in self.rm.nodes], []
         for _ in range(tasks):
             self.look(free)

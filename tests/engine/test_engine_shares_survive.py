@@ -102,7 +102,7 @@ def test_ten_thousand_leaves(kind: str) -> None:
         cluster.join(leaf, 1, 0, 5)
     assert cluster.tick(limit=20_000) == 20_000
     spread = set(cluster.tasks().values())
-    # The order decides until a leaf is a tenth of the cluster behind, which no leaf of so many ever is.
+    # The order decides until a leaf is a tenth of the cluster behind, which no leaf of this many ever is.
     assert spread == ({0, 5} if kind == "deficit" else {2})
 
 

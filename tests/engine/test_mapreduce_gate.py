@@ -17,7 +17,7 @@ MAP, REDUCE = 20, 10
 
 
 class Bench:
-    """A leaf of so many slots, and an engine whose answers are committed and sent back as containers that begin."""
+    """A leaf of this many slots, and an engine whose answers are committed and sent back as containers that begin."""
 
     def __init__(self, slots: int = 100, **gate: Any) -> None:
         self.rm = FakeRM()

@@ -87,7 +87,7 @@ def show(learning: Learning, capsys: pytest.CaptureFixture[str], user: str, name
 
 
 def wait_runs(learning: Learning, capsys: pytest.CaptureFixture[str], user: str, name: str, runs: int) -> None:
-    """Wait until so many runs of a user's nightly job are remembered."""
+    """Wait until this many runs of a user's nightly job are remembered."""
 
     def remembered() -> bool:
         return len(show(learning, capsys, user, name).get("map", ())) == runs

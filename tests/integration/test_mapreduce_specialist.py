@@ -99,7 +99,7 @@ class Bench:
         return most
 
     def prediction(self, job: Job, maps: int) -> tuple[float, float]:
-        """What was predicted when a wave began with so many maps left, and what it was, seconds."""
+        """What was predicted when a wave began with this many maps left, and what it was, seconds."""
         said = told(self.said, job.application_id)
         first = next(each for each in said if (each["running"], each["maps"]) == (BASE, maps))
         ended_s = max(at for at, step in self.steps(job.application_id) if step < 0)
@@ -145,7 +145,7 @@ def test_a_job_has_its_base_width_to_one_container_and_its_end_is_predicted(benc
 
 
 def _remembered(bench: Bench, runs: int) -> bool:
-    """Say whether the engine of narrow jobs remembers so many runs."""
+    """Say whether the engine of narrow jobs remembers this many runs."""
     with open_store(str(bench.store), read_only=True) as store:
         return any(profile.runs >= runs for profile in store.profiles())
 

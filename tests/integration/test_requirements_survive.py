@@ -77,7 +77,7 @@ class Asker:
         return len(self.hosts)
 
     def wait(self, count: int) -> list[str]:
-        """Wait until so many containers have come in all; returns the hosts of those that came since."""
+        """Wait until this many containers have come in all; returns the hosts of those that came since."""
         before = len(self.hosts)
         self._cluster.wait_for(f"{count} containers", lambda: self.beat() >= count, WAIT_S)
         return self.hosts[before:]

@@ -46,7 +46,7 @@ class Job:
         return len(self.cluster.containers().get(self.application_id, ()))
 
     def wait_containers(self, count: int) -> None:
-        """Wait until so many containers were allocated."""
+        """Wait until this many containers were allocated."""
         self.cluster.wait_for(f"{count} containers of {self.name}", lambda: self.containers() >= count, 120)
 
 

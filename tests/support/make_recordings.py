@@ -36,7 +36,7 @@ POLICIES = {
 }
 
 DECISIONS = 60
-"""A segment is due after so many."""
+"""After how many a segment is due."""
 
 
 def record(

@@ -106,7 +106,7 @@ class Master:
         node: str | None = None,
         label: str | None = None,
     ) -> None:
-        """Ask for so many containers, from the next heartbeat on: on one node and nowhere else if that is named."""
+        """Ask for this many containers, from the next heartbeat on: on one node and nowhere else if that is named."""
         masters = self._masters
         request = masters.java(f"{YARN}.client.api.AMRMClient$ContainerRequest")
         level = masters.java(f"{YARN}.api.records.Priority").newInstance(priority)
@@ -118,7 +118,7 @@ class Master:
         self._asks.append(made)
 
     def want(self, priority: int, count: int, memory_mb: int) -> None:
-        """Ask for so many containers at a priority, from the next heartbeat on, whatever was asked for before.
+        """Ask for this many containers at a priority, from the next heartbeat on, whatever was asked for before.
 
         For masters that take what they get with `take`.
         """

@@ -222,7 +222,7 @@ def test_why_it_does_not_schedule_is_said_once(capsys: pytest.CaptureFixture[str
             "the monitor is on",
         ),
         ({"Schedules": 0, "tag.Mode": "enforce", "tag.LastError": "no Python"}, "no engine holds the lease; no Python"),
-        ({"LeaseHeld": 1}, "does not tell"),
+        ({"LeaseHeld": 1}, "does not report it"),
     ],
 )
 def test_one_line_says_whether_treadle_schedules(bean: dict[str, Any], reason: str) -> None:

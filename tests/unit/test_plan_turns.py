@@ -22,7 +22,7 @@ from treadle.wire.frames import Frame, FrameHeader
 
 
 class Side:
-    """A `PlanSide` that has something new of each attempt it has met: claims of so many priorities."""
+    """A `PlanSide` that has something new of each attempt it has met: claims of this many priorities."""
 
     def __init__(self, priorities: int) -> None:
         self.asked = 0

@@ -39,9 +39,9 @@ def templates() -> Path:
 
 
 def ready_made_with(kinds: str) -> list[str]:
-    """Return the names of the ready-made policies of these kinds of parts, as a status tells them.
+    """Return the names of the ready-made policies of these kinds of parts, as a status has them.
 
-    What a status tells has no parameters: policies that differ in these alone are all returned.
+    A status has no parameters: policies that differ in these alone are all returned.
     """
     return [name for name, file in ready_made().items() if _kinds(file) == kinds]
 

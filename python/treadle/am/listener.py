@@ -41,7 +41,7 @@ from treadle.errors import UserError
 _log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 64
-"""Connections at a time; while there are so many, others are closed as they come."""
+"""Connections at a time; while there are that many, others are closed as they come."""
 
 AUTHENTICATION_S: Final = 1.0
 """A connection that has not shown by then that it knows a key is closed."""
@@ -146,8 +146,8 @@ class PlanListener:
             raise OSError(str(error)) from error
         leave = partial(self._attempts.leave, header.attempt)
         if not self._allows(header.attempt, header.length):
-            told = answer(key, guest.said, guest.content[: REQUEST.size], Status.BUSY)
-            return TurnedAway(told, header.length, REQUEST_S, leave)
+            reply = answer(key, guest.said, guest.content[: REQUEST.size], Status.BUSY)
+            return TurnedAway(reply, header.length, REQUEST_S, leave)
         try:
             self._workers.submit(self._converse, guest, header, key)
         except RuntimeError as error:
@@ -167,7 +167,7 @@ class PlanListener:
         # Without a key the same is computed, so that response times do not reveal which attempts exist.
         expected = code(key or bytes(MAC_BYTES), guest.said, asked)
         if not hmac.compare_digest(expected, guest.content[REQUEST.size :]) or key is None:
-            raise MessageError("whoever it is does not know the key")
+            raise MessageError("the client does not know the key")
         if header.sealed and not self._can_seal:
             raise MessageError("a sealed request, where nothing can be sealed")
         return header, key
@@ -178,9 +178,9 @@ class PlanListener:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 body = _read(connected, header.length, time.monotonic() + REQUEST_S)
                 asked = guest.content[: REQUEST.size]
-                told = answer(key, guest.said, asked, *self._answer(key, guest.said, header, body))
+                reply = answer(key, guest.said, asked, *self._answer(key, guest.said, header, body))
                 connected.settimeout(REQUEST_S)
-                connected.sendall(told)
+                connected.sendall(reply)
         except (MessageError, OSError) as error:
             _log.debug("a plan request was not answered: %s", error)
         except Exception:  # one request's failure is no concern of others
@@ -209,7 +209,7 @@ class PlanListener:
 
 
 def _read(connected: socket.socket, length: int, deadline_s: float) -> bytes:
-    """Return so many bytes.
+    """Return this many bytes.
 
     Raises:
         OSError: they have not come by the deadline, or the other end is gone.

@@ -298,7 +298,7 @@ def _plan_request(reader: Reader) -> PlanRequest:
             parents[parent] = bool(single)
         edges += len(parents)
         if edges > EDGES_MAX:
-            raise TooLargeError(f"more than {EDGES_MAX} edges; DAGs of at most so many are planned")
+            raise TooLargeError(f"more than {EDGES_MAX} edges; larger DAGs are not planned")
         vertices.append(VertexAsk(number, vertex_name, tasks, demand, parents))
     return PlanRequest(dag, name, tuple(vertices))
 

@@ -14,8 +14,8 @@ from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 
 BYTES: Final = Bounds(8 << 20, 16 << 20, 64 << 20, things=1_000)
-"""Of a recurring DAG, of a user's, and of all that are remembered without a store. Beyond, those of whoever has most
-make room, the one used least recently first."""
+"""Of a recurring DAG, of a user's, and of all that are remembered without a store. Beyond, those of the user
+who has most make room, the one used least recently first."""
 
 _STAGE_BYTES: Final = 6_000
 """A stage with what is kept of its latest runs one by one."""

@@ -152,7 +152,7 @@ def wait_until_runs(
         rm: its address
         policy: the policy's name
         earlier: the bean before the refresh; where it has the same name already, a refusal is awaited for a while
-        pause: waits so many seconds
+        pause: waits this many seconds
         ca: certificates to trust over https
 
     Raises:

@@ -139,14 +139,14 @@ def _state_folder(named: Path | None) -> Path:
 
 
 def _held(engine: str, rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]:
-    """Return the nodes that an engine keeps free, as its sidecar tells.
+    """Return the nodes that an engine keeps free, as its sidecar reports.
 
     Raises:
         UserError: it cannot be asked.
     """
     found = _ask({"held": True}, engine, rm, ca, config)
     if not isinstance(found.get("held"), list):
-        raise UserError(f"the sidecar does not tell: {found.get('error', 'it answers something else')}")
+        raise UserError(f"the sidecar does not answer: {found.get('error', 'it answers something else')}")
     return list(found["held"])
 
 

@@ -47,7 +47,7 @@ def doctor(
     bundle: Annotated[
         Path | None,
         typer.Option(
-            help="Write an archive (tar.gz) for whoever is to help: findings, logs, beans, settings, threads; only "
+            help="Write an archive (tar.gz) for support: findings, logs, beans, settings, threads; only "
             "what is known to be harmless."
         ),
     ] = None,

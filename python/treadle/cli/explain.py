@@ -26,7 +26,7 @@ _NODES: Final = {
     "not_named": "not named by the ask",
     "blacklisted": "blacklisted",
     "not_chosen": "not what it requires",
-    "rejected": "turned down of late",
+    "rejected": "turned down recently",
     "reserved": "kept for others",
     "full": "full",
     "kept_free": "kept free for the largest",

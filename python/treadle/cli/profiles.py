@@ -142,9 +142,9 @@ def import_(
     ] = None,
     ca: CaOption = None,
     since_days: Annotated[
-        float, typer.Option(min=0, max=36_500, help="Ask it for jobs that ended in so many days.")
+        float, typer.Option(min=0, max=36_500, help="Ask it for jobs that ended in this many days.")
     ] = 7.0,
-    jobs_max: Annotated[int, typer.Option(min=1, max=100_000, help="Ask it for so many jobs, the latest.")] = 1000,
+    jobs_max: Annotated[int, typer.Option(min=1, max=100_000, help="How many jobs to ask it for, the latest.")] = 1000,
     trust_names: Annotated[
         bool,
         typer.Option(

@@ -19,7 +19,7 @@ def sidecar(
     managed: Annotated[bool, typer.Option("--managed", help="As the child of a ResourceManager.")] = False,
     external: Annotated[bool, typer.Option("--external", help="By itself; see --connection-file.")] = False,
     connection_file: Annotated[
-        Path | None, typer.Option(help="Where an external sidecar tells its port and token, for its own user only.")
+        Path | None, typer.Option(help="Where an external sidecar writes its port and token, for its own user only.")
     ] = None,
     connection_group: Annotated[
         str | None,

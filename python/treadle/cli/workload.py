@@ -87,7 +87,7 @@ def convert(
     output: Annotated[Path, typer.Argument(help="The file to write; .xz and .gz are packed.")],
     format: Format = None,  # noqa: A002 (its name is the option's)
     seed: Annotated[int | None, typer.Option(min=0, help="For formats that say how jobs are drawn.")] = None,
-    jobs_max: Annotated[int | None, typer.Option(min=1, help="The first so many jobs.")] = None,
+    jobs_max: Annotated[int | None, typer.Option(min=1, help="How many jobs, the first ones.")] = None,
 ) -> None:
     """Write a workload of any format in Treadle's own: a job a line, to read, to change and to simulate."""
     from treadle.workload.traces.own import write_own

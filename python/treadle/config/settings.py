@@ -82,7 +82,7 @@ class Profiles(Parameters):
     staging: AbsolutePath = Field(
         default="",
         description="The folder in which MapReduce jobs of {user} are staged, if the sidecar may read it: "
-        "with the sizes of splits there pilots tell more; empty: it is not read.",
+        "with the sizes of splits there pilots show more; empty: it is not read.",
     )
     age_days: int = Field(default=180, ge=1, le=36_500, description="A job that was not seen for so long is forgotten.")
     rows_per_user: int = Field(
@@ -118,7 +118,7 @@ class Plans(Parameters):
     )
     scores: bool = Field(
         default=True,
-        description="Tell the engine how early plans want tasks; else only who orders a job's stages goes by them.",
+        description="Send the engine how early plans want tasks; else only who orders a job's stages goes by them.",
     )
     relative_scores: bool = Field(
         default=True,
@@ -132,8 +132,8 @@ class Plans(Parameters):
         default=3.0,
         gt=1.0,
         le=1000.0,
-        description="A plan is wrong when a stage's tasks take so many times longer or shorter, or are so many times "
-        "more or fewer, than planned.",
+        description="A plan is wrong when a stage's tasks take this many times longer or shorter, or are this many "
+        "times more or fewer, than planned.",
     )
     replans_max: int = Field(
         default=3, ge=0, le=100, description="A wrong plan is made anew so often for a job; then it is dropped."

@@ -1,4 +1,4 @@
-"""Who gets an answer: a known Host and Origin, a cookie or the token; and what every answer tells a browser."""
+"""Who gets an answer: a known Host and Origin, a cookie or the token; and what every answer sends a browser."""
 
 from __future__ import annotations
 

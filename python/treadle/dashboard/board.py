@@ -1,4 +1,4 @@
-"""What the pages show now: documents that are written once a look and handed to whoever asks."""
+"""What the pages show now: documents that are written once a look and served to every reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues, nodes and jobs, as the ResourceManager's REST pages tell them, each within bounds.
+"""Queues, nodes and jobs, as the ResourceManager's REST pages show them, each within bounds.
 
 Whatever a page holds, what comes out has the types that are written here: names are clipped texts, numbers are finite.
 """

@@ -47,7 +47,7 @@ Raises `UserError` if it cannot be asked.
 
 
 def nobody_tells(_: str) -> list[dict[str, Any]]:
-    """Tell of no held node.
+    """Report no held node.
 
     Raises:
         UserError: always.
@@ -134,7 +134,7 @@ class Collector:
             self._keep(at_s, {}, {"look": Trouble("fail", f"{text}; the dashboard's log has more")} | known)
             self._board.post(at_s, {"overview": overview(view)}, exposition(view))
         except Exception:  # pages then say that nobody looks any more
-            _log.exception("a look that failed cannot be told")
+            _log.exception("a look that failed cannot be reported")
 
     def _look_at_beans(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
         view, reader = self.view, self._reader
@@ -270,7 +270,7 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
         severity = "fail" if mode == "enforce" or not mode else "warn"
         found["scheduling"] = Trouble(severity, f"Treadle does not schedule: {decisions.why_not}")
         if mode == "observe_only" and decisions.numbers.get("LeaseHeld") == 0:
-            error = decisions.tags["LastError"] or "no error is told"
+            error = decisions.tags["LastError"] or "no error is reported"
             found["engine"] = Trouble("fail", f"no engine answers: {error}")
     for tag, severity, text in (
         ("LastError", "warn", "last error"),
@@ -278,9 +278,9 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
         ("IgnoredSettings", "warn", "settings without effect"),
         ("RequirementsUnkept", "warn", "requirements not kept"),
     ):
-        told = decisions.tags[tag]
-        if told and told not in decisions.why_not:
-            found[tag] = Trouble(severity, f"{text}: {printable(told)}")
+        text_now = decisions.tags[tag]
+        if text_now and text_now not in decisions.why_not:
+            found[tag] = Trouble(severity, f"{text}: {printable(text_now)}")
     if decisions.numbers.get("Escapes", 0):
         text = "exceptions were caught in overrides; the ResourceManager's log has them"
         found["escapes"] = Trouble("warn", text)

@@ -32,7 +32,7 @@ class BusyError(Exception):
 
 
 class Questions:
-    """Asks for whoever looks at a page. Thread-safe."""
+    """Asks in the name of those who look at a page. Thread-safe."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Server-sent events: a line to each page that looks whenever there is something new, to so many pages at most.
+"""Server-sent events: a line to each page that looks whenever there is something new, to a bounded number of pages.
 
 Nothing is queued for anybody: who comes late for a change gets the next one.
 """

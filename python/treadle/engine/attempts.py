@@ -64,7 +64,7 @@ class Attempts:
     def __init__(self, engine: RosterEngine, *, is_known: bool = True) -> None:
         """Begin with applications that were never tried.
 
-        ``is_known``: whoever hears the next answer knows already that there are several engines; else nothing
+        ``is_known``: who reads the next answer knows already that there are several engines; else nothing
         that must be whole is in it.
         """
         self._is_known = is_known
@@ -89,14 +89,14 @@ class Attempts:
         left = fates.copy()
         for at in np.flatnonzero(mine >= 0).tolist():
             fate = int(fates[at])
-            told = self._told.setdefault(int(batch["application"][mine[at]]), _Told())
+            outcome = self._told.setdefault(int(batch["application"][mine[at]]), _Told())
             if fate == Fate.COMMITTED:
-                told.placed += 1
+                outcome.placed += 1
             elif fate in CONFLICTS:
-                told.conflict = True
+                outcome.conflict = True
                 left[at] = Fate.COMMITTED
             elif fate in _WAITS:
-                told.refused = True
+                outcome.refused = True
         return left
 
     def begin(self, cluster: Cluster, view: View, now_ms: int, most: int = GANG_MAX) -> bool:
@@ -105,8 +105,8 @@ class Attempts:
         ``most``: no answer holds more proposals.
         """
         self._most = min(most, GANG_MAX)
-        for app, told in self._told.items():
-            self._heard(app, told, now_ms)
+        for app, outcome in self._told.items():
+            self._heard(app, outcome, now_ms)
         self._told = {}
         due = False
         for app, trying in list(self._trying.items()):
@@ -124,12 +124,12 @@ class Attempts:
         until[kept] = np.maximum(until[kept], cluster.decide + 1)
         return due
 
-    def _heard(self, app: int, told: _Told, now_ms: int) -> None:
+    def _heard(self, app: int, outcome: _Told, now_ms: int) -> None:
         """Let an application back off if it conflicted; else forget its conflicts."""
         retry = self._engine.entry.retry
-        if told.conflict:
+        if outcome.conflict:
             trying = self._trying.setdefault(app, _Trying())
-            trying.conflicts = (0 if told.placed else trying.conflicts) + 1
+            trying.conflicts = (0 if outcome.placed else trying.conflicts) + 1
             wait_ms = min(retry.backoff_ms << min(trying.conflicts - 1, _DOUBLINGS_MAX), retry.backoff_max_ms)
             if trying.conflicts >= retry.attempts_max:
                 self._given_up[app] = (
@@ -138,9 +138,9 @@ class Attempts:
                 self.gave_up += 1
                 trying.conflicts, wait_ms = 0, retry.backoff_max_ms
             trying.waits, trying.until_ms = True, now_ms + wait_ms
-        elif told.refused and not told.placed:
+        elif outcome.refused and not outcome.placed:
             self._leave(app, now_ms)
-        elif told.placed:
+        elif outcome.placed:
             self._trying.pop(app, None)
 
     def _leave(self, app: int, now_ms: int) -> None:
@@ -222,7 +222,7 @@ class Attempts:
     def carry(self, apps: I32) -> None:
         """Go on after a snapshot; ``apps`` has the new index of each old application, -1 for none."""
         self._trying = {int(apps[app]): trying for app, trying in self._trying.items() if self._stays(apps, app)}
-        self._told = {int(apps[app]): told for app, told in self._told.items() if self._stays(apps, app)}
+        self._told = {int(apps[app]): outcome for app, outcome in self._told.items() if self._stays(apps, app)}
         self._given_up = {int(apps[app]): text for app, text in self._given_up.items() if self._stays(apps, app)}
         self._too_large = {}
 

@@ -73,7 +73,7 @@ class Engine:
             settings: what to follow
             good: whose policy takes over if a part of the first fails; after that, or without one, the default policy
             watch: runs the code of parts from files, and may stop it
-            tries_again: one of several engines sees to transactions and to what comes after a conflict; else whoever
+            tries_again: one of several engines sees to transactions and to what comes after a conflict; else who
                 calls it does
         """
         self._tries_again = tries_again
@@ -250,9 +250,9 @@ class Engine:
         for policy in policies:
             engine = Engine(replace(self._running, policy=policy))
             engine.apply(small_cluster())
-            for sequence, told in enumerate(small_events(), 1):
+            for sequence, news in enumerate(small_events(), 1):
                 placed += len(engine.decide(1_000 * sequence, 16, sequence=sequence))
-                engine.apply(told)
+                engine.apply(news)
             engine.apply(small_cluster())
             placed += len(engine.decide(10_000, 1_024, sequence=10))  # more than fits: what is held back may go
         return placed
@@ -265,9 +265,9 @@ class Engine:
             PartFailure: a part from a file failed.
         """
         common = [small_cluster(), *small_events()]
-        for told in (common, [small_cluster(applications=0)], [small_cluster(nodes=0)]):
+        for batches in (common, [small_cluster(applications=0)], [small_cluster(nodes=0)]):
             engine = cls(settings, None, watch)
-            for sequence, events in enumerate(told, 1):
+            for sequence, events in enumerate(batches, 1):
                 engine.apply(events)
                 engine.decide(1_000 * sequence, 16, sequence=sequence)
             if engine.failure is not None:
@@ -338,8 +338,8 @@ class Engine:
                 self._too_large = too_large(self._cluster, UNMET_TOLD_MAX)
             apps = self._cluster.apps.at  # who has ended since may have left its index to somebody else
             same = {app: text for (app, id_), text in self._too_large.items() if asks_still(apps, app, id_)}
-            told = same | dict(self._unmet_now(self._cluster).told)
-            self._told = tuple(sorted(told.items())[:UNMET_TOLD_MAX])
+            texts = same | dict(self._unmet_now(self._cluster).told)
+            self._told = tuple(sorted(texts.items())[:UNMET_TOLD_MAX])
         return self._told
 
     def _unmet_now(self, cluster: Cluster) -> Unmet:

@@ -33,7 +33,7 @@ KEYS_AHEAD: Final = 128
 """Number of the highest request keys, reserved for stages without asks so far. They outlive a snapshot."""
 
 KEYS_RESERVED: Final = 1024
-"""So many of the highest request keys are never on the wire: those for stages ahead, and below them those under which
+"""How many of the highest request keys are never on the wire: those for stages ahead, and below them those under which
 an engine keeps hints for tasks that run while nothing of their kind is asked for any more.
 """
 

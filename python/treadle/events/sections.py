@@ -383,7 +383,7 @@ class FateRuns:
 class AttemptKeys:
     """Keys of attempts for the plan listener ([tez-plugin.md](tez-plugin.md)).
 
-    Only if the engine's status asks for them (``keys_for``). Whoever keeps frames leaves this section out; an engine is
+    Only if the engine's status asks for them (``keys_for``). What keeps frames leaves this section out; an engine is
     never sent, nothing shows or records them.
     """
 

@@ -1,4 +1,4 @@
-"""What is expected to happen until an ask is served: containers end, and whoever is owed most takes their room.
+"""What is expected to happen until an ask is served: containers end, and the leaf that is owed most takes their room.
 
 A model of its own in counts of steps, not the policy: leaves take turns by what they use of what they are guaranteed,
 applications of a leaf in the order that the latest decide gave them. Nobody else comes.

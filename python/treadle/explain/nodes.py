@@ -37,7 +37,7 @@ WORDS: Final = {
     "not_named": "the ask does not name it, its rack, nor lets its locality be relaxed",
     "blacklisted": "the application has blacklisted it or its rack",
     "not_chosen": "it does not meet what the ask requires of nodes, or the policy keeps the ask from it",
-    "rejected": "the ResourceManager turned the ask, or the node, down of late; it is tried again after some decisions",
+    "rejected": "the ResourceManager turned the ask or the node down recently; it is tried again after some decisions",
     "reserved": "the policy keeps it free for another ask",
     "full": "it has no room now",
     "kept_free": "it has room, but what would be left is kept for the largest ask (hold.headroom)",

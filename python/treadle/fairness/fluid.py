@@ -169,7 +169,7 @@ class _Filling:
         return state
 
     def run(self) -> dict[str, Fraction]:
-        """Fill until the root is blocked; then tell what each leaf has."""
+        """Fill until the root is blocked; then return what each leaf has."""
         root = self.root
         self._saturate()
         self._rebuild_all(root)

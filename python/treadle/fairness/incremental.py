@@ -94,7 +94,7 @@ class ShareTree:
         self._mark(leaf)
 
     def set_placeable(self, leaf: int, placeable: bool) -> None:
-        """Tell whether some server has room for a task of `leaf`; if none has, the leaf is blocked."""
+        """Return whether some server has room for a task of `leaf`; if none has, the leaf is blocked."""
         if self._placeable[leaf] != placeable:
             self._placeable[leaf] = placeable
             self._mark(leaf)

@@ -18,7 +18,7 @@ from treadle.history.profile import JobProfile, RecentRun, StageProfile
 from treadle.history.run import JobRun, Measured, StageRun
 
 TOLD_BY: Final = 3
-"""So many runs must tell how a stage grows with its input, and their inputs must differ by `TOLD_FACTOR`."""
+"""How many runs must show how a stage grows with its input; their inputs must differ by `TOLD_FACTOR`."""
 TOLD_FACTOR: Final = 1.25
 ALIKE_FACTOR: Final = 2.0
 """Runs are alike if no stage is wider than in another by more than this."""
@@ -205,7 +205,7 @@ def _scaled(name: str, stage: StageProfile, factor: float) -> tuple[int, int]:
 
 
 def _growth(recent: Sequence[RecentRun], of: Callable[[RecentRun], int]) -> float | None:
-    """Return the power of the input, from 0 to 1, with which something grew; None if the runs do not tell."""
+    """Return the power of the input, from 0 to 1, with which something grew; None if the runs do not show it."""
     points = [(math.log(run.input_bytes), math.log(of(run))) for run in recent if run.input_bytes > 0 and of(run) > 0]
     if len(points) < TOLD_BY:
         return None

@@ -107,7 +107,7 @@ def _prune_user(connection: Connection, retention: Retention, digest: str) -> in
 
 
 def _prune_some(connection: Connection, where: ColumnElement[bool], rows: int | None, most_bytes: int) -> int:
-    """Keep the latest of some profiles, as many as fit in so many rows and bytes with all their stages."""
+    """Keep the latest of some profiles, as many as fit in some rows and bytes with all their stages."""
     query = (
         select(PROFILES.c.id, PROFILES.c.bytes, func.count(STAGES.c.ordinal))
         .select_from(PROFILES.outerjoin(STAGES, STAGES.c.profile == PROFILES.c.id))
@@ -126,7 +126,7 @@ def _prune_some(connection: Connection, where: ColumnElement[bool], rows: int | 
 
 
 def _of_the_largest(connection: Connection, excess: int) -> list[int]:
-    """Return profiles of so many bytes together: one after the other the oldest of the user that has most left."""
+    """Return profiles with at least some bytes: one after the other the oldest of the user that has most left."""
     query = select(PROFILES.c.user_digest, PROFILES.c.id, PROFILES.c.bytes).order_by(
         PROFILES.c.user_digest, PROFILES.c.last_seen_ms, PROFILES.c.id
     )

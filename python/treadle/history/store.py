@@ -317,7 +317,7 @@ def _check(connection: Connection, name: str) -> None:
 
 
 def _documents(profile: JobProfile, most_bytes: int) -> list[str]:
-    """Return the documents of the stages of a profile, of the first ones that take no more than so many bytes."""
+    """Return the documents of the stages of a profile, of the first ones that take no more than this many bytes."""
     documents = [compact(document) for document in stage_documents(profile)]
     if _size_of(documents) <= most_bytes:
         return documents

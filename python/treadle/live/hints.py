@@ -1,6 +1,6 @@
 """Hints about jobs beside frames: earlier runs and input splits.
 
-What is there is the users': each gets his turn, and so many bytes a second are read of a user and of all. A job whose
+What is there is the users': each gets his turn, and what is read a second is bounded, by user and in all. A job whose
 turn has not come by the time that its AM has a container is sampled without its splits, as one without any.
 """
 

@@ -46,7 +46,7 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
 
 
 def roster_of(settings: Settings) -> tuple[Mapping[str, Any], ...]:
-    """Return the roster that a status tells; empty for one engine."""
+    """Return the roster that a status has; empty for one engine."""
     return tuple(roster_json(settings.engines).get("engines", ()))
 
 

@@ -263,7 +263,7 @@ class PlanLink:
             self._fail(ended)
 
     def _write(self, child: PlanProcess, over: Event) -> None:
-        """Tell a new process all that is so, and then what changes."""
+        """Send a new process everything, and then what changes."""
         try:
             with self._changed:
                 self._words.clear()

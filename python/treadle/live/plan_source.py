@@ -63,10 +63,10 @@ class _Application:
         self.sent_before = frozenset()
 
     def changes(self, claims: Claims | None, most: int) -> tuple[Any, Any, bool]:
-        """Take the hints that are due, for at most so many request keys.
+        """Take the hints that are due, for at most this many request keys.
 
         Returns:
-            the keys, what to tell of each, and whether there is more
+            the keys, what to send of each, and whether there is more
         """
         many = len(self.priorities)
         if len(self.sent) < many:
@@ -90,7 +90,7 @@ class _Application:
 
 
 class PlanEventSource:
-    """Tells an engine which request keys are which vertices of a plan, and how long their tasks take."""
+    """Sends an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
     def __init__(self, side: PlanSide) -> None:
         self._side = side

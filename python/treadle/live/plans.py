@@ -23,7 +23,7 @@ def open_plans(
         ask_stages: is given whom to ask for the stages of an application that has
 
     Returns:
-        who tells the engine of plans; None without an address
+        who sends the engine plans; None without an address
     """
     if not settings.listener.address:
         return None

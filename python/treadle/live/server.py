@@ -39,7 +39,7 @@ from treadle.live.handshake import (
 _log = logging.getLogger(__name__)
 
 Decide = Callable[[bytes, int], bytes]
-"""Answers a frame; the answer is not longer than so many bytes."""
+"""Answers a frame with at most this many bytes."""
 
 AUTHENTICATED_MAX: Final = 4
 """Connections that know the secret; one more ends the oldest, which a reconnecting ResourceManager has given up."""
@@ -185,7 +185,7 @@ class LoopbackConnection(CallbackConnection):
         try:
             check_opening(begin)
         except VersionError:
-            # Tells the other end which version is spoken here, and nothing else.
+            # Sends the other end which version is spoken here, and nothing else.
             self._connected.sendall(opening())
             raise
         hello = begin + self._receive(NONCE_BYTES, deadline_s)

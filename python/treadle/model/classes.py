@@ -462,7 +462,7 @@ A = TypeVar("A", bound=np.generic)
 
 
 def _widened(table: npt.NDArray[A], width: int) -> npt.NDArray[A]:
-    """Return a table with at least so many columns, the new ones 0."""
+    """Return a table with at least ``columns`` columns, the new ones 0."""
     if table.shape[1] >= width:
         return table
     wide = np.zeros((table.shape[0], width), table.dtype)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 READY: Final = 0
 RUNS: Final = 1
 TOUCHED: Final = 2
-SORTED: Final = 3  # so many of the ready stages are sorted by rank; those behind have just become ready
+SORTED: Final = 3  # how many of the ready stages are sorted by rank; those behind have just become ready
 
 
 @inner

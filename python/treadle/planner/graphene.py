@@ -109,7 +109,7 @@ class Search:
             total += self._works[0].follow(candidate.key, np.rint(self.problem.duration * factor).astype(np.int64))
         return total
 
-    # -- steps: a number is yielded, then so many schedules are built ---------------------------------------------
+    # -- steps: a number is yielded, then that many schedules are built ---------------------------------------------
 
     def _all_steps(self) -> Iterator[int]:
         yield from self._seed_steps()

@@ -5,7 +5,7 @@ recurring jobs bring them again and again.
 
 The rule is ours; the paper has none. What counts is how long stages take relative to each other: if all tasks take ten
 times as long as planned, the plan is as good as before. A plan is **wrong** when a stage that shows how long its tasks
-take is off by more than a factor from what the job's stages are off in the median, or when a stage has so many times
+take is off by more than a factor from what the job's stages are off in the median, or when a stage has that many times
 more or fewer tasks than planned. Then what is left of the job is planned anew with what was seen, the stages of which
 nothing was seen scaled by that median. After a number of new plans the job has none, as if it had never been planned.
 To learn a width that was not known at all is no fault of the plan: the plan made anew for it does not count.

@@ -37,7 +37,7 @@ LEAST: Final = 1e-4
 """What was contended less than this is forgotten."""
 
 SHOWN_MAX: Final = 3
-"""So many classes are in the summary."""
+"""How many classes are in the summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Contention:
         self._seen = -1
 
     def fit_applications(self, count: int) -> None:
-        """Make room for so many applications."""
+        """Make room for this many applications."""
         self.passed_ms = grown(self.passed_ms, count, 0.0)
         self.since_ms = grown(self.since_ms, count, -1)
         self.given = grown(self.given, count, 0)

@@ -125,7 +125,7 @@ def hold_masters(view: View, rows: Records, size: int, now_ms: int, timeout_ms: 
 def let_masters_start(
     view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
 ) -> bool:
-    """Let so many application masters through, the first ones of a list; say whether others are held back by that.
+    """Let some application masters through, the first ones of a list; say whether others are held back by that.
 
     Passed are those whose queue or user may have no more: no others must wait for them. Those for which no node has
     room now are let through beyond that, since the only effect in this decide is that a node is held for them.

@@ -29,7 +29,7 @@ class WorkersParameters(Parameters):
         default=10,
         ge=1,
         le=WORKERS_MAX,
-        description="The base width of a job without the tag treadle:workers=N: so many of its tasks run at a time "
+        description="The base width of a job without the tag treadle:workers=N: this many of its tasks run at a time "
         "whatever the policy says.",
     )
     default_ms: int = Field(
@@ -38,7 +38,7 @@ class WorkersParameters(Parameters):
 
 
 class WorkersGate(PlainGate):
-    """So many tasks of a MapReduce job at a time as the policy says; all else is served at once."""
+    """As many tasks of a MapReduce job at a time as the policy says; all else is served at once."""
 
     def __init__(self, parameters: WorkersParameters) -> None:
         self._parameters = parameters

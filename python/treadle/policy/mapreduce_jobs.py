@@ -178,7 +178,7 @@ class Room:
         self.free = np.maximum(self.free - capability * count, 0)
 
     def fits(self, capability: I64, count: int, percent: int = 100) -> bool:
-        """Say whether there is room for so many, and no more than a part of the partition is used then."""
+        """Say whether there is room for this many, and no more than a part of the partition is used then."""
         left = self.free - capability * count
         least = self.total * (100 - percent) // 100
         return bool((left >= least)[self.counted].all())

@@ -70,7 +70,7 @@ class Moments:
         self.at["at_ms"][nodes] = np.maximum(self.at["at_ms"][nodes], now_ms)
 
     def rates(self, nodes: int, now_ms: int) -> tuple[F64, F64, F64]:
-        """Return for each of so many nodes: containers per ms, mean of their durations and of the squares.
+        """Return for each of this many nodes: containers per ms, mean of their durations and of the squares.
 
         A node on which none has ended yet has the mean of all.
         """

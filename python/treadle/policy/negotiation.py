@@ -30,8 +30,8 @@ class PhoenixGateParameters(Parameters):
         default=2 / 3,
         gt=0.0,
         lt=1.0,
-        description="If it waits at most so many times as long, with their own work. They go back when what they "
-        "prefer waits less than so many times the threshold.",
+        description="If it waits at most this many times as long, with their own work. They go back when what they "
+        "prefer waits less than this many times the threshold.",
     )
 
 

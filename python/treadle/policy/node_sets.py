@@ -73,7 +73,7 @@ class NodeSets:
     """The sets of one decide. A row of which nothing is said may use any node."""
 
     def __init__(self, rows: int, nodes: int, classes: Classes | None = None) -> None:
-        """Begin with so many request rows and nodes, and what constraints say of them."""
+        """Begin with this many request rows and nodes, and what constraints say of them."""
         self.row_nodes: I32 = np.full(rows, -1, np.int32)
         self._nodes = nodes
         self._sets: list[U8] = []

@@ -234,7 +234,7 @@ class FileFit(PlainFit, _FromFile):
     window = 1 << 30
 
     def scores(self, view: ClusterView, nodes: int) -> F64:
-        """Return (1 or request, node), made wide enough for so many nodes."""
+        """Return (1 or request, node), made wide enough for this many nodes."""
         requests, known = len(view.requests), len(view.nodes)
         shapes: list[tuple[int, ...]] = [(known,)]
         if requests * known <= SCORES_MAX:

@@ -42,7 +42,7 @@ SLOW_START: Final = 0.05
 SLOW_START_SEEN: Final = 0.25
 SLOW_START_JOBS: Final = 3
 SLOW_START_MAPS: Final = 20
-"""Another slow start is believed of a site if so many jobs with so many maps all showed so much: how many maps are done
+"""Another slow start is believed of a site if this many jobs with this many maps all showed it: how many maps are done
 when reduces are asked for is known to a heartbeat only."""
 
 

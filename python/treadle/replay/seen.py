@@ -126,7 +126,7 @@ class Seen:
 
 
 def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
-    """Return what segments say of the cluster and its jobs; with ``ticks`` only up to so many of all that they have.
+    """Return what segments say of the cluster and its jobs; with ``ticks`` only up to this many of all that they have.
 
     Raises:
         RecordingError: one is no recording, or there is no job in them.

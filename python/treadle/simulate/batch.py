@@ -92,7 +92,7 @@ def _jobs(scenario: Scenario, seed: int) -> Workload:
 
 
 def run_lines(lines: Sequence[Line], jobs: int = 1) -> Iterator[Outcome]:
-    """Yield the outcomes of lines in their order; with ``jobs`` above 1 in so many processes.
+    """Yield the outcomes of lines in their order; with ``jobs`` above 1 in that many processes.
 
     Raises:
         UserError: as `run_line`; the lines that have not begun do not run any more.
@@ -185,7 +185,7 @@ def simulate_all(
     Args:
         scenario: what runs where.
         policies: as of `simulate`; each has a name of its own.
-        seeds: which; a number is so many from the scenario's on.
+        seeds: which; a number is how many, from the scenario's on.
         jobs: processes; None: as many as there are cores. A script that wants several must guard its own work by
             ``if __name__ == "__main__":``, as `multiprocessing` demands.
         check: as of `simulate`.

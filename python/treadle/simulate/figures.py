@@ -32,7 +32,7 @@ def slowdown(jobs: Table) -> F64:
 
 
 def size_of(tasks: int) -> str:
-    """Return the name of the class of a job with so many tasks."""
+    """Return the name of the class of a job with this many tasks."""
     return next((name for least, name in reversed(SIZES) if tasks >= least), SIZES[0][1])
 
 

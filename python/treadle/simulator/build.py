@@ -252,7 +252,7 @@ def _state(
 
 
 def with_room(state: State, *, containers: int, events: int, container_steps: int) -> State:
-    """Return the state with room for so many more containers and events, and so many container events in a frame."""
+    """Return the state with room for more containers and events, and for this many container events in a frame."""
     clock = state.clock
     changed: dict[str, Any] = {}
     if len(state.containers) - int(clock[tables.CONTAINERS]) < containers:

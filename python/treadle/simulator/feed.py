@@ -1,4 +1,4 @@
-"""What the simulated RM tells an engine: a snapshot at first, then what changed, as the shim does."""
+"""What the simulated RM sends an engine: a snapshot at first, then what changed, as the shim does."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ class Feed:
         )
 
     def _tags(self, state: State, index: I32) -> list[Event]:
-        """Tell the tags of applications that have not ended; nothing if there are none."""
+        """Write the tags of applications that have not ended; nothing if there are none."""
         live = index[state.apps["state"][index] != AppState.FINISHED].tolist()
         found = [(app, self._text(tag)) for app in live for tag in self._built.workload.jobs[app].tags if tag]
         if not found:
@@ -288,7 +288,7 @@ class Feed:
         return sent
 
     def _requirements(self, state: State, row: I32) -> list[Event]:
-        """Tell what rows that begin to ask require; it is gone when they ask for nothing."""
+        """Write what rows that begin to ask require; it is gone when they ask for nothing."""
         bound = row[state.rows["bound"][row] >= 0]
         bound = bound[self._of_asks[state.rows["bound"][bound]]]
         asks = state.rows["count"][bound] > 0
@@ -308,7 +308,7 @@ class Feed:
         ]
 
     def _attributes(self, node: I32) -> list[Event]:
-        """Tell the attributes of nodes."""
+        """Write the attributes of nodes."""
         sent = [(at, *each) for at in node.tolist() for each in self._built.facts[at].attributes.items()]
         if not sent:
             return []
@@ -340,7 +340,7 @@ class Feed:
         )
 
     def _estimates(self, state: State, app: I32) -> events.TaskEstimates:
-        """Tell the true durations of all tasks of applications, and how many have not ended: the oracle."""
+        """Write the true durations of all tasks of applications, and how many have not ended: the oracle."""
         if self._means is None or self._deviations is None:
             self._means, self._deviations = _durations(state)
             if self._plans is not None:
@@ -357,7 +357,7 @@ class Feed:
         )
 
     def _history(self, state: State, row: I32, known: JobHints) -> events.TaskEstimates:
-        """Tell what is known of the tasks of rows; how many they are only until they are asked for."""
+        """Write what is known of the tasks of rows; how many they are only until they are asked for."""
         stage = self._stage_of_row[row]
         tasks = np.where(self._ahead[row], state.rows["tasks"][row], -1).astype(np.int32)
         return events.TaskEstimates(

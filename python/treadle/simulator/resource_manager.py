@@ -1,4 +1,4 @@
-"""The simulated ResourceManager with its nodes and application masters: tells engines, commits what they propose."""
+"""The simulated ResourceManager with its nodes and application masters: sends changes, commits what engines propose."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SimulatedRM:
             oracle: whether the engine gets the true durations of tasks
             slots: tasks that a container may hold
             hints: about each job's tasks that the engine gets when the job arrives
-            plans: tell how early jobs' plans want tasks
+            plans: report how early jobs' plans want tasks
             alone: let one engine read from the beginning; without, `join` lets all in
             situation: what there is when it begins in the middle
         """
@@ -149,7 +149,7 @@ class SimulatedRM:
     def commit(
         self, made: Proposals, sequence: int, engine: int = 0, committer: Committer | None = None
     ) -> events.Fates:
-        """Commit what may be committed of an engine's answer; return the fates, which its next frame tells.
+        """Commit what may be committed of an engine's answer; return the fates, which its next frame has.
 
         Args:
             made: the answer

@@ -83,7 +83,7 @@ class Cluster(Model):
         ge=1,
         le=1000,
         allow_inf_nan=False,
-        description="A task runs so many times as long on a node that is not all that its stage prefers.",
+        description="A task runs this many times as long on a node that is not all that its stage prefers.",
     )
 
 
@@ -260,7 +260,7 @@ class WorkloadChoice(Model):
     load: float | None = Field(
         default=None, gt=0, le=100, description="Arrivals of a file, or of an own generator, are stretched to it."
     )
-    jobs_max: int | None = Field(default=None, ge=1, description="The first so many jobs of them.")
+    jobs_max: int | None = Field(default=None, ge=1, description="How many jobs of them, the first ones.")
     deal: bool = Field(
         default=False,
         description="Seeds other than the scenario's own deal the times of a stage's tasks out anew: which task of a "

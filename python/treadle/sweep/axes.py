@@ -86,7 +86,7 @@ def grid(axes: Mapping[str, Axis]) -> Iterator[Point]:
 
 
 def drawn(axes: Mapping[str, Axis], count: int, seed: Sequence[int]) -> Iterator[Point]:
-    """Yield combinations by chance, each once; fewer than ``count`` if there are not so many."""
+    """Yield combinations by chance, each once; fewer than ``count`` if there are not that many."""
     chance = np.random.default_rng(list(seed))
     seen: list[Point] = []
     for _ in range(100 * count):

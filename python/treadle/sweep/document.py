@@ -92,7 +92,7 @@ class Sweep(Model):
 
     scenarios: tuple[VariedScenario, ...] = Field(min_length=1)
     policies: tuple[VariedPolicy, ...] = Field(min_length=1)
-    seeds: int | tuple[int, ...] = Field(default=5, description="Which; a number is so many from each scenario's on.")
+    seeds: int | tuple[int, ...] = Field(default=5, description="Which; a number is how many, from each scenario's on.")
     search: Search = Search()
     fairness: Literal["share_error", "jain"] = Field(
         default="share_error", description="What the Pareto front sets against the mean completion time."

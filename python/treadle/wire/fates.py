@@ -17,7 +17,7 @@ MEANINGS: Final[Mapping[Fate, str]] = {
     Fate.NO_PENDING_ASK: "Nothing is asked for any more under that request key.",
     Fate.UNKNOWN_NODE: "The ResourceManager has the node no more.",
     Fate.NODE_NOT_RUNNING: "The node is not RUNNING.",
-    Fate.NODE_STALE: "No heartbeat of the node has come of late.",
+    Fate.NODE_STALE: "No recent heartbeat of the node has come.",
     Fate.NODE_RESERVED: "The ResourceManager has reserved the node.",
     Fate.BLACKLISTED: "The application has blacklisted the node or its rack.",
     Fate.WRONG_PARTITION: "The node is not in the partition of the ask.",

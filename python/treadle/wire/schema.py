@@ -171,7 +171,7 @@ def _plan(section: SectionSchema, resources: int) -> SectionPlan:
 
 @cache
 def plans(resources: int) -> dict[int, SectionPlan]:
-    """Return the plan of each kind of section but ``STRINGS``, for a cluster with so many resource types."""
+    """Return the plan of each kind of section but ``STRINGS``, for a cluster with this many resource types."""
     return {section.kind: _plan(section, resources) for name, section in SECTIONS.items() if name != "STRINGS"}
 
 

@@ -170,7 +170,7 @@ def map_reduce(
     variation: float = 0.2,
     demand: Mapping[str, float] = CONTAINER,
 ) -> Shape:
-    """Return a shape of maps and then reduces, one reduce for so many maps; without reduces if that rounds to 0."""
+    """Return a shape of maps and then reduces, one reduce for this many maps; without reduces if that rounds to 0."""
     if not 0.0 <= reduces_per_map < float("inf"):
         raise WorkloadError(f"reduces_per_map is {reduces_per_map}; it must be 0 or more")
 

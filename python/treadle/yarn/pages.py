@@ -30,7 +30,7 @@ class Page(NamedTuple):
 
     content: Any
     date_s: float | None
-    """The server's time, seconds since 1970; None if it does not tell."""
+    """The server's time, seconds since 1970; None if it does not say."""
 
 
 def address_of(rm: str) -> str:
@@ -58,7 +58,7 @@ def checked_address(rm: str) -> str:
 def read_page(
     rm: str, path: str, query: Mapping[str, str], ca: Path | None = None, bytes_max: int = _BYTES_MAX
 ) -> Page:
-    """Return what a page of at most so many bytes says. Over https its server has to show a trusted certificate.
+    """Return what a page of at most this many bytes says. Over https its server has to show a trusted certificate.
 
     Raises:
         UserError: there is no ResourceManager.
@@ -129,7 +129,7 @@ def beans_in(rm: str, page: Page) -> list[dict[str, Any]]:
 
 
 def state_of(rm: str, ca: Path | None = None) -> str:
-    """Return whether a ResourceManager is ``ACTIVE`` or on ``STANDBY``; empty if it does not tell.
+    """Return whether a ResourceManager is ``ACTIVE`` or on ``STANDBY``; empty if it does not say.
 
     Raises:
         UserError: there is no ResourceManager.

@@ -1,4 +1,4 @@
-"""What the ResourceManager tells: its REST pages, its JMX beans and its audit log."""
+"""What the ResourceManager reports: its REST pages, its JMX beans and its audit log."""
 
 from __future__ import annotations
 

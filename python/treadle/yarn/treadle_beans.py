@@ -36,7 +36,7 @@ def why_not(bean: Mapping[str, Any]) -> str:
     if bean.get("Schedules") == 1:
         return ""
     if "Schedules" not in bean:
-        return "the ResourceManager does not tell; use the jar of this version"
+        return "the ResourceManager does not report it; use the jar of this version"
     mode = str(bean.get("tag.Mode") or "unknown")
     if mode != "enforce":
         return f"the mode is {mode}, so that the CapacityScheduler schedules"

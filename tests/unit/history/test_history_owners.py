@@ -78,7 +78,7 @@ def test_forged_logs_do_not_change_what_is_known_of_another_user(
     assert expected_ms(store) == MINUTE_MS
     assert (importing.summary.runs, len(importing.summary.refused), importing.summary.broken) == (1, 30, [])
     assert told == importing.summary.refused
-    assert f"forged-0 is {ME}'s, and tells of a job of alice" in told[0]
+    assert f"forged-0 is {ME}'s, and is of a job of alice" in told[0]
     assert "--trust-names" in told[0]
     assert expected_ms(store, ME) == MINUTE_MS
 
@@ -93,7 +93,7 @@ def test_the_command_says_what_it_refused_and_ends_with_1(
     said = capsys.readouterr()
     assert "2 histories: 1 new run," in said.out
     assert "0 broken, 1 refused" in said.out
-    assert "tells of a job of alice" in " ".join(said.err.split())
+    assert "and is of a job of alice" in " ".join(said.err.split())
     (logs / "forged").unlink()
     assert run(["profiles", "import", *store, str(logs)]) == 0
 

@@ -138,7 +138,7 @@ def test_a_reader_that_lies_of_the_files_owner_is_not_believed(folder: Path, sto
         importing = Import(store, NOW_MS, print, reader=reader)
         importing.take(find_sources([history(folder)]))
     (refused,) = importing.summary.refused
-    assert f"log is {ME}'s, and tells of a job of alice" in refused
+    assert f"log is {ME}'s, and is of a job of alice" in refused
     assert list(store.profiles()) == []
 
 

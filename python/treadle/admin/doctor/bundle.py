@@ -1,4 +1,4 @@
-"""An archive for whoever is to help: what the checks found, logs, beans, settings, threads; by an allow-list."""
+"""An archive for support: what the checks found, logs, beans, settings, threads; by an allow-list."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def owners(facts: Facts) -> Iterator[Finding]:
         except OSError as error:
             reason = f"{path}: {error.strerror}"
         if reason:
-            yield Finding("fail", reason, f"whoever may write there is {facts.user} on this host")
+            yield Finding("fail", reason, f"any user who may write there can act as {facts.user} on this host")
         elif not _readable(path, facts.uid):
             yield Finding("fail", f"{facts.user} may not read {path}, mode {mode_of(path)}", f"chmod o+r {path}")
         else:

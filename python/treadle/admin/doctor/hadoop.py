@@ -152,7 +152,7 @@ def features(facts: Facts) -> Iterator[Finding]:
     trouble = _parts(facts.config)[1]
     if trouble:
         unknown = True
-        yield Finding("skipped", f"which policy there is: {trouble}", "treadle policy check tells more")
+        yield Finding("skipped", f"which policy there is: {trouble}", "treadle policy check shows more")
     if not found and not unknown:
         yield Finding("ok", "nothing in the settings keeps mode enforce from working")
 
@@ -235,7 +235,7 @@ def java(facts: Facts) -> Iterator[Finding]:
         return
     runs, needs = _major(said), _class_version(jar)
     if not runs:
-        yield Finding("warn", f"{program} does not tell its version", f"it is {where}")
+        yield Finding("warn", f"{program} does not report its version", f"it is {where}")
     elif needs > runs:
         yield Finding("fail", f"Java {runs} is {where}; the jar is for {needs} or newer", "use a newer Java")
     else:

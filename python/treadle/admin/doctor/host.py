@@ -80,7 +80,7 @@ def kernels(facts: Facts) -> Iterator[Finding]:
     try:
         folder = _kernel_folder(facts)
     except ConfigError as error:
-        yield Finding("fail", str(error), "treadle policy check tells more")
+        yield Finding("fail", str(error), "treadle policy check shows more")
         return
     if folder is None:
         yield Finding(

@@ -103,7 +103,7 @@ def _mode(manager: Manager) -> Iterator[Finding]:
         yield Finding("fail", f"{manager.name}: mode {mode} is refused: {refusal}", "change what it names")
     elif mode == "enforce" and bean.get("Schedules") != 1:
         yield Finding(
-            "fail", f"{manager.name}: mode enforce, and the stock scheduler schedules", "treadle status tells why"
+            "fail", f"{manager.name}: mode enforce, and the stock scheduler schedules", "treadle status shows why"
         )
     else:
         yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('tag.Policy') or 'not reported yet'}")
@@ -117,7 +117,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
     found, _ = managers_of(facts)
     known = [(each.name, each.skew_s) for each in found if each.skew_s is not None]
     if not known:
-        yield Finding("skipped", "no ResourceManager tells its time")
+        yield Finding("skipped", "no ResourceManager reports its time")
     for name, skew_s in known:
         said = f"{name}: {abs(skew_s):.0f} s {'ahead' if skew_s > 0 else 'behind'}"
         status: Any = "fail" if abs(skew_s) > SKEW_FAIL_S else "warn" if abs(skew_s) > SKEW_WARN_S else "ok"
@@ -143,7 +143,7 @@ def _lease_of(manager: Manager, hours: float | None) -> Iterator[Finding]:
     # the first hour has one for each start of a sidecar
     often = flips > FLIPS_PER_HOUR * max(1.0, hours or 1.0)
     if bean.get("tag.Mode") != "off" and bean.get("LeaseHeld") == 0:
-        yield Finding("fail", f"{said}; no engine holds the lease now", "treadle status tells why; the sidecar's log")
+        yield Finding("fail", f"{said}; no engine holds the lease now", "treadle status shows why; the sidecar's log")
     elif often:
         yield Finding("warn", said, "the engine comes and goes: look at the sidecar's log, and at memory")
     else:

@@ -98,7 +98,7 @@ def read_manifest(prefix: Path) -> Manifest | None:
 
 def installed_conf(prefix: Path) -> Path | None:
     """Return the folder of Hadoop's settings that an installation below a prefix has changed; None if none is known."""
-    with suppress(UserError):  # that it cannot be read is told by whoever checks it
+    with suppress(UserError):  # the check of it reports that it cannot be read
         known = read_manifest(prefix)
         folders = {path.parent for path in known.files if path.name == "yarn-site.xml"} if known else set()
         return next(iter(folders)) if len(folders) == 1 else None

@@ -41,7 +41,7 @@ class Signals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave them to whoever had them."""
+        """Give them back to the handlers from before."""
         for each, handler in self._before.items():
             signal.signal(each, handler)
         self._before.clear()

@@ -80,7 +80,7 @@ class Outcome:
     is_done: bool = False
     """Is nothing left to be done? Else something still runs from the prefix."""
     left: list[Path] = field(default_factory=list)
-    """What stays for whoever changed it."""
+    """What stays because somebody changed it."""
 
 
 def remove(plan: Removal, say: Say) -> Outcome:
@@ -210,7 +210,7 @@ def _remove_backups(restored: Restored, outcome: Outcome, say: Say) -> None:
 
 
 def _remove_made(manifest: Manifest, say: Say) -> None:
-    """Remove what was made below the prefix, and last of all what tells of it: cut off, it can be done again."""
+    """Remove what was made below the prefix, and last of all what records it: cut off, it can be done again."""
     prefix = manifest.prefix
     link = prefix / "current"
     if link.is_symlink():

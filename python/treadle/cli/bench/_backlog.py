@@ -78,7 +78,7 @@ def _ratios(outcome: Sequence[ModeRates]) -> str:
 
 
 class _Progress:
-    """The line that tells how far a run is."""
+    """The line that shows how far a run is."""
 
     def __init__(self, status: Status, load: BacklogLoad) -> None:
         self._status = status

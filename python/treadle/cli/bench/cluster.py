@@ -212,7 +212,7 @@ def _run(
 
 
 class _Progress:
-    """The line that tells how far a run is."""
+    """The line that shows how far a run is."""
 
     def __init__(self, status: Status, workload: Workload) -> None:
         self._status = status

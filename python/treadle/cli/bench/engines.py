@@ -131,7 +131,7 @@ def _copies(
 
 
 class _Progress:
-    """The line that tells how far a run is."""
+    """The line that shows how far a run is."""
 
     def __init__(self, status: Status) -> None:
         self._status = status

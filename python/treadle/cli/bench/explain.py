@@ -30,10 +30,10 @@ def explain_command(
         int, typer.Option(help="Pairs of rows of decisions, with and without questions beside them; 0: none.", min=0)
     ] = 3,
     decides: Annotated[int, typer.Option(help="Decisions in each row of a pair.", min=10)] = 400,
-    tick_ms: Annotated[int, typer.Option(help="A frame comes every so many milliseconds.", min=1)] = 50,
+    tick_ms: Annotated[int, typer.Option(help="Time between frames, milliseconds.", min=1)] = 50,
     every_ms: Annotated[
         int,
-        typer.Option(help="A question comes every so many milliseconds in the mean; the dashboard asks two a second."),
+        typer.Option(help="Mean time between questions, milliseconds; the dashboard asks two a second."),
     ] = 2_000,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
 ) -> None:

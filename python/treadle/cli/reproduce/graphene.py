@@ -218,12 +218,12 @@ def _run(
         def show(title: str, done: int, total: int) -> None:
             bar.update(task, description=title, completed=done, total=total)
 
-        def told(done: float, total: int) -> None:
+        def progress(done: float, total: int) -> None:
             bar.update(task, description="seeds", completed=round(done, 2), total=total)
 
         warm_up(GRAPHENE.settings(0))
         warm_up_planner()
-        outcomes = run_seeds(tpch, sizes, seeds, asked, told)
+        outcomes = run_seeds(tpch, sizes, seeds, asked, progress)
         if Part.OFFLINE not in sizes.parts:
             return outcomes, None, {}
         first = seeds[0]

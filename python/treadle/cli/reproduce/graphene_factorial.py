@@ -35,7 +35,7 @@ def graphene_factorial(
     size: Annotated[str, typer.Option(help="JOBSxMACHINES; several.")] = "16x4,64x16",
     load: Annotated[str, typer.Option(help="Work that arrives over what the cluster can do; several.")] = "0.6",
     tick_ms: Annotated[str, typer.Option(help="How often the engine decides; several.")] = "100,500",
-    wrong: Annotated[str, typer.Option(help="Durations believed are off by up to so many times; several.")] = "1",
+    wrong: Annotated[str, typer.Option(help="Durations believed are off by up to this factor; several.")] = "1",
     candidates: Annotated[str, typer.Option(help="How many requests compete, or all; several.")] = "16,256,all",
     srpt_weight: Annotated[str, typer.Option(help="The weight of the work left in perfScore; several.")] = "0,0.2,1",
     overbook: Annotated[
@@ -100,12 +100,12 @@ def graphene_factorial(
     with going_on(console, cache), counted_progress(console, "runs") as bar:
         shown = compiling_task(console, bar)
 
-        def told(done: float, total: int) -> None:
+        def progress(done: float, total: int) -> None:
             bar.update(shown, description="simulating", completed=int(done), total=total)
 
         warm_up(GRAPHENE.settings(0))
         warm_up_planner()
-        rows = rows_of(run_factorial(wanted, Asked(cache, processes), told))
+        rows = rows_of(run_factorial(wanted, Asked(cache, processes), progress))
     for title in dict.fromkeys(row.title for row in rows):
         console.print(_table(title, [row for row in rows if row.title == title]))
     for name in dict.fromkeys(row.scheme for row in rows):

@@ -59,7 +59,7 @@ def phoenix(
     ] = None,
     relaxed_slowdown: Annotated[
         float,
-        typer.Option(min=1.0, max=100.0, help="A task runs so many times as long where its soft constraints fail."),
+        typer.Option(min=1.0, max=100.0, help="A task runs this many times as long where its soft constraints fail."),
     ] = RELAXED_SLOWDOWN,
     supply: Annotated[
         float | None,

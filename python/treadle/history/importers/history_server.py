@@ -136,10 +136,10 @@ class HistoryServer:
             raise UserError(f"{self._url}: {why_failed(error)}") from error
         except requests.RequestException as error:
             reason, remedy = refusal_of(error.response)
-            told = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
+            said = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
             closed = error.response is not None and error.response.status_code in {401, 403}
             raise BrokenHistoryError(
-                f"{told} import the .jhist files instead" if closed else f"{reason} to {path}"
+                f"{said} import the .jhist files instead" if closed else f"{reason} to {path}"
             ) from error
         except (ValueError, RecursionError) as error:
             raise BrokenHistoryError(f"the answer to {path} is no JSON") from error

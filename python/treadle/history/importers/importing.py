@@ -88,7 +88,7 @@ class Import:
             reader: reads files
             server: is asked for jobs of MapReduce whose files are not their user's
             trust_names: believe files whosever they are
-            bytes_max: nothing more goes into a store of which so many bytes are in use; None: it removes what is beyond
+            bytes_max: nothing more goes into a store that uses this many bytes; None: it removes what is beyond
                 its bounds
         """
         self._store = store

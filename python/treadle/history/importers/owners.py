@@ -1,4 +1,4 @@
-"""Whose a history is: the user that it tells must own its files, else anybody could write another one's history."""
+"""Whose a history is: the user that it names must own its files, else anybody could write another one's history."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def doubt(found: Found, run: JobRun) -> str:
     for owner, file in found.owners.items():
         name = name_of(owner)
         if storable(name) != run.key.user:
-            return f"{file} is {name}'s, and tells of a job of {run.key.user or 'nobody'}"
+            return f"{file} is {name}'s, and is of a job of {run.key.user or 'nobody'}"
     return "" if found.owners else "its files are not known"
 
 

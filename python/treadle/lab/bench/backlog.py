@@ -69,7 +69,7 @@ class BacklogLoad(Workload):
     preferred_nodes: int = 0
     """Nodes that each master draws and would like its containers on best, then their racks, then anywhere."""
     slots_per_node: int = 0
-    """Containers that fit on a node; 0: so many that `SLOTS` fit on the cluster, at least 20."""
+    """Containers that fit on a node; 0: as many that `SLOTS` fit on the cluster, at least 20."""
     warm_s: float = 15.0
     """From the first container to the window in which is measured."""
     window_s: float = 20.0
@@ -106,7 +106,7 @@ class BacklogLoad(Workload):
 
     @property
     def yarn_settings(self) -> dict[str, str]:
-        """Return what the simulator and its masters are told."""
+        """Return the settings of the simulator and its masters."""
         node_mb = str(self.slots_of_node * CONTAINER_MB)
         return {
             "yarn.sls.am.type.mapreduce": "io.treadle.sls.BacklogMaster",

@@ -83,7 +83,7 @@ class Held:
         self._length[nodes] += counts
 
     def take_oldest(self, nodes: Any, most: int) -> Any:
-        """Remove and return the oldest containers of different nodes, at most so many of each."""
+        """Remove and return the oldest containers of different nodes, at most this many of each."""
         order = np.arange(most)
         there = order < self._length[nodes][:, None]
         slots = (self._head[nodes][:, None] + order) % SLOTS

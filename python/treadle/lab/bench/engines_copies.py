@@ -60,7 +60,7 @@ class Row:
 
 
 def plan(nodes: int, quick: bool, seed: int, conflicts: Sequence[str]) -> Plan:
-    """Return what is measured on so many nodes."""
+    """Return what is measured on this many nodes."""
     jobs = nodes // 20 if quick else nodes // 10
     span = Workload(nodes, max(jobs, 4), 100, 5_000, seed)
     thought = Workload(nodes, 60 if quick else 300, 10, 10_000, seed)

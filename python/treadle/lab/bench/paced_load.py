@@ -16,7 +16,7 @@ _LARGEST_RATE: Final = 1_000.0
 
 @dataclass(frozen=True)
 class PacedLoad(Workload):
-    """Jobs that come at random, so many a second in the mean; the seed says when, and which are of `LONG_QUEUE`."""
+    """Jobs that come at random, a number a second in the mean; the seed says when, and which are of `LONG_QUEUE`."""
 
     per_s: float = 5.0
     long_per_s: float = 0.4

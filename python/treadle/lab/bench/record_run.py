@@ -85,7 +85,7 @@ class _Timed(LiveRecorder):
 
 
 def scenario_of(nodes: int, rounds: int) -> Scenario:
-    """Return a cluster of nodes with 10 slots, and jobs that fill it so many times."""
+    """Return a cluster of nodes with 10 slots, and jobs that fill it this many times."""
     demand = {"memory-mb": 1024, "vcores": 1}
     job = {"count": 20, "stages": [{"tasks": max(nodes * 10 * rounds // 20, 1), "duration_s": 10, "demand": demand}]}
     document: dict[str, Any] = {

@@ -76,7 +76,7 @@ class FailedFigures:
 
 
 def scenario_of(load: str, nodes: int) -> Scenario:
-    """Return the load on so many nodes.
+    """Return the load on this many nodes.
 
     Raises:
         BenchError: there is no such load.

@@ -47,7 +47,7 @@ def draw_pilots(path: Path) -> None:
 
 
 def pilots_of(run: Run, job: int) -> list[int]:
-    """Return which tasks of a job are its pilots: the first so many that began."""
+    """Return which tasks of a job are its pilots: the first ones that began."""
     mine = np.flatnonzero(run.tasks["job"] == job)
     count = max(int(RATIO * len(mine)), 1)
     return [int(at) for at in mine[np.argsort(run.tasks["start_ms"][mine], kind="stable")][:count]]

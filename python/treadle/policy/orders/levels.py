@@ -23,10 +23,10 @@ class MlfqParameters(Parameters):
         default=1_000_000, ge=1, le=2**53, description="The largest size, in task time, of the first level."
     )
     threshold_factor: float = Field(
-        default=10.0, gt=1.0, le=1e6, description="Each further level's largest size is so many times as large."
+        default=10.0, gt=1.0, le=1e6, description="Each further level's largest size is larger by this factor."
     )
     weight_factor: float = Field(
-        default=10.0, ge=1.0, le=1e6, description="Each further level's weight is so many times smaller."
+        default=10.0, ge=1.0, le=1e6, description="Each further level's weight is smaller by this factor."
     )
     size: Literal["estimated", "whole", "attained"] = Field(
         default="estimated",

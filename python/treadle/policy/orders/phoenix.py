@@ -33,7 +33,7 @@ class PhoenixOrderParameters(Parameters):
         default=5.0,
         ge=0.0,
         le=1e6,
-        description="Nobody is passed any more once tasks that passed him take so many times one of his own.",
+        description="A task is not passed any more once those that passed it take this many times as long as it.",
     )
     starvation_ms: int = Field(
         default=60_000,

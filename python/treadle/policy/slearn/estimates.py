@@ -113,7 +113,7 @@ def widest_ahead(view: View, app: int) -> int:
 
 @inner
 def hinted_size_ms(view: View, sampled: Sampled, app: int, stage: int, deviations: float) -> float:
-    """Return the size of a job by its hints, each stage so many deviations of it larger; -1 if one is not known.
+    """Return the size of a job by its hints, each stage some deviations of it larger; -1 if one is not known.
 
     ``stage`` is the key of the stage that is sampled; for those after it hints must say how many tasks they have.
     """
@@ -229,7 +229,7 @@ class HistoryQuota(NamedTuple):
 
 @inner
 def level_by_history(view: View, sampled: Sampled, app: int, history_quota: HistoryQuota) -> int:
-    """Return the level of a job if it is so many deviations larger than its hints say, -1 without hints."""
+    """Return the level of a job if it is some deviations larger than its hints say, -1 without hints."""
     stage = stage_hint(view, sampled, app)
     if history_quota.part <= 0.0 or stage < 0:
         return -1

@@ -100,7 +100,10 @@ class PilotsParameters(Parameters):
         default=3.0, gt=0.0, le=100.0, description="The part of a job's tasks that is sampled, if it is fixed."
     )
     ratio_jobs: int = Field(
-        default=100, ge=1, le=100_000, description="The adaptive ratio goes by so many latest jobs of each ratio."
+        default=100,
+        ge=1,
+        le=100_000,
+        description="How many of the latest jobs of each ratio the adaptive ratio goes by.",
     )
     thin_limit: int = Field(
         default=3, ge=0, le=1_000_000, description="Jobs with fewer tasks are not sampled and go to the highest level."
@@ -133,7 +136,7 @@ class PilotsParameters(Parameters):
         default=0,
         ge=0,
         le=1000,
-        description="So many application masters start at a time, first come first served: where their starts share "
+        description="How many application masters start at a time, first come first served: where their starts share "
         "processors, all are late if all start at once; 0: any number.",
     )
     master_timeout_ms: int = Field(
@@ -219,7 +222,7 @@ class PilotsGate:
         return self._parameters.work_conserving and bool(kernel.release_held(rows))
 
     def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
-        """Let so many application masters start at a time, first come first served; return when to look again."""
+        """Limit how many application masters start at a time, first come first served; return when to look again."""
         chosen, size, resources = self._parameters, cluster.apps.size, len(view.counted)
         waiting, found = np.empty(size, np.int32), np.empty(3, np.int64)
         hold_masters(view, rows, size, now_ms, chosen.master_timeout_ms, waiting, found)
@@ -234,7 +237,7 @@ class PilotsGate:
         return late_ms if held else NEVER
 
     def _learn(self, apps: Records, jobs: Records, size: int, now_ms: int) -> None:
-        """Tell the ratio of the jobs that have ended."""
+        """Report the ratio of the jobs that have ended."""
         percents, normalised = np.empty(size), np.empty(size)
         count = kernel.take_ended(apps, jobs, size, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):

@@ -215,7 +215,7 @@ def begin_sampling(view: View, sampled: Sampled, new: I32, percents: F64, now_ms
 
 @inner
 def pilots_of(width: int, percent: float) -> int:
-    """Return how many of so many tasks are pilots: that part of them, rounded down, and at least one."""
+    """Return how many of a number of tasks are pilots: that part of them, rounded down, and at least one."""
     return max(1, int(width * percent / 100.0 + 1e-9))
 
 

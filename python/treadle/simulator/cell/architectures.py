@@ -37,7 +37,7 @@ class Architecture:
 
 
 def shared_state(name: str, title: str, batch: int = 1, *, coarse: bool = False, gang: bool = False) -> Architecture:
-    """Return Omega's architecture with so many batch schedulers, among which batch jobs are dealt round robin."""
+    """Return Omega's architecture with this many batch schedulers, among which batch jobs are dealt round robin."""
     names = ("S", *(f"B{number}" for number in range(1, batch + 1)))
     serves = {JobKind.SERVICE: (0,), JobKind.BATCH: tuple(range(1, batch + 1))}
     return Architecture(name, title, names, serves, shared_state=True, coarse=coarse, gang=gang)

@@ -151,7 +151,7 @@ def arrivals(gaps_s: Callable[[int], F64], mean_s: float, duration_s: float) -> 
     """Return when jobs arrive in a run: sums of gaps.
 
     Args:
-        gaps_s: draws so many gaps
+        gaps_s: draws this many gaps
         mean_s: roughly the mean of them
         duration_s: of the run
     """

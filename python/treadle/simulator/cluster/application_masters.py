@@ -233,7 +233,7 @@ def make_room(state: State, parameters: SimulationParameters, app: int) -> bool:
 
 @inner
 def kill_early(state: State, parameters: SimulationParameters, app: int, kills: int) -> None:
-    """Kill so many tasks that wait for input, of the last stages first; asks for more of them are withdrawn."""
+    """Kill this many tasks that wait for input, of the last stages first; asks for more of them are withdrawn."""
     first = state.apps[app].first_row
     for row in range(first + state.apps[app].rows - 1, first - 1, -1):
         if state.rows[row].kind != RowKind.TASKS or state.rows[row].blockers == 0:

@@ -197,7 +197,7 @@ TASK: Final = np.dtype(
         ("container", "i4"),
         ("node", "i4"),  # of its latest attempt, or -1
         ("list", "i4"),  # the row in whose list it waits
-        ("waits", "i4"),  # for so many tasks of one-to-one stages before its own
+        ("waits", "i4"),  # how many tasks of one-to-one stages before its own it waits for
         ("first_place", "i4"),  # in `task_places`
         ("places", "i4"),
         ("attempt", "i2"),

@@ -73,7 +73,7 @@ def tell_queue(state: State, queue: int) -> None:
 
 @inner
 def set_count(state: State, row: int, count: int) -> None:
-    """Let the application ask for so many containers of a row from now on."""
+    """Let the application ask for this many containers of a row from now on."""
     change = count - state.rows[row].count
     if change == 0:
         return

@@ -38,7 +38,7 @@ def long_part(run: Workers, group: int) -> int:
 
 @inner
 def draw_of_first(run: Workers, group: int, count: int) -> int:
-    """Return a random worker of so many at the front of a group."""
+    """Return a random worker of some at the front of a group."""
     return run.members[run.member_start[group] + below(run, count)]
 
 

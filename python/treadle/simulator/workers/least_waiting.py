@@ -37,7 +37,7 @@ def place_least_waiting(run: Workers, job: int, placement: int, group: int) -> N
                 run.totals[Total.TARGETS] += 1
                 if run.totals[Total.TARGETS] - first == tasks:
                     return
-    # a task goes to one of so many workers at most as there are tasks, and one more tells that the last is full
+    # a task goes to one of at most as many workers as there are tasks, and one more shows that the last is full
     most = min(tasks + 1, end - start)
     used = 0
     for place in range(start, end):

@@ -85,7 +85,7 @@ def _send_in_rounds(run: Workers, job: int, group: int, probes: int) -> None:
 
 @inner
 def _best_draw(run: Workers, group: int, count: int) -> int:
-    """Return a random worker of so many at a group's front; where workers are spared the best of several."""
+    """Return a random worker of some at a group's front; where workers are spared the best of several."""
     worker = draw_of_first(run, group, count)
     for _ in range(more_draws(run, group)):
         worker = better_place(run, worker, draw_of_first(run, group, count))

@@ -66,7 +66,7 @@ class Trace:
         return replace(self, arrival_s=apart(self.arrival_s / times))
 
     def offered_load(self, slots: int) -> float:
-        """Return the work that arrives, over what so many slots can do from the first arrival to the last."""
+        """Return the work that arrives, over what this many slots can do from the first arrival to the last."""
         span_s = float(self.arrival_s[-1] - self.arrival_s[0])
         return float(self.duration_s.sum()) / (slots * span_s) if span_s > 0 else float("inf")
 
@@ -85,7 +85,7 @@ class Trace:
 
 
 def apart(arrival_s: F64, least_s: float = 0.0) -> F64:
-    """Return arrivals that rise: jobs of the same instant, or closer than so many seconds, are pushed apart."""
+    """Return arrivals that rise: jobs of the same instant, or closer than this many seconds, are pushed apart."""
     result = np.array(arrival_s, np.float64)
     last = -np.inf
     for at, value in enumerate(result):

@@ -35,7 +35,7 @@ def read_tpch(
         progress: called with the part that is done.
         slot: what a task asks for; the tables do not say it.
         size_gb: only profiles of this size.
-        max_cores: only profiles of so many cores.
+        max_cores: only profiles of this many cores.
 
     Raises:
         WorkloadError: a table is not there, a row is wrong, the stages do not fit the edges, or nothing is left.
@@ -58,7 +58,7 @@ def read_tpch(
         width = place.count("tasks", tasks, least=1)
         found[stage] = Stage(stage, width, duration_ms, slot, before, name=f"stage{stage}")
     if not stages:
-        raise wrong(profiles_file, "", "there is no profile of that size and so many cores")
+        raise wrong(profiles_file, "", "there is no profile of that size and this many cores")
     return arranged(_job(profile, stages[profile], profiles_file) for profile in sorted(stages))
 
 

@@ -17,9 +17,9 @@ from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.traces.tpch import read_tpch
 
 TPCH_CORES: Final = 50
-"""Of the measurements those with at most so many cores."""
+"""Of the measurements those with at most this many cores."""
 WIDTHS_DIVISOR: Final = 8
-"""TPC-H's stages have so many times fewer tasks here, on a cluster as much smaller."""
+"""By which factor TPC-H's stages have fewer tasks here, on a cluster as much smaller."""
 TASKS: Final = (100, 1200)
 """Of a generated DAG, the logarithm drawn evenly: inputs differ in size."""
 

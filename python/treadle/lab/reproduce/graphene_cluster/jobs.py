@@ -24,7 +24,7 @@ UNIT_MB: Final = 64
 NODE: Final = {MEMORY: UNITS * UNIT_MB, VCORES: UNITS, NETWORK: UNITS}
 """What a machine has for tasks."""
 EARLIER_RUNS: Final = 2
-"""So many runs of a recurring job are needed before it is planned by."""
+"""How many runs of a recurring job are needed before plans go by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class DagSettings:
     fragmenting_share: float = 0.8
 
     def shape(self, tasks: int) -> Shape:
-        """Return the generator's parameters for a DAG of so many tasks."""
+        """Return the generator's parameters for a DAG of this many tasks."""
         return Shape(
             machines=self.nodes,
             depth=self.depth,

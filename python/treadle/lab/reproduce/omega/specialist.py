@@ -71,10 +71,10 @@ class MapReduceJobs:
     requested: I32
 
     def drawn(self, count: int, seed: int) -> CellWorkload:
-        """Return so many of the jobs, drawn without replacement.
+        """Return this many of the jobs, drawn without replacement.
 
         Raises:
-            UserError: there are not so many.
+            UserError: there are not that many.
         """
         if count > len(self.submit_s):
             raise UserError(f"--sample: it has {len(self.submit_s)} jobs where {count} are wanted; name a larger one")
@@ -128,7 +128,7 @@ def requested_workers(maps: I32, reduces: I32) -> I32:
 
 
 def durations_s(activities: Activities, workers: I32) -> F64:
-    """Return how long jobs last with so many workers each, as predicted."""
+    """Return how long jobs last with this many workers each, as predicted."""
     rows = zip(
         workers.tolist(),
         activities.maps.tolist(),

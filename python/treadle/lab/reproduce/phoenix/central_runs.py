@@ -73,11 +73,11 @@ def run_central(
     warm_up_central(dict.fromkeys(run.name for run in runs))
     jobs = len(runs[0].trace)
 
-    def told(done: float, total: int) -> None:
+    def count_jobs(done: float, total: int) -> None:
         if progress is not None:
             progress(round(done * jobs), total * jobs)
 
-    return [_outcome(each) for each in run_all(runs, _run, Asked() if asked is None else asked, told)]
+    return [_outcome(each) for each in run_all(runs, _run, Asked() if asked is None else asked, count_jobs)]
 
 
 def _run(run: CentralRun) -> dict[str, Any]:

@@ -24,7 +24,7 @@ GOALS: Final = {("stock", "short_p90"): 0.7, ("srpt", "short_p90"): 1.05, ("srpt
 REJECTIONS_MAX: Final = 0.01
 """Proposals for nodes that asks may not use, of all; an engine that knows makes next to none."""
 SHORT_JOBS: Final = 200
-"""For an answer each scheduler must have had so many."""
+"""How many each scheduler must have had for an answer."""
 FIGURES: Final = ("short_p90", "short_p99", "long_mean")
 WORDS: Final = {"short_p90": "short jobs' P90", "short_p99": "short jobs' P99", "long_mean": "long jobs' mean"}
 

@@ -48,7 +48,7 @@ def google_slearn_dags(
     A DAG is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the same user and job
     name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain: here those of a
     name that were submitted one after another do, or with ``shuffled`` any of its jobs. A DAG comes when the first of
-    its jobs was submitted. Of all DAGs that can be made so many are drawn, each with the same chance.
+    its jobs was submitted. Of all DAGs that can be made ``dags`` are drawn, each with the same chance.
 
     Args:
         path: the folder of the extract, with both tables.

@@ -63,7 +63,7 @@ class _Job:
         return self.begun < (self.allowed if self.held else self.may_begin)
 
     def size_ms(self, first_ms: float, deviations: float = 0.0) -> float:
-        """Return its size by history, each stage so many deviations larger; ``first_ms`` is the first stage's task."""
+        """Return its size by history, each stage some deviations larger; ``first_ms`` is the first stage's task."""
         size_ms = first_ms * self.widths[0]
         later = zip(self.hint_ms[1:], self.deviations_ms[1:], self.widths[1:], strict=False)
         for hint_ms, deviation_ms, width in later:

@@ -11,7 +11,7 @@ JOBS: Final = 1_250
 LOAD: Final = 1.01
 """The mean of the windows' (table 5)."""
 DAGS: Final = 900
-"""About so many."""
+"""About this many."""
 
 SPEEDUP_MEAN: Final = {
     "3sigma": 1.56,

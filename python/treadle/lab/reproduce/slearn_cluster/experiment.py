@@ -286,7 +286,7 @@ LINE_WORDS: Final = 12
 
 
 def skewed_sizes(files: int, total_bytes: int, seed: int) -> tuple[int, ...]:
-    """Return sizes of files, lognormal, that have about so many bytes together; none is empty."""
+    """Return sizes of files, lognormal, that have about this many bytes together; none is empty."""
     weights = np.random.default_rng(seed).lognormal(0.0, SIGMA, files)
     sizes = np.maximum(LEAST_BYTES, total_bytes * weights / weights.sum())
     return tuple(int(size) for size in sizes)
