@@ -186,12 +186,17 @@ def test_garbage_is_answered_with_resend() -> None:
     assert caller.send(2).resend
 
 
+def delta_with_a_1_at(byte: int) -> bytes:
+    """Return the second frame of a session without sections, one of whose bytes was changed to 1."""
+    frame = bytearray(FrameEncoder().encode(FrameHeader(0, 5, 2, 1002, 0, 3, 2), []))
+    frame[byte] = 1
+    return bytes(frame)
+
+
 def test_a_malformed_delta_keeps_its_sequence_in_the_answer() -> None:
     caller = Caller()
     caller.send(1, SNAPSHOT)
-    frame = bytearray(FrameEncoder().encode(FrameHeader(0, 5, 2, 0, 0, 1, 2), []))
-    frame[42] = 1
-    answer = caller.raw(bytes(frame))
+    answer = caller.raw(delta_with_a_1_at(42))
     assert (answer.epoch, answer.sequence, answer.resend) == (5, 2, True)
     assert len(caller.engines[0].applied) == 1
 
@@ -235,9 +240,7 @@ def test_more_indices_than_there_may_be_are_said_until_a_frame_is_taken() -> Non
 def test_a_frame_of_another_version_is_refused_with_both_versions_named() -> None:
     caller = Caller()
     caller.send(1, SNAPSHOT)
-    frame = bytearray(FrameEncoder().encode(FrameHeader(0, 5, 2, 1002, 0, 3, 2), []))
-    frame[4] = 1
-    answer = caller.raw(bytes(frame))
+    answer = caller.raw(delta_with_a_1_at(4))
     assert answer.resend
     assert len(answer.proposals) == 0
     said = "version: 1, this engine speaks 2: use the jar and the wheel of one release"
