@@ -146,7 +146,9 @@ def _held(engine: str, rm: str, ca: Path | None, config: Path | None) -> list[di
     """
     found = _ask({"held": True}, engine, rm, ca, config)
     if not isinstance(found.get("held"), list):
-        raise UserError(f"the sidecar does not answer: {found.get('error', 'it answers something else')}")
+        raise UserError(
+            f"the sidecar does not show which nodes it keeps: {found.get('error', 'it answers something else')}"
+        )
     return list(found["held"])
 
 

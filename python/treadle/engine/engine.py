@@ -73,8 +73,8 @@ class Engine:
             settings: what to follow
             good: whose policy takes over if a part of the first fails; after that, or without one, the default policy
             watch: runs the code of parts from files, and may stop it
-            tries_again: one of several engines sees to transactions and to what comes after a conflict; else who
-                calls it does
+            tries_again: one of several engines sees to transactions and to what comes after a conflict; else its
+                caller does
         """
         self._tries_again = tries_again
         self._attempts: Attempts | None = None
