@@ -2,7 +2,7 @@ package io.treadle.plans;
 
 import java.io.IOException;
 
-/** Whoever makes plans and takes reports; {@link RemotePlanListener} is. */
+/** What makes plans and takes reports: {@link RemotePlanListener}. */
 public interface PlanListener {
   /** The outcome of a request. */
   enum Answer {
@@ -12,7 +12,7 @@ public interface PlanListener {
     BUSY,
     /** There is no plan for this DAG. */
     NO_PLAN,
-    /** A report goes on with something that the listener does not know (any more): tell it from the start. */
+    /** A report goes on with something that the listener does not know (any more): report it from the start. */
     UNKNOWN,
     /** The request is not one. */
     REFUSED

@@ -191,8 +191,8 @@ public final class RemotePlanListener implements PlanListener {
       socket.connect(new InetSocketAddress(InetAddress.getByName(address.getHostString()), address.getPort()),
           silenceMs);
       new DataInputStream(socket.getInputStream()).readFully(challenge);
-    } catch (EOFException | ConnectException | UnknownHostException told) {
-      throw told;
+    } catch (EOFException | ConnectException | UnknownHostException known) {
+      throw known;
     } catch (IOException nothing) {
       throw new SilentException(nothing);
     } finally {

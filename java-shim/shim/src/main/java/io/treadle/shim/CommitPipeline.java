@@ -159,9 +159,9 @@ final class CommitPipeline implements AnswerHandler {
       CommitTime time) {
     upkeep.beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
-    tell(answer, result, directory);
+    report(answer, result, directory);
     if (several.getAsBoolean()) {
-      Transactions.of(answer, result).tell(metrics, answer.decideMicros());
+      Transactions.of(answer, result).count(metrics, answer.decideMicros());
     } else {
       metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     }
@@ -177,10 +177,10 @@ final class CommitPipeline implements AnswerHandler {
     CommitResult result = committer.judge(answer, directory, limit);
     observer.judged(answer, result, directory, nowMs);
     observer.expire(nowMs);
-    tell(answer, result, directory);
+    report(answer, result, directory);
   }
 
-  private void tell(ProposalFrame answer, CommitResult result, Directory directory) {
+  private void report(ProposalFrame answer, CommitResult result, Directory directory) {
     // where nothing was decided there are no fates
     long sequence = answer.base();
     for (int position = 0; position < result.size(); position++) {

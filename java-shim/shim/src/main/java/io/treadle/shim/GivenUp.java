@@ -44,7 +44,7 @@ final class GivenUp {
     LOG.warn("Treadle: {} is served by engine {} from now on: {}", app.getApplicationId(), other, why);
     RMApp known = port.rmContext().getRMApps().get(app.getApplicationId());
     if (known != null) {
-      Requirements.tell(known, app.getApplicationAttemptId(), "Treadle: " + why + "; engine " + other + " serves it now");
+      Requirements.report(known, app.getApplicationAttemptId(), "Treadle: " + why + "; engine " + other + " serves it now");
     }
   }
 }

@@ -211,7 +211,7 @@ public class Shim {
     return enforcing && upkeep.mayEnforce() && engine.schedules();
   }
 
-  /** What the scheduler's overrides tell. */
+  /** What the scheduler's overrides report. */
   public Taps taps() {
     return taps;
   }
@@ -317,8 +317,8 @@ public class Shim {
   }
 
   /** An answer to an AM with the headroom that it really has. */
-  public Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return schedules() ? upkeep.tellHeadroom(allocation, attempt) : allocation;
+  public Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
+    return schedules() ? upkeep.correctHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one. */

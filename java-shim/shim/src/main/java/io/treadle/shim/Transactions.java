@@ -43,7 +43,7 @@ final class Transactions {
     return counts;
   }
 
-  void tell(ShimMetrics metrics, long micros) {
+  void count(ShimMetrics metrics, long micros) {
     metrics.transactions(succeeded, conflicted, empty, micros);
   }
 }

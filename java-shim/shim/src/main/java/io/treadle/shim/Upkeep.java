@@ -67,8 +67,8 @@ final class Upkeep {
   }
 
   /** An answer to an AM with the headroom that it really has. The AM's thread. */
-  Allocation tellHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return headroom.tell(allocation, attempt);
+  Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
+    return headroom.correct(allocation, attempt);
   }
 
   /** An AM asked for an increase or a promotion of containers. The AM's thread. */

@@ -31,7 +31,7 @@ import org.apache.hadoop.yarn.sls.scheduler.Tracker;
 final class SlsMeasurements {
   /** Where the results go: a file that is replaced about once a second. */
   static final String OUTPUT_KEY = "treadle.bench.output";
-  /** How many applications the workload has: when so many attempts are over, it is done. */
+  /** How many applications the workload has: when that many attempts are over, it is done. */
   static final String JOBS_KEY = "treadle.bench.jobs";
   /** For how long is measured, if the load never ends by itself; 0 or not set: until all jobs have ended. */
   static final String WINDOW_KEY = "treadle.bench.window-ms";

@@ -10,7 +10,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the stages that
+ * Reports to the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the stages that
  * have changed, so that the next one repeats what did not arrive.
  */
 final class StageAgent implements Runnable {
@@ -81,7 +81,7 @@ final class StageAgent implements Runnable {
         if (isAbandoned()) {
           return;
         }
-        String problem = tell(listener, last);
+        String problem = report(listener, last);
         if (last) {
           LOG.info("stages of {} are {}", application, problem == null ? "reported to Treadle" : "not all reported to"
               + " Treadle: " + problem);
@@ -108,12 +108,12 @@ final class StageAgent implements Runnable {
     return abandoned;
   }
 
-  /** Tells what is new; returns what went wrong, null if nothing did. */
-  private String tell(PlanListener listener, boolean last) throws IOException {
+  /** Reports what is new; returns what went wrong, null if nothing did. */
+  private String report(PlanListener listener, boolean last) throws IOException {
     try {
       Answer answer = reports(listener, last);
       if (answer == Answer.UNKNOWN) {
-        // Another ResourceManager, or another engine of it: tell from the start.
+        // Another ResourceManager, or another engine of it: report from the start.
         known = false;
         stages.forgotten();
         answer = reports(listener, last);
@@ -140,7 +140,7 @@ final class StageAgent implements Runnable {
         return answer;
       }
       known = true;
-      stages.told(some);
+      stages.sent(some);
       from = to;
       if (whole) {
         break;

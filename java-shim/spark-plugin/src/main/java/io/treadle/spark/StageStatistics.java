@@ -31,7 +31,7 @@ final class StageStatistics {
   private int repeated;
   private int speculative;
   private int version;
-  private int told = -1;
+  private int sent = -1;
 
   /**
    * A stage that was listed.
@@ -92,7 +92,7 @@ final class StageStatistics {
 
   /** Whether it ran and has changed since it was last sent. */
   boolean isNews() {
-    return ran && told != version;
+    return ran && sent != version;
   }
 
   int version() {
@@ -100,8 +100,8 @@ final class StageStatistics {
   }
 
   /** Notes that a version of it was sent; -1: that none was. */
-  void told(int toldVersion) {
-    told = toldVersion;
+  void sent(int sentVersion) {
+    sent = sentVersion;
   }
 
   /**

@@ -92,7 +92,7 @@ final class StageTable {
     }
   }
 
-  /** The stages that have something new to tell. */
+  /** The stages that have something new to report. */
   synchronized List<Row> news() throws IOException {
     List<Row> rows = new ArrayList<>();
     for (StageStatistics stage : stages) {
@@ -106,16 +106,16 @@ final class StageTable {
   }
 
   /** Notes that rows have been sent. */
-  synchronized void told(List<Row> rows) {
+  synchronized void sent(List<Row> rows) {
     for (Row row : rows) {
-      row.stage.told(row.version);
+      row.stage.sent(row.version);
     }
   }
 
   /** Notes that the listener has forgotten everything. */
   synchronized void forgotten() {
     for (StageStatistics stage : stages) {
-      stage.told(-1);
+      stage.sent(-1);
     }
   }
 

@@ -58,9 +58,9 @@ class StageTableTest {
     table.ended(0, 0, End.SUCCEEDED, false, 1, 0);
     List<StageTable.Row> rows = table.news();
     table.ended(0, 1, End.SUCCEEDED, false, 1, 0);
-    table.told(rows);
+    table.sent(rows);
     assertEquals(1, table.news().size(), "a task ended meanwhile");
-    table.told(table.news());
+    table.sent(table.news());
     assertEquals(0, table.news().size());
     table.forgotten();
     assertEquals(1, table.news().size());

@@ -9,7 +9,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.StubbedS
 
 /**
  * An engine in the ResourceManager's JVM without a mind of its own: it proposes what a {@link StubbedScheduler} wishes
- * to have placed, and tells it when the proposals have been committed or turned down, which is when the next frame
+ * to have placed, and reports when the proposals have been committed or turned down, which is when the next frame
  * comes.
  */
 public final class StubEngine implements Engine {

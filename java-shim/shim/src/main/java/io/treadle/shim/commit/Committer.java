@@ -29,7 +29,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * reason. Used by one thread, the link's; the scheduler's lock is held for a batch, or a transaction, at a time.
  */
 public final class Committer {
-  /** Whose commit this thread is inside of, -1 if none of ours: how {@code tryCommit} tells ours from native ones. */
+  /** Whose commit this thread is inside of, -1 if none of ours: how {@code tryCommit} distinguishes ours from native ones. */
   private static final ThreadLocal<Integer> COMMITTING = ThreadLocal.withInitial(() -> -1);
 
   private static final BooleanSupplier ALWAYS = () -> true;

@@ -40,7 +40,7 @@ public final class Headroom {
    *
    * @return the allocation given
    */
-  public Allocation tell(Allocation allocation, ApplicationAttemptId attempt) {
+  public Allocation correct(Allocation allocation, ApplicationAttemptId attempt) {
     try {
       FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
       // an answer to an attempt that has ended is one object that all share; only a real one has a set of preemptions

@@ -31,12 +31,12 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  */
 public final class PlaceableAsks implements AskSearch {
   private static final int STEPS_PER_LOCK = 256;
-  /** A heartbeat that waits gets the lock after so many. */
+  /** After how many steps a heartbeat that waits gets the lock. */
   private static final int STEPS_BEFORE_HEARTBEAT = 32;
   private static final int LOCKS_PER_CALL = 16;
   private static final int STEPS_PER_SEARCH = 1 << 18;
   private static final int NODES_PASSED_OVER_A_STEP = 32;
-  /** So many asks are proof enough. */
+  /** How many asks are proof enough. */
   private static final int MOST_FOUND = 256;
   private static final int MOST_CAPABILITIES = 64;
 

@@ -17,7 +17,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 final class Placement {
   FiCaSchedulerApp app;
   CSQueue leaf;
-  /** What the application requires of nodes, if whoever fills this in has looked it up; null if not. */
+  /** What the application requires of nodes, if it was looked up; else null. */
   Requirement requirement;
   SchedulerRequestKey key;
   AppPlacementAllocator<FiCaSchedulerNode> asks;

@@ -2,7 +2,7 @@
  * Handles proposals: checks, commits, the reasons of refusals; and what the shim places or computes by itself
  * while an engine schedules (container updates, reservations, limits of leaves, headroom).
  *
- * <p>The link thread's, but for {@code Headroom.tell} and {@code ContainerUpdates.mark} (threads of AMs) and
+ * <p>The link thread's, but for {@code Headroom.correct} and {@code ContainerUpdates.mark} (threads of AMs) and
  * {@code Observer.placed} (native commits), which do not take the scheduler's lock. A batch of commits holds
  * its write lock; judging proposals ({@code observe_only}) and searching for asks hold its read lock, for a batch or a
  * few hundred steps at a time.

@@ -36,7 +36,7 @@ public final class ShimConfig {
   public static final String SIDECAR_LOG_FILE = PREFIX + "sidecar.log-file";
   /** Managed: how long the sidecar may take to become ready, milliseconds. */
   public static final String SIDECAR_START_TIMEOUT_MS = PREFIX + "sidecar.start-timeout-ms";
-  /** External: the file in which the sidecar tells where it listens. */
+  /** External: the file in which the sidecar writes where it listens. */
   public static final String CONNECTION_FILE = PREFIX + "sidecar.connection-file";
   /** External: the user that the sidecar runs as; empty means the RM's. */
   public static final String SIDECAR_USER = PREFIX + "sidecar.user";

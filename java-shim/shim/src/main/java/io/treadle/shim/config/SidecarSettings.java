@@ -13,7 +13,7 @@ public final class SidecarSettings {
   public final File logFile;
   /** How long a managed sidecar may take to become ready, milliseconds. */
   public final int startTimeoutMs;
-  /** Where an external sidecar tells how to connect; empty in managed mode. */
+  /** Where an external sidecar writes how to connect; empty in managed mode. */
   public final String connectionFile;
   /** The user that an external sidecar runs as; empty if it is the RM's. */
   public final String user;

@@ -19,13 +19,13 @@ public final class EngineDiagnostics {
       RMApp app = context.getRMApps().get(id.getApplicationId());
       // others may have written there since
       if (!said.containsKey(id) && app != null && text.contentEquals(app.getDiagnostics())) {
-        Requirements.tell(app, id, null);
+        Requirements.report(app, id, null);
       }
     });
     said.forEach((id, text) -> {
       RMApp app = context.getRMApps().get(id.getApplicationId());
       if (Requirements.of(app).error() == null) {
-        Requirements.tell(app, id, text);
+        Requirements.report(app, id, text);
       }
     });
     shown = new HashMap<>(said);

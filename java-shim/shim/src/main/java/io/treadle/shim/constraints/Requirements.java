@@ -92,7 +92,7 @@ public final class Requirements {
   }
 
   /** Shows a text as the diagnostics of an attempt that has its master, managed or not, until other ones come. */
-  public static void tell(RMApp app, ApplicationAttemptId id, String text) {
+  public static void report(RMApp app, ApplicationAttemptId id, String text) {
     RMAppAttempt attempt = current(app, id);
     if (attempt != null && !awaitsMaster(app, id)) {
       attempt.updateAMLaunchDiagnostics(text);

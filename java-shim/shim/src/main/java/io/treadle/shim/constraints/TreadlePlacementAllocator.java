@@ -74,7 +74,7 @@ public class TreadlePlacementAllocator<N extends SchedulerNode> extends Locality
       return true;
     }
     if (required.error() != null) {
-      Requirements.tell(app, attempt, required.error());
+      Requirements.report(app, attempt, required.error());
     }
     return false;
   }

@@ -44,7 +44,7 @@ public final class Unjudgeable {
         kept.add(request);
       }
       if (flaw != null) {
-        Requirements.tell(app, id, flaw.text);
+        Requirements.report(app, id, flaw.text);
         log(id, flaw);
       }
     }

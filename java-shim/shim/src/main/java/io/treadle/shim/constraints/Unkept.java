@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Requirements that are not kept: of applications whose asks the stock scheduler would place without looking at them,
- * since {@link TreadlePlacementAllocator} is not installed, and containers that it did place against one. Tells
+ * since {@link TreadlePlacementAllocator} is not installed, and containers that it did place against one. Reports to
  * applications what is wrong with theirs. Any thread; no lock of the RM is taken.
  */
 public final class Unkept {
@@ -53,7 +53,7 @@ public final class Unkept {
       return;
     }
     if (requirement.error() != null) {
-      Requirements.tell(app, id, requirement.error());
+      Requirements.report(app, id, requirement.error());
     }
     String why = why(attempt);
     if (why == null) {

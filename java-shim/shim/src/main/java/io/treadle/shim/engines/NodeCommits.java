@@ -35,7 +35,7 @@ public final class NodeCommits {
         .accumulateAndGet(by, count.incrementAndGet(), Math::max);
   }
 
-  /** Whether anybody but the engine of a number has committed on a node since there were so many commits. */
+  /** Whether anybody but the engine of a number has committed on a node after the {@code since}-th of all commits. */
   public boolean changed(NodeId node, int mine, long since) {
     AtomicLongArray commits = last.get(node);
     boolean changed = since < forgotten;

@@ -43,7 +43,7 @@ public interface Served {
     return 0;
   }
 
-  /** Whether it matters to the engine that others have committed on a node since there were so many commits. */
+  /** Whether it matters to the engine that others have committed on a node after the {@code since}-th of all commits. */
   default boolean changed(NodeId node, long since) {
     return false;
   }

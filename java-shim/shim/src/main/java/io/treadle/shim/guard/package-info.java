@@ -1,5 +1,5 @@
 /**
  * Takes the lease from an engine that answers and places nothing. The link thread's; threads that commit natively or end
- * containers tell it so under a monitor of its own, within which no lock of the scheduler is taken.
+ * containers report it under a monitor of its own, within which no lock of the scheduler is taken.
  */
 package io.treadle.shim.guard;

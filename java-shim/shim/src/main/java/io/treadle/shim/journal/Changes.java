@@ -124,7 +124,7 @@ public final class Changes {
     return Collections.unmodifiableList(steps);
   }
 
-  /** Whether marks were lost or never made, so that only a snapshot tells everything. */
+  /** Whether marks were lost or never made, so that only a snapshot has everything. */
   public boolean snapshot() {
     return forgotten;
   }

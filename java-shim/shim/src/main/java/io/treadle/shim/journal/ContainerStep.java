@@ -86,7 +86,7 @@ public final class ContainerStep {
    * containers wait and run beside the scheduler and it does not learn of their ends here; and the stand-in for an update
    * of another container until the AM has heard of it never runs.
    */
-  public static boolean isTold(RMContainer container) {
+  public static boolean isReported(RMContainer container) {
     SchedulerRequestKey key = container.getAllocatedSchedulerKey();
     return container.getExecutionType() == ExecutionType.GUARANTEED
         && (key == null || key.getContainerToUpdate() == null);

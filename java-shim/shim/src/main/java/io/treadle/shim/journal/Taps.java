@@ -96,7 +96,7 @@ public final class Taps {
   }
 
   private void markResized(RMContainer container, long nowMs) {
-    if (ContainerStep.isTold(container)) {
+    if (ContainerStep.isReported(container)) {
       journal.container(ContainerStep.resized(container, nowMs));
     }
   }
@@ -120,7 +120,7 @@ public final class Taps {
   public void containerLaunched(ContainerId container, SchedulerNode node) {
     guarded(() -> {
       RMContainer launched = port.scheduler().getRMContainer(container);
-      if (launched != null && ContainerStep.isTold(launched)) {
+      if (launched != null && ContainerStep.isReported(launched)) {
         journal.container(ContainerStep.launched(launched, System.currentTimeMillis()));
       }
     });
@@ -132,7 +132,7 @@ public final class Taps {
       if (container.getContainerRequest() != null) {
         journal.asksComeBack(container.getApplicationAttemptId().getApplicationId());
       }
-      if (container.completed() && ContainerStep.isTold(container)) {
+      if (container.completed() && ContainerStep.isReported(container)) {
         journal.container(ContainerStep.completed(container, System.currentTimeMillis(), status.getExitStatus()));
       } else {
         journal.nodeChanged(container.getNodeId());
@@ -239,7 +239,7 @@ public final class Taps {
     }
     for (NMContainerStatus report : event.getContainerReports()) {
       RMContainer recovered = port.scheduler().getRMContainer(report.getContainerId());
-      if (recovered != null && ContainerStep.isTold(recovered)) {
+      if (recovered != null && ContainerStep.isReported(recovered)) {
         markRunning(recovered, recovered.getCreationTime());
       }
     }

@@ -45,7 +45,7 @@ public final class PlacementCounts implements PlacementsMXBean {
     }
   }
 
-  /** Texts are made of a copy: whoever adds may hold the scheduler's lock. */
+  /** Texts are made of a copy: a thread that adds may hold the scheduler's lock. */
   private synchronized Map<ApplicationId, long[]> copy() {
     Map<ApplicationId, long[]> copy = new LinkedHashMap<>();
     counts.forEach((application, count) -> copy.put(application, count.clone()));

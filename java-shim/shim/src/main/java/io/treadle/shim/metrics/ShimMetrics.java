@@ -170,7 +170,7 @@ public final class ShimMetrics {
     return decideMicros.counts();
   }
 
-  /** Frames were written in so many nanoseconds. */
+  /** Notes how long it took to write frames, nanoseconds. */
   public void framesWritten(long nanos) {
     frameNanos.add(nanos);
   }
@@ -183,12 +183,12 @@ public final class ShimMetrics {
     decideMicros.add(nanos / 1000);
   }
 
-  /** An answer held so many proposals. */
+  /** Notes how many proposals an answer held. */
   public void proposed(int count) {
     proposals.add(count);
   }
 
-  /** An engine has decided for some microseconds, and so many of its proposals were committed. */
+  /** Notes how long an engine has decided, microseconds, and how many of its proposals were committed. */
   public void decided(long micros, int proposed, int committed) {
     (committed > 0 ? usefulMicros : proposed > 0 ? wastedMicros : emptyMicros).add(micros);
   }
@@ -217,8 +217,8 @@ public final class ShimMetrics {
   }
 
   /** What the engine measures of itself. */
-  public void figures(Map<String, Long> told) {
-    figures = told;
+  public void figures(Map<String, Long> shown) {
+    figures = shown;
   }
 
   /** One of several engines has waited so long for its turn to commit. */
@@ -244,7 +244,7 @@ public final class ShimMetrics {
     placements.add(application, byTreadle);
   }
 
-  /** An answer's proposals were committed or turned down in so many nanoseconds. */
+  /** Notes how long it took to commit or turn down an answer's proposals, nanoseconds. */
   public void committed(long wallNanos, long cpuNanos) {
     commitWallNanos.add(wallNanos);
     commitCpuNanos.add(cpuNanos);
@@ -276,22 +276,22 @@ public final class ShimMetrics {
     mode = text;
   }
 
-  /** The policy's name, as the engine tells it. */
+  /** The policy's name, as the engine reports it. */
   public void policy(String text) {
     policy = bounded(text);
   }
 
-  /** What the engine knows of the jobs that run, as it tells it. */
+  /** What the engine knows of the jobs that run, as it reports it. */
   public void learned(String text) {
     learned = bounded(text);
   }
 
-  /** What the engine waits for on purpose, as it tells it. */
+  /** What the engine waits for on purpose, as it reports it. */
   public void waitsFor(String text) {
     waitsFor = bounded(text);
   }
 
-  /** What an administrator should know, as the engine tells it. */
+  /** What an administrator should know, as the engine reports it. */
   public void warnings(List<String> texts) {
     warnings = bounded(String.join("; ", texts));
   }

@@ -31,8 +31,8 @@ final class ContainerSection {
   static final long MISSING_MS = 1000;
 
   private final Map<ApplicationId, Set<ContainerId>> treadles = new HashMap<>();
-  private final Map<NodeId, Told> told = new HashMap<>();
-  private final List<Told> toldInOrder = new ArrayList<>();
+  private final Map<NodeId, Sent> sent = new HashMap<>();
+  private final List<Sent> sentInOrder = new ArrayList<>();
   private final Sweep sweep = new Sweep(MISSING_MS);
   private final NodeSection nodes;
   private final Slots slots = new Slots();
@@ -65,7 +65,7 @@ final class ContainerSection {
     }
 
     /** Whether a step differs from the full row in nothing but what a narrow row has. */
-    boolean tellsRestOf(ContainerStep later, boolean ours, int application, int node) {
+    boolean coversRestOf(ContainerStep later, boolean ours, int application, int node) {
       return ours == byTreadle && application == this.application && node == this.node && later.am == step.am && later.createdMs == step.createdMs
           && priority(later) == priority(step)
           && (later.capability == step.capability || Objects.equals(later.capability, step.capability));
@@ -73,22 +73,22 @@ final class ContainerSection {
   }
 
   /** What was sent of a node's containers. */
-  private static final class Told {
+  private static final class Sent {
     private final NodeId node;
     private final Map<ContainerId, Alive> alive = new HashMap<>();
     /** Those that the scheduler did not have on the node when it was looked at, and when that was. */
     private Set<ContainerId> missing = Collections.emptySet();
     private long missingMs;
 
-    Told(NodeId node) {
+    Sent(NodeId node) {
       this.node = node;
     }
   }
 
   /** Forgets what was sent, but not who placed it. */
   void reset() {
-    told.clear();
-    toldInOrder.clear();
+    sent.clear();
+    sentInOrder.clear();
     slots.reset();
     frame++;
     narrowEnds.clear();
@@ -118,7 +118,7 @@ final class ContainerSection {
 
   /** Forgets what was sent of containers whose applications have moved to other engines, but not who placed them. */
   void moved(Set<ApplicationId> applications) {
-    for (Told of : toldInOrder) {
+    for (Sent of : sentInOrder) {
       of.alive.entrySet().removeIf(each -> {
         boolean gone = applications.contains(each.getKey().getApplicationAttemptId().getApplicationId());
         if (gone) {
@@ -146,7 +146,7 @@ final class ContainerSection {
   /** Writes a step; {@code row} is the container's application attempt, null if that has gone. */
   void write(Draft draft, ContainerStep step, ApplicationRow row) {
     ContainerId id = step.container;
-    Told of = told.get(step.node);
+    Sent of = sent.get(step.node);
     Alive before = of == null ? null : of.alive.get(id);
     // of one that is alive it was found out before: looking a container up costs more than writing its row
     boolean ours = step.kind == ContainerStep.Kind.ALLOCATED ? step.byTreadle
@@ -154,7 +154,7 @@ final class ContainerSection {
     int application = row == null ? -1 : row.index;
     int node = nodes.index(step.node);
     boolean narrow = before != null && row != null && isNarrow(draft, step)
-        && before.tellsRestOf(step, ours, application, node);
+        && before.coversRestOf(step, ours, application, node);
     if (!later.isEmpty() && later.containsKey(id) || !narrow && isNarrowed(id, before)) {
       later.computeIfAbsent(id, key -> new ArrayList<>()).add(step);
       return;
@@ -179,7 +179,7 @@ final class ContainerSection {
 
   /**
    * Whether this frame has a narrow row of a container: full rows are read before those, so that one has to wait for the
-   * next. {@code before} is what was told of it if it is alive.
+   * next. {@code before} is what was sent of it if it is alive.
    */
   private boolean isNarrowed(ContainerId id, Alive before) {
     return before != null && before.narrowIn == frame || !narrowEnds.isEmpty() && narrowEnds.contains(id);
@@ -205,7 +205,7 @@ final class ContainerSection {
 
   private void remember(ContainerStep step, Alive now, boolean hasApplication) {
     ApplicationId application = step.container.getApplicationAttemptId().getApplicationId();
-    Told of = told.get(step.node);
+    Sent of = sent.get(step.node);
     if (step.kind == ContainerStep.Kind.COMPLETED) {
       treadles.getOrDefault(application, Collections.emptySet()).remove(step.container);
       if (of != null) {
@@ -218,9 +218,9 @@ final class ContainerSection {
       treadles.computeIfAbsent(application, key -> new HashSet<>()).add(step.container);
     }
     if (of == null) {
-      of = new Told(step.node);
-      told.put(step.node, of);
-      toldInOrder.add(of);
+      of = new Sent(step.node);
+      sent.put(step.node, of);
+      sentInOrder.add(of);
     }
     of.alive.put(step.container, now);
   }
@@ -228,14 +228,14 @@ final class ContainerSection {
   /** Looks at the nodes that are due and returns the ends of containers that ended unseen, to be written. */
   List<ContainerStep> unseenEnds(Draft draft) {
     List<ContainerStep> ends = new ArrayList<>();
-    int size = toldInOrder.size();
+    int size = sentInOrder.size();
     for (int left = sweep.due(size, draft.monotonicMs()); left > 0; left--) {
-      review(draft, toldInOrder.get(sweep.next(size)), ends);
+      review(draft, sentInOrder.get(sweep.next(size)), ends);
     }
     return ends;
   }
 
-  private static void review(Draft draft, Told of, List<ContainerStep> ends) {
+  private static void review(Draft draft, Sent of, List<ContainerStep> ends) {
     FiCaSchedulerNode node = draft.scheduler().getNode(of.node);
     if (of.alive.isEmpty() || node != null && of.alive.size() <= node.getNumContainers() && of.missing.isEmpty()) {
       of.missing = Collections.emptySet();
@@ -244,7 +244,7 @@ final class ContainerSection {
     Set<ContainerId> missing = new HashSet<>(of.alive.keySet());
     if (node != null) {
       for (RMContainer container : node.getCopiedListOfRunningContainers()) {
-        if (ContainerStep.isTold(container)) {
+        if (ContainerStep.isReported(container)) {
           missing.remove(container.getContainerId());
         }
       }
@@ -270,7 +270,7 @@ final class ContainerSection {
     // the steps in which others ended may have been lost with an overflow, or while there was no engine
     ours.removeIf(container -> !row.app.getLiveContainersMap().containsKey(container));
     for (RMContainer container : row.app.getLiveContainersMap().values()) {
-      if (!ContainerStep.isTold(container)) {
+      if (!ContainerStep.isReported(container)) {
         continue;
       }
       boolean running = container.getState() == RMContainerState.RUNNING;

@@ -2,6 +2,8 @@ package io.treadle.shim.mirror;
 
 /** Bounds and times of a {@link Mirror}; fixed for its life. */
 public final class MirrorSettings {
+  static final int INDEX_LIMIT = 1 << 16;
+
   /** The longest frame, bytes. */
   public final int frameMaxBytes;
   /** Age of a node's last heartbeat from which on it is not used, milliseconds. */
@@ -13,8 +15,11 @@ public final class MirrorSettings {
   /** How many names and indices may be given out after a snapshot before the next one. */
   public final int indexLimit;
 
-  private MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs,
-      int indexLimit) {
+  /** All of them; for tests. Review times of 0 review everything in each frame. */
+  MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs, int indexLimit) {
+    if (frameMaxBytes < 4096) {
+      throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
+    }
     this.frameMaxBytes = frameMaxBytes;
     this.staleAfterMs = staleAfterMs;
     this.nodeReviewMs = nodeReviewMs;
@@ -29,19 +34,6 @@ public final class MirrorSettings {
    * @param staleAfterMs age of a node's last heartbeat from which on it is not used, milliseconds
    */
   public static MirrorSettings of(int frameMaxBytes, long staleAfterMs) {
-    if (frameMaxBytes < 4096) {
-      throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
-    }
-    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, 1 << 16);
-  }
-
-  /** These settings with other review times, milliseconds; 0 reviews everything in each frame. */
-  public MirrorSettings withReviews(long nodesMs, long applicationsMs) {
-    return new MirrorSettings(frameMaxBytes, staleAfterMs, nodesMs, applicationsMs, indexLimit);
-  }
-
-  /** These settings with another number of names and indices that may be given out before they are given out afresh. */
-  public MirrorSettings withIndexLimit(int limit) {
-    return new MirrorSettings(frameMaxBytes, staleAfterMs, nodeReviewMs, applicationReviewMs, limit);
+    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, INDEX_LIMIT);
   }
 }

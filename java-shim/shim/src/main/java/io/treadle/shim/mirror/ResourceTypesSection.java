@@ -14,7 +14,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * when it starts; if either is another one day, each row and each sum of the engine means something else.
  */
 final class ResourceTypesSection {
-  private ResourceInformation[] told = {};
+  private ResourceInformation[] sent = {};
   private ResourceCalculator toldCalculator;
 
   /** How many types there are, R. */
@@ -25,7 +25,7 @@ final class ResourceTypesSection {
   /** Whether the types or the calculator are others than when they were written: only a snapshot can say so. */
   boolean changed(CapacityScheduler scheduler) {
     return toldCalculator != null && (toldCalculator != scheduler.getResourceCalculator()
-        || !Arrays.equals(told, ResourceUtils.getResourceTypesArray()));
+        || !Arrays.equals(sent, ResourceUtils.getResourceTypesArray()));
   }
 
   void write(Draft draft) {
@@ -33,7 +33,7 @@ final class ResourceTypesSection {
     Resource minimum = draft.scheduler().getMinimumResourceCapability();
     Resource maximum = draft.scheduler().getMaximumResourceCapability();
     ResourceInformation[] types = ResourceUtils.getResourceTypesArray();
-    told = types.clone();
+    sent = types.clone();
     toldCalculator = calculator;
     for (int i = 0; i < types.length; i++) {
       draft.section(Section.RESOURCE_TYPES).name(draft.name(types[i].getName())).name(draft.name(types[i].getUnits()))

@@ -31,7 +31,7 @@ public final class ManagedSidecar implements EngineSource {
   private final int frameMaxBytes;
   private final int replyMaxBytes;
   private final Runnable onStart;
-  private final Restarts restarts = new Restarts();
+  private final Restarts restarts;
 
   private SidecarProcess process;
   private byte[] secret;
@@ -39,17 +39,17 @@ public final class ManagedSidecar implements EngineSource {
   private boolean announced;
   private int failures;
 
-  /** The first engine's sidecar, not started yet; {@code onStart} is called with each start. */
-  public ManagedSidecar(ShimConfig config, Runnable onStart) {
-    this(config, config.sidecar, onStart);
+  /** The sidecar of an engine that {@code settings} are for, not started yet; {@code onStart} is called with each start. */
+  public ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart) {
+    this(config, settings, onStart, new Restarts());
   }
 
-  /** The sidecar of an engine that {@code settings} are for. */
-  public ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart) {
+  ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart, Restarts restarts) {
     this.settings = settings;
     this.frameMaxBytes = config.frameMaxBytes;
     this.replyMaxBytes = config.replyMaxBytes;
     this.onStart = onStart;
+    this.restarts = restarts;
   }
 
   @Override
@@ -162,11 +162,6 @@ public final class ManagedSidecar implements EngineSource {
         process = null;
       }
     }
-  }
-
-  /** For tests: as if the pause, or the rest, were over. */
-  void retryPauseOver() {
-    restarts.pauseOver();
   }
 
   private static long nowMs() {

@@ -5,12 +5,12 @@ package io.treadle.shim.sidecar;
  * a long rest. Time is an argument, in milliseconds of a monotonic clock. Used by one thread.
  */
 final class Restarts {
-  /** So many ends without a steady run between them are a crash loop. */
+  /** How many ends without a steady run between them are a crash loop. */
   static final int ENDS = 8;
   static final long FIRST_PAUSE_MS = 200;
   static final long LONGEST_PAUSE_MS = 30_000;
   static final long REST_MS = 600_000;
-  /** A sidecar that answers after so long a run was no part of a crash loop. */
+  /** A sidecar that answers after a run as long as this was no part of a crash loop. */
   static final long STEADY_MS = 60_000;
 
   private int ends;

@@ -12,7 +12,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, tells on
+ * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports on
  * its standard output when it is ready, and whose standard error goes to a log. Its standard input stays open for as
  * long as the RM lives: when it ends the sidecar ends, even after a SIGKILL of the RM.
  */
@@ -182,7 +182,7 @@ final class SidecarProcess {
     }
   }
 
-  /** Kills it, stopped or not. Waits a few seconds at most: {@link #isAlive} tells whether it is really gone. */
+  /** Kills it, stopped or not. Waits a few seconds at most: {@link #isAlive} is false once it is gone. */
   void kill() {
     process.destroyForcibly();
     waitFor(KILLED_MS);

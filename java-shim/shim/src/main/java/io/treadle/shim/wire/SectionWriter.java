@@ -139,7 +139,7 @@ public final class SectionWriter {
     textBytes = texts.size() == 0 ? new byte[0] : texts.toByteArray();
   }
 
-  /** How many rows from {@code from} on fit in so many bytes, with the section's header. */
+  /** How many rows from {@code from} on fit in some bytes, with the section's header. */
   int fitting(int from, long bytes) {
     long room = bytes - HEADER_BYTES;
     if (section != Section.STRINGS) {

@@ -24,7 +24,7 @@ class CommitTurnsTest {
       for (int i = 0; i < times; i++) {
         turns.enter(precedence);
         order.add(name);
-        // whoever goes on at once must not go before those that wait
+        // an engine that goes on at once must not go before those that wait
         turns.leave();
       }
     });

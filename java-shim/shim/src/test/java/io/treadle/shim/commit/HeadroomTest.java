@@ -43,15 +43,15 @@ class HeadroomTest {
     headroom = new Headroom(cluster.scheduler());
   }
 
-  private Resource told(FiCaSchedulerApp app) {
+  private Resource corrected(FiCaSchedulerApp app) {
     Allocation allocation = cluster.scheduler().allocate(app.getApplicationAttemptId(), Collections.emptyList(),
         Collections.emptyList(), Collections.emptyList(), null, null, new ContainerUpdates());
-    assertSame(allocation, headroom.tell(allocation, app.getApplicationAttemptId()));
+    assertSame(allocation, headroom.correct(allocation, app.getApplicationAttemptId()));
     return allocation.getResourceLimit();
   }
 
   private long toldMb(FiCaSchedulerApp app) {
-    return told(app).getMemorySize();
+    return corrected(app).getMemorySize();
   }
 
   /**
@@ -139,7 +139,7 @@ class HeadroomTest {
         Collections.emptyList(), Collections.emptyList(), null, null, new ContainerUpdates());
     Resource before = shared.getResourceLimit();
     assertNotNull(before);
-    headroom.tell(shared, app.getApplicationAttemptId());
+    headroom.correct(shared, app.getApplicationAttemptId());
     assertSame(before, shared.getResourceLimit());
   }
 }

@@ -109,7 +109,7 @@ class RequirementsTest {
   }
 
   @Test
-  void whoeverRequiresNothingGoesAnywhere() throws Exception {
+  void anApplicationThatRequiresNothingGoesAnywhere() throws Exception {
     start(true);
     RMApp job = submit("etl", "treadle:prefer=zone=a");
     MockAM am = cluster.startAm(job, plain);

@@ -29,7 +29,7 @@ final class Cluster implements AutoCloseable {
   final Mirror mirror;
   final EngineModel model;
   private final MirrorSettings settings;
-  private final Truth truth;
+  private final ModelCheck modelCheck;
   private final Reader first;
   private long nowMs = Time.monotonicNow();
 
@@ -45,7 +45,7 @@ final class Cluster implements AutoCloseable {
     rm.start();
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
-    truth = new Truth(scheduler);
+    modelCheck = new ModelCheck(scheduler);
     first = reader();
     mirror = first.mirror;
     model = first.model;
@@ -85,13 +85,13 @@ final class Cluster implements AutoCloseable {
     /** Hands over frames and compares everything. */
     void tickAndCheck() {
       tick();
-      truth.check(model, served);
+      modelCheck.check(model, served);
       assertEquals("[]", scheduler.failures.toString());
     }
   }
 
   static MirrorSettings settings(int frameMaxBytes) {
-    return MirrorSettings.of(frameMaxBytes, NEVER_MS).withReviews(NEVER_MS, NEVER_MS);
+    return new MirrorSettings(frameMaxBytes, NEVER_MS, NEVER_MS, NEVER_MS, MirrorSettings.INDEX_LIMIT);
   }
 
   /** Two leaves, of which the second is fair and half as big. */
@@ -125,7 +125,7 @@ final class Cluster implements AutoCloseable {
   }
 
   void check() {
-    truth.check(model);
+    modelCheck.check(model);
     assertEquals("[]", scheduler.failures.toString());
   }
 

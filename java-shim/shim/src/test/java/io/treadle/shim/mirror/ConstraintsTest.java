@@ -189,17 +189,17 @@ class ConstraintsTest {
       cluster.rm.drainEvents();
       List<byte[]> frames = cluster.tick();
       cluster.check();
-      FrameReader told = new FrameReader(frames.get(0));
-      assertEquals(0, told.table(Section.CONTAINERS).rows());
-      assertEquals(1, told.table(Section.CONTAINER_STEPS).rows());
+      FrameReader frame = new FrameReader(frames.get(0));
+      assertEquals(0, frame.table(Section.CONTAINERS).rows());
+      assertEquals(1, frame.table(Section.CONTAINER_STEPS).rows());
       node.nodeHeartbeat(am.getApplicationAttemptId(), 2, ContainerState.COMPLETE);
       frames = cluster.tick();
       cluster.check();
-      told = new FrameReader(frames.get(0));
-      assertEquals(0, told.table(Section.CONTAINERS).rows());
-      assertEquals(1, told.table(Section.CONTAINER_STEPS).rows());
-      assertEquals(0, told.table(Section.NODES).rows());
-      assertEquals(1, told.table(Section.NODES_FREE).rows());
+      frame = new FrameReader(frames.get(0));
+      assertEquals(0, frame.table(Section.CONTAINERS).rows());
+      assertEquals(1, frame.table(Section.CONTAINER_STEPS).rows());
+      assertEquals(0, frame.table(Section.NODES).rows());
+      assertEquals(1, frame.table(Section.NODES_FREE).rows());
       assertTrue(cluster.model.containers.get(cluster.model.containers.size() - 1).contains("event=3 exit=0"),
           cluster.model.containers.toString());
     }

@@ -130,12 +130,12 @@ class FeaturesTest {
       resize(cluster, am, node, UpdateContainerRequest.newInstance(0, id, ContainerUpdateType.INCREASE_RESOURCE,
           Resources.createResource(3072, 1), null));
       cluster.tickAndCheck();
-      Map<Long, String> told = cluster.model.applications.get(0L).containers;
-      assertTrue(told.get(id.getContainerId()).endsWith("[3072, 1]"), told.toString());
+      Map<Long, String> containers = cluster.model.applications.get(0L).containers;
+      assertTrue(containers.get(id.getContainerId()).endsWith("[3072, 1]"), containers.toString());
       resize(cluster, am, node, UpdateContainerRequest.newInstance(1, id, ContainerUpdateType.DECREASE_RESOURCE,
           Resources.createResource(2048, 1), null));
       cluster.tickAndCheck();
-      assertTrue(told.get(id.getContainerId()).endsWith("[2048, 1]"), told.toString());
+      assertTrue(containers.get(id.getContainerId()).endsWith("[2048, 1]"), containers.toString());
       assertEquals(1, cluster.mirror.snapshots());
     }
   }

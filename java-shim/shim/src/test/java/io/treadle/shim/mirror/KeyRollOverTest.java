@@ -83,12 +83,12 @@ class KeyRollOverTest {
     return found;
   }
 
-  private static void check(Attempt attempt, FrameReader.Table told) throws Exception {
-    assertNotNull(told);
-    assertEquals(attempt.key().number(), told.at(0, "number"));
+  private static void check(Attempt attempt, FrameReader.Table keys) throws Exception {
+    assertNotNull(keys);
+    assertEquals(attempt.key().number(), keys.at(0, "number"));
     ByteBuffer key = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN);
     for (int word = 0; word < 4; word++) {
-      key.putLong(told.at(0, "word" + word));
+      key.putLong(keys.at(0, "word" + word));
     }
     Mac mac = Mac.getInstance("HmacSHA256");
     mac.init(new SecretKeySpec(key.array(), "HmacSHA256"));
@@ -105,7 +105,7 @@ class KeyRollOverTest {
   }
 
   private static MirrorSettings reviewed() {
-    return MirrorSettings.of(1 << 20, Cluster.NEVER_MS).withReviews(Cluster.NEVER_MS, 0);
+    return new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, 0, MirrorSettings.INDEX_LIMIT);
   }
 
   @Test

@@ -129,7 +129,8 @@ class MirrorTest {
 
   @Test
   void aStaleNodeIsNotUsable() throws Exception {
-    MirrorSettings settings = MirrorSettings.of(1 << 20, 10_000).withReviews(0, Cluster.NEVER_MS);
+    MirrorSettings settings =
+        new MirrorSettings(1 << 20, 10_000, 0, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
     try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
       cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       cluster.tick();
@@ -177,7 +178,9 @@ class MirrorTest {
 
   @Test
   void indicesAreGivenOutAfreshBeforeTheyAreTooMany() throws Exception {
-    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20).withIndexLimit(20))) {
+    MirrorSettings settings =
+        new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, Cluster.NEVER_MS, 20);
+    try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
       cluster.tickAndCheck();
       for (int i = 0; i < 30; i++) {
         MockNM node = cluster.rm.registerNode("n" + i + ":1234", 1024, 1);

@@ -148,7 +148,7 @@ class SeveralMirrorsTest {
       other.mirror.snapshotNeeded();
       other.tickAndCheck();
       other.tickAndCheck();
-      assertEquals(Collections.singletonList("1 7 18"), other.model.fates, "a snapshot tells states, not fates");
+      assertEquals(Collections.singletonList("1 7 18"), other.model.fates, "a snapshot has states, not fates");
     }
   }
 }

@@ -121,12 +121,12 @@ class SharedMirrorsTest {
       one.tickAndCheck();
       assertEquals(1, one.model.moved.size());
       assertEquals(am.getApplicationAttemptId(), one.mirror.application(2));
-      int told = one.model.containers.size();
+      int before = one.model.containers.size();
       am.allocate(am.createReq(new String[] {"n0"}, 1024, 3, 1, -1), new ArrayList<ContainerId>());
       nodes.get(0).nodeHeartbeat(true);
       nodes.get(0).nodeHeartbeat(true);
       one.tickAndCheck();
-      assertEquals(told, one.model.containers.size());
+      assertEquals(before, one.model.containers.size());
       move(am);
       one.tickAndCheck();
       assertEquals(am.getApplicationAttemptId(), one.mirror.application(4));

@@ -53,7 +53,7 @@ class BoundedLogTest {
     assertTrue(folder.toFile().isDirectory());
   }
 
-  /** Whoever may make a link by the log's name would else choose a file of the RM's user that is appended to. */
+  /** A user who may make a link by the log's name would else choose a file of the RM's user that is appended to. */
   @Test
   void aLinkIsNotFollowed() throws Exception {
     Path other = Files.write(folder.resolve("precious"), "kept".getBytes(StandardCharsets.UTF_8));

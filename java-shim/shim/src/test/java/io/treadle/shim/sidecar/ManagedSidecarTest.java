@@ -40,6 +40,7 @@ class ManagedSidecarTest {
   Path folder;
   private final Configuration conf = new Configuration(false);
   private final AtomicInteger starts = new AtomicInteger();
+  private Restarts restarts;
   private ManagedSidecar sidecar;
 
   @BeforeEach
@@ -52,13 +53,19 @@ class ManagedSidecarTest {
     sidecar.stop();
   }
 
+  private void makeSidecar() throws Exception {
+    ShimConfig config = ShimConfig.read(conf);
+    restarts = new Restarts();
+    sidecar = new ManagedSidecar(config, config.sidecar, starts::incrementAndGet, restarts);
+  }
+
   /** A script that first notes its process id, in a line of its own for each start. */
   private void script(String lines) throws Exception {
     Path file = folder.resolve("fake treadle");
     Files.write(file, ("#!/bin/sh\necho $$ >> '" + folder + "/pids'\n" + lines).getBytes());
     Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rwx------"));
     conf.set(ShimConfig.PYTHON_COMMAND, file.toString());
-    sidecar = new ManagedSidecar(ShimConfig.read(conf), starts::incrementAndGet);
+    makeSidecar();
   }
 
   private String content(String file) throws IOException {
@@ -173,7 +180,7 @@ class ManagedSidecarTest {
     while (!last.contains("trying again in 10 minutes")) {
       last = failure();
       failures++;
-      sidecar.retryPauseOver();
+      restarts.pauseOver();
     }
     assertEquals(Restarts.ENDS, failures);
     assertEquals(Restarts.ENDS, starts.get());
@@ -239,7 +246,7 @@ class ManagedSidecarTest {
   @Test
   void aMissingExecutableIsSaidWithItsKey() throws Exception {
     conf.set(ShimConfig.PYTHON_COMMAND, folder.resolve("nowhere").toString());
-    sidecar = new ManagedSidecar(ShimConfig.read(conf), starts::incrementAndGet);
+    makeSidecar();
     String reason = failure();
     assertTrue(reason.contains(ShimConfig.PYTHON_COMMAND), reason);
     assertTrue(reason.contains("nowhere"), reason);

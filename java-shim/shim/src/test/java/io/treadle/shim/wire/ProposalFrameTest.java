@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 class ProposalFrameTest {
   private static final int LIMIT = 64;
 
-  /** A right answer of so many proposals with the status "{}". */
+  /** A right answer with some proposals with the status "{}". */
   static byte[] answer(int rows) {
     ByteBuffer buffer = ByteBuffer.allocate(48 + 12 * rows + 2).order(ByteOrder.LITTLE_ENDIAN);
     buffer.put("TRDP".getBytes(StandardCharsets.US_ASCII)).putShort((short) 2).putShort((short) 0);

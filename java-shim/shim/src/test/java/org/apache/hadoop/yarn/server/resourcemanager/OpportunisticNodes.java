@@ -1,6 +1,6 @@
 package org.apache.hadoop.yarn.server.resourcemanager;
 
-/** What the allocator of opportunistic containers knows, which no public method tells. */
+/** What the allocator of opportunistic containers knows, which no public method returns. */
 public final class OpportunisticNodes {
   private OpportunisticNodes() {
   }

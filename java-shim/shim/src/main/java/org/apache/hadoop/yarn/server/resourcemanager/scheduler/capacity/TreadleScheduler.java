@@ -180,7 +180,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
         current.taps().answered(allocation);
         current.updatesAsked(attempt, updateRequests);
         current.asked(attempt);
-        return current.tellHeadroom(allocation, attempt);
+        return current.correctHeadroom(allocation, attempt);
       }
     } catch (Throwable t) {
       escapes.caught("allocate", t);

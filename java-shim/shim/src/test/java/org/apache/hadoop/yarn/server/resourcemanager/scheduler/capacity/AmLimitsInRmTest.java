@@ -38,8 +38,7 @@ class AmLimitsInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
-    assertEquals(0, scheduler().shim().escapes());
+    TestRms.stop(rm);
   }
 
   private TreadleScheduler scheduler() {

@@ -43,9 +43,8 @@ class EnginesInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
+    TestRms.stop(rm);
     assertEquals(0, NamedEngine.open(), "engines left open");
-    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
   }
 
   private void start() throws Exception {
@@ -241,8 +240,8 @@ class EnginesInRmTest {
     ask(mapReduce, 2);
     await("fast", "Committed", 2);
     assertEquals("fast", owner(mapReduce));
-    JsonNode told = engines().path("applications").path(mapReduce.getApplicationAttemptId().getApplicationId().toString());
-    assertEquals("[\"slow\",\"fast\",\"given up\"]", told.toString());
+    JsonNode shown = engines().path("applications").path(mapReduce.getApplicationAttemptId().getApplicationId().toString());
+    assertEquals("[\"slow\",\"fast\",\"given up\"]", shown.toString());
     await("slow", "GivenUp", 1);
     await("slow", "Moved", 1);
     await("slow", "WaitP99Ms", 1234);

@@ -61,8 +61,7 @@ class EnginesSurviveTest {
   @AfterEach
   void stop() {
     over.set(true);
-    rm.stop();
-    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
+    TestRms.stop(rm);
   }
 
   private void start() throws Exception {

@@ -48,8 +48,7 @@ class FeaturesInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
-    assertEquals(0, scheduler().shim().escapes());
+    TestRms.stop(rm);
   }
 
   private TreadleScheduler scheduler() {

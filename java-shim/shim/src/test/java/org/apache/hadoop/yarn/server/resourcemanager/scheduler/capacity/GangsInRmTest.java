@@ -54,8 +54,7 @@ class GangsInRmTest {
   @AfterEach
   void stop() {
     over.set(true);
-    rm.stop();
-    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
+    TestRms.stop(rm);
   }
 
   private void start(int nodeMb) throws Exception {

@@ -38,8 +38,7 @@ class IdleGuardInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
-    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
+    TestRms.stop(rm);
   }
 
   private void start(ScriptedEngine.Script script) throws Exception {

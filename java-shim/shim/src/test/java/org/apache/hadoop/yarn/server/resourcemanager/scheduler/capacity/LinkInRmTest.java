@@ -38,9 +38,8 @@ class LinkInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
+    TestRms.stop(rm);
     assertEquals(0, ScriptedEngine.open(), "engines left open");
-    assertEquals(0, scheduler().shim().escapes());
   }
 
   private void start(ScriptedEngine.Script script) throws Exception {

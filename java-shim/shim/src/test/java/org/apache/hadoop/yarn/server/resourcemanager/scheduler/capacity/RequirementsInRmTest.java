@@ -39,8 +39,7 @@ class RequirementsInRmTest {
 
   @AfterEach
   void stop() {
-    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
-    rm.stop();
+    TestRms.stop(rm);
   }
 
   private void start(YarnConfiguration conf) throws Exception {

@@ -43,8 +43,7 @@ class ReservationSystemInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
-    assertEquals(0, scheduler().shim().escapes());
+    TestRms.stop(rm);
   }
 
   private TreadleScheduler scheduler() {

@@ -59,10 +59,9 @@ class StatesInRmTest {
 
   @AfterEach
   void stop() {
-    rm.stop();
     linkLog.stopCapturing();
     shimLog.stopCapturing();
-    assertEquals(0, TestRms.scheduler(rm).shim().escapes());
+    TestRms.stop(rm);
   }
 
   private void start(ScriptedEngine.Script script) throws Exception {

@@ -1,5 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
@@ -49,6 +51,12 @@ final class TestRms {
     MockRM rm = new MockRM(conf);
     rm.start();
     return rm;
+  }
+
+  /** Stops one in which nothing of ours may have failed. */
+  static void stop(MockRM rm) {
+    rm.stop();
+    assertEquals(0, scheduler(rm).shim().escapes());
   }
 
   static TreadleScheduler scheduler(MockRM rm) {

@@ -250,7 +250,7 @@ public class StubbedScheduler extends TreadleScheduler {
 
   /** What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over. */
   public int[][] wishes() {
-    Directory told = (Directory) Insides.get(Shim.class, "mirror", shim());
+    Directory directory = (Directory) Insides.get(Shim.class, "mirror", shim());
     synchronized (turn) {
       if (wished == null) {
         return new int[0][];
@@ -262,7 +262,7 @@ public class StubbedScheduler extends TreadleScheduler {
       }
       List<int[]> proposals = new ArrayList<>();
       for (Wish wish : wished) {
-        int[] proposal = wish.proposal(told);
+        int[] proposal = wish.proposal(directory);
         if (proposal != null) {
           proposals.add(proposal);
         }

@@ -18,28 +18,28 @@ final class Wish {
   }
 
   /** The proposal in the engine's indices, null if the engine does not know one of these things. */
-  int[] proposal(Directory told) {
-    for (int application = told.applications() - 1; application >= 0; application--) {
-      if (attempt.equals(told.application(application))) {
-        int keyIndex = keyIndex(told, application);
-        int nodeIndex = nodeIndex(told);
+  int[] proposal(Directory directory) {
+    for (int application = directory.applications() - 1; application >= 0; application--) {
+      if (attempt.equals(directory.application(application))) {
+        int keyIndex = keyIndex(directory, application);
+        int nodeIndex = nodeIndex(directory);
         return keyIndex < 0 || nodeIndex < 0 ? null : new int[] {application, keyIndex, nodeIndex};
       }
     }
     return null;
   }
 
-  private int keyIndex(Directory told, int application) {
-    int index = told.requestKeys(application) - 1;
-    while (index >= 0 && !key.equals(told.requestKey(application, index))) {
+  private int keyIndex(Directory directory, int application) {
+    int index = directory.requestKeys(application) - 1;
+    while (index >= 0 && !key.equals(directory.requestKey(application, index))) {
       index--;
     }
     return index;
   }
 
-  private int nodeIndex(Directory told) {
-    int index = told.nodes() - 1;
-    while (index >= 0 && !node.equals(told.node(index))) {
+  private int nodeIndex(Directory directory) {
+    int index = directory.nodes() - 1;
+    while (index >= 0 && !node.equals(directory.node(index))) {
       index--;
     }
     return index;

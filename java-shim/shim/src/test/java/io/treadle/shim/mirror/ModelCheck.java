@@ -26,10 +26,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlac
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /** Compares what an engine knows with what a quiet scheduler knows. */
-final class Truth {
+final class ModelCheck {
   private final CapacityScheduler scheduler;
 
-  Truth(CapacityScheduler scheduler) {
+  ModelCheck(CapacityScheduler scheduler) {
     this.scheduler = scheduler;
   }
 
@@ -117,7 +117,7 @@ final class Truth {
     assertEquals(app.getLiveContainersMap().size() + " " + amounts(app.getAppAttemptResourceUsage().getAllUsed()),
         known.usage, "usage of " + known.id);
     Map<Long, String> live = new TreeMap<>();
-    app.getLiveContainersMap().values().stream().filter(ContainerStep::isTold)
+    app.getLiveContainersMap().values().stream().filter(ContainerStep::isReported)
         .forEach(container -> live.put(container.getContainerId().getContainerId(), container(container)));
     assertEquals(live, known.containers, "containers of " + known.id);
     TreeSet<String> requests = new TreeSet<>();
