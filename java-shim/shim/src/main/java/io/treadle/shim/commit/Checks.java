@@ -148,7 +148,7 @@ final class Checks {
       return found.refusal;
     }
     // not once a batch: requests with constraints are committed without the scheduler's lock
-    return served.changed(found.node.getNodeID(), directory.toldCommits()) ? Fate.CHANGED
+    return served.changed(found.node.getNodeID(), directory.baseCommits()) ? Fate.CHANGED
         : checkPlace(placement, assumed);
   }
 
@@ -157,9 +157,9 @@ final class Checks {
     if (node == null) {
       return new Node(null, Fate.UNKNOWN_NODE);
     }
-    // silent when the engine was told of it: like the stock scheduler, which looks before it decides, not at a commit.
+    // as of the frame that the engine decided on. The stock scheduler too looks before it decides, not at a commit.
     // Otherwise all nodes would be refused after a pause of the whole RM, in which nobody could hear them
-    return new Node(node, refusal(NodeCondition.of(node, directory.toldMs(), settings.nodeStaleMs)));
+    return new Node(node, refusal(NodeCondition.of(node, directory.baseMs(), settings.nodeStaleMs)));
   }
 
   private static Fate refusal(NodeCondition condition) {

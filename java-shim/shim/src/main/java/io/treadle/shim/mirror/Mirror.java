@@ -15,7 +15,6 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -34,8 +33,6 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 public final class Mirror implements Directory {
   /** When requests that the RM gives back are looked at for the second time. */
   private static final long ASKS_LATER_MS = 200;
-  /** The most frames that an engine may be behind. */
-  private static final int BASES_MAX = 1 << 13;
   /** More fates than that before a frame make it a snapshot. */
   private static final int FATES_MAX = 1 << 18;
 
@@ -65,10 +62,7 @@ public final class Mirror implements Directory {
   private FrameOptions lastOptions;
   private long epoch;
   private long sequence;
-  private long toldMs;
-  private long toldCommits;
-  /** The times and commits of frames that an engine may still decide on, by their sequence numbers. */
-  private final TreeMap<Long, long[]> written = new TreeMap<>();
+  private final Bases bases = new Bases();
   private long snapshotSequence;
   private volatile long snapshots;
   private volatile long others;
@@ -100,7 +94,7 @@ public final class Mirror implements Directory {
     epoch = newEpoch;
     sequence = 0;
     snapshotSequence = 0;
-    written.clear();
+    bases.clear();
     // Another engine: it has to ask for them itself.
     keys.types(Collections.emptySet());
     feed.snapshotNeeded();
@@ -133,7 +127,7 @@ public final class Mirror implements Directory {
     limits.reset();
   }
 
-  /** What a snapshot tells anew, but for what its own section forgets when it writes it. */
+  /** What a snapshot has anew, but for what its own section forgets when it writes it. */
   private void forget() {
     users.reset();
     requests.reset();
@@ -172,7 +166,10 @@ public final class Mirror implements Directory {
           frameOptions.configuration, frameOptions.limit), sequence + 1);
       sequence += frames.size();
       fates.clear();
-      remember(changes.snapshot(), monotonicMs, commits);
+      bases.wrote(sequence, changes.snapshot(), monotonicMs, commits);
+      if (changes.snapshot()) {
+        snapshotSequence = sequence;
+      }
       done = true;
       return frames;
     } finally {
@@ -182,22 +179,9 @@ public final class Mirror implements Directory {
     }
   }
 
-  private void remember(boolean snapshot, long monotonicMs, long commits) {
-    toldMs = monotonicMs;
-    toldCommits = commits;
-    if (snapshot) {
-      written.clear();
-      snapshotSequence = sequence;
-    }
-    written.put(sequence, new long[] {monotonicMs, commits});
-    if (written.size() > BASES_MAX) {
-      written.pollFirstEntry();
-    }
-  }
-
   /** Whether an engine may have decided on a frame: it is in memory, and its indices mean what they meant. */
   public boolean mayBaseOn(long base) {
-    return written.containsKey(base);
+    return bases.has(base);
   }
 
   /** Whether the last frame was a snapshot. */
@@ -205,14 +189,9 @@ public final class Mirror implements Directory {
     return sequence == snapshotSequence;
   }
 
-  /** The engine decided on a frame, and will not on an earlier one; {@link #toldMs} is as of it from now on. */
+  /** The engine decided on a frame, and will not on an earlier one; {@link #baseMs} is as of it from now on. */
   public void decidedOn(long base) {
-    long[] told = written.get(base);
-    if (told != null) {
-      toldMs = told[0];
-      toldCommits = told[1];
-      written.headMap(base).clear();
-    }
+    bases.decidedOn(base);
   }
 
   private Draft draft(boolean snapshot, long rmTimeMs, long monotonicMs) {
@@ -489,13 +468,13 @@ public final class Mirror implements Directory {
   }
 
   @Override
-  public long toldMs() {
-    return toldMs;
+  public long baseMs() {
+    return bases.latest().ms;
   }
 
   @Override
-  public long toldCommits() {
-    return toldCommits;
+  public long baseCommits() {
+    return bases.latest().commits;
   }
 
   @Override

@@ -27,11 +27,11 @@ public interface Directory {
   /** The node behind an index in [0, nodes()), or null if it has gone. */
   NodeId node(int index);
 
-  /** When the engine got its last frame: {@code Time.monotonicNow()} of the last frame, milliseconds. */
-  long toldMs();
+  /** When the frame was written that the engine decided on, {@code Time.monotonicNow()}, milliseconds; before an answer the last one. */
+  long baseMs();
 
   /** How much anybody had committed when the frame was written that the engine decided on. */
-  default long toldCommits() {
+  default long baseCommits() {
     return 0;
   }
 

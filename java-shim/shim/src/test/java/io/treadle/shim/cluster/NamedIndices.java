@@ -14,7 +14,7 @@ public final class NamedIndices implements Directory {
   private final List<ApplicationAttemptId> applications = new ArrayList<>();
   private final List<List<SchedulerRequestKey>> keys = new ArrayList<>();
   private final List<NodeId> nodes = new ArrayList<>();
-  private long toldLaterMs;
+  private long baseLaterMs;
 
   /** The index of an attempt; null gets a new index of something that has gone. */
   public int of(ApplicationAttemptId attempt) {
@@ -46,14 +46,14 @@ public final class NamedIndices implements Directory {
     return index;
   }
 
-  /** Pretends that the engine's last frame was so many milliseconds after now. */
-  public void toldLater(long ms) {
-    toldLaterMs = ms;
+  /** Pretends that the engine's last frame was some milliseconds after now. */
+  public void baseLater(long ms) {
+    baseLaterMs = ms;
   }
 
   @Override
-  public long toldMs() {
-    return Time.monotonicNow() + toldLaterMs;
+  public long baseMs() {
+    return Time.monotonicNow() + baseLaterMs;
   }
 
   @Override

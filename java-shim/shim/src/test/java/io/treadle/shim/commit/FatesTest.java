@@ -69,6 +69,12 @@ class FatesTest {
     cluster.rm().drainEvents();
   }
 
+  /** One container is asked for, and the next answer proposes it on the far node. */
+  private void proposeOneOnFar() throws Exception {
+    ask("*", 1024, 1);
+    proposer.add(app, PRIORITY, far);
+  }
+
   /** MockAM asks at priority 1. */
   private static final int PRIORITY = 1;
 
@@ -104,8 +110,7 @@ class FatesTest {
   @Test
   @Shows(Fate.FINISHED_ATTEMPT)
   void finishedAttempt() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     cluster.rm().failApplicationAttempt(app.getApplicationAttemptId());
     cluster.rm().waitForState(app.getApplicationAttemptId(), RMAppAttemptState.FAILED);
     MockRM.waitForAttemptScheduled(job, cluster.rm());
@@ -115,8 +120,7 @@ class FatesTest {
   @Test
   @Shows(Fate.STOPPED_ATTEMPT)
   void stoppedAttempt() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     app.stop(RMAppAttemptState.FAILED);
     assertRejected(Fate.STOPPED_ATTEMPT);
   }
@@ -124,8 +128,7 @@ class FatesTest {
   @Test
   @Shows(Fate.NO_PENDING_ASK)
   void noPendingAsk() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     ask("*", 1024, 0);
     assertRejected(Fate.NO_PENDING_ASK);
   }
@@ -150,8 +153,7 @@ class FatesTest {
   @Test
   @Shows(Fate.NODE_NOT_RUNNING)
   void nodeNotRunning() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     cluster.rm().sendNodeGracefulDecommission(far, 3600);
     cluster.rm().drainEvents();
     assertRejected(Fate.NODE_NOT_RUNNING);
@@ -159,8 +161,7 @@ class FatesTest {
 
   @Test
   void nodeLost() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     cluster.rm().sendNodeEvent(far, RMNodeEventType.EXPIRE);
     cluster.rm().drainEvents();
     assertRejected(Fate.UNKNOWN_NODE);
@@ -171,7 +172,7 @@ class FatesTest {
   void nodeStale() throws Exception {
     ask("*", 1024, 1);
     proposer = new Proposer(cluster, new CommitSettings(48, 2000, 64, Time::monotonicNow), CommitListener.NONE);
-    proposer.indices().toldLater(60_000);
+    proposer.indices().baseLater(60_000);
     proposer.add(app, PRIORITY, far);
     assertRejected(Fate.NODE_STALE);
   }
@@ -193,16 +194,14 @@ class FatesTest {
   @Test
   @Shows(Fate.BLACKLISTED)
   void blacklistedNode() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     blacklist("far");
     assertRejected(Fate.BLACKLISTED);
   }
 
   @Test
   void blacklistedRack() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     blacklist("/default-rack");
     assertRejected(Fate.BLACKLISTED);
   }
@@ -368,8 +367,7 @@ class FatesTest {
 
   @Test
   void killedApplicationIsUnknown() throws Exception {
-    ask("*", 1024, 1);
-    proposer.add(app, PRIORITY, far);
+    proposeOneOnFar();
     cluster.rm().killApp(job.getApplicationId());
     cluster.rm().waitForState(job.getApplicationId(), RMAppState.KILLED);
     cluster.rm().waitForAppRemovedFromScheduler(job.getApplicationId());

@@ -182,7 +182,7 @@ final class HostileSiege implements AutoCloseable {
   }
 
   /**
-   * One answer of so many proposals, each twice.
+   * One answer with some proposals, each twice.
    *
    * @throws AssertionError if a limit was broken or anything does not add up
    */
@@ -193,7 +193,7 @@ final class HostileSiege implements AutoCloseable {
     if (round % 10 == 3) {
       stockReserves();
     }
-    names.toldLater(round % 10 == 7 ? 2 * Proposer.NODE_STALE_MS : 0);
+    names.baseLater(round % 10 == 7 ? 2 * Proposer.NODE_STALE_MS : 0);
     for (int i = 0; i < proposals; i += 2) {
       int application = any(names.applications());
       int keys = application >= 0 && application < names.applications() ? names.requestKeys(application) : 1;
