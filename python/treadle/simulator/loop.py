@@ -65,6 +65,11 @@ class Run:
     """Of each of several engines; empty if there was one."""
     stalled: bool = False
     """Did it end with jobs that wait for what nothing would ever give them?"""
+
+    @property
+    def ended(self) -> str:
+        """How it ended: done; limit, at ``duration_limit_s``; stalled."""
+        return "done" if not self.unfinished else "stalled" if self.stalled else "limit"
     parts: PartTimes = field(default_factory=PartTimes)
     """What parts from files took by the clock: the one thing that depends on the machine, beside ``wall_s``."""
 
@@ -141,6 +146,9 @@ class Loop(ABC):
             if after < 0 or after > limit_ms or (idle and self._may_stall()):
                 break
             at = after
+        if after > limit_ms and self._finished() < jobs:
+            # What runs across the limit is used up to it. A decision that took time may have gone beyond already.
+            self.rm.advance(max(self.rm.now_ms, limit_ms))
         parts = self._part_times()
         self.measurements.finish(self.rm)
         unfinished = jobs - self._finished()

@@ -30,8 +30,9 @@ class Summary:
     completion_p90_s: float
     completion_p99_s: float
     makespan_s: float
+    """From the first arrival to the last end, or to ``duration_limit_s`` if that cuts the run off."""
     utilisation: dict[str, float]
-    """Of each resource, from the first arrival to the last end."""
+    """Of each resource, over that time."""
     jain: float
     """Mean over windows of Jain's index of the queues' use over their guarantee."""
     share_error: float
@@ -111,7 +112,8 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
     done = completion_s(run)
     finished: I64 = apps["finish_ms"][apps["state"] == AppState.FINISHED]
     first = int(apps["arrival_ms"].min()) if len(apps) else 0
-    last = int(finished.max()) if len(finished) else run.end_ms
+    last = int(finished.max()) if len(finished) and run.ended != "limit" else run.end_ms
+    span_ms = max(last - first, 0)
     p50, p90, p99 = (float(np.percentile(done, part)) if len(done) else float("nan") for part in (50, 90, 99))
     windows = run.measurements.windows
     return Summary(
@@ -124,8 +126,8 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         completion_p50_s=p50,
         completion_p90_s=p90,
         completion_p99_s=p99,
-        makespan_s=(last - first) / 1000.0,
-        utilisation=_utilisation(run, max(last - first, 1)),
+        makespan_s=span_ms / 1000.0,
+        utilisation=_utilisation(run, max(span_ms, 1)),
         jain=_mean([window.jain for window in windows]),
         share_error=_mean([window.share_error for window in windows]),
         tasks=run.counts["tasks_done"],
@@ -145,7 +147,7 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         windows=[_window(run, window) for window in windows],
         warnings=list(run.warnings),
         engines=list(run.engines),
-        ended="done" if not run.unfinished else "stalled" if run.stalled else "limit",
+        ended=run.ended,
         total=dict(zip(run.built.resources, run.built.total.tolist(), strict=True)),
         job_records=columns(job_records(run)),
         leaf_shares=_leaf_shares(run),

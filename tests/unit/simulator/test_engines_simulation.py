@@ -143,6 +143,7 @@ def test_a_gang_that_is_too_large_is_refused_and_counted() -> None:
     )
     found, engines = ran(given)
     assert found.unfinished == 1
+    assert found.end_ms == 10_000, "what is measured is measured up to the limit"
     assert engines["all"].too_large == engines["all"].empty > 0
     assert engines["all"].placed == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,37 @@ def test_queues_share_by_their_guarantees() -> None:
     assert used.tolist() == pytest.approx([8, 6, 2], abs=0.1)
     assert run.measurements.windows[0].jain == pytest.approx(1.0, abs=0.01)
     assert run.measurements.windows[0].share_error == pytest.approx(0.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "used", "done"),
+    [
+        # Of 8 slots for 500 s: 80 + 8 x 100; nothing happens any more after 400 s.
+        ([{"stages": [stage(8, 10)]}, {"arrival_s": 400, "stages": [stage(8, 1000)]}], 0.22, 8),
+        # 7 x 10 + 500; the one task that is left runs all the time.
+        ([{"stages": [stage(7, 10), stage(1, 10_000)]}], 0.1425, 7),
+        # Nothing has arrived.
+        ([{"arrival_s": 600, "stages": [stage(8, 10)]}], 0.0, 0),
+    ],
+)
+def test_what_runs_when_the_limit_cuts_a_run_off_counts_until_then(
+    jobs: list[dict[str, Any]], used: float, done: int
+) -> None:
+    run = simulated(scenario(jobs, duration_limit_s=500))
+    found = summary(run)
+    assert (found.ended, found.tasks) == ("limit", done)
+    assert list(found.utilisation.values()) == pytest.approx([used, used], abs=0.001)
+    assert found.makespan_s == (500.0 if done else 0.0)
+    windows = run.measurements.windows
+    assert (windows[0].begin_ms, windows[-1].end_ms, run.end_ms) == (0, 500_000, 500_000)
+    assert all(one.end_ms == other.begin_ms for one, other in pairwise(windows))
+
+
+def test_a_task_that_ends_between_the_last_decision_and_the_limit_is_done() -> None:
+    jobs = [{"stages": [stage(8, 10.5)]}]
+    found = summary(simulated(scenario(jobs, decision={"tick_ms": 1000}, duration_limit_s=10.7)))
+    assert (found.ended, found.tasks, found.unfinished) == ("done", 8, 0)
+    assert found.makespan_s == pytest.approx(10.5)
 
 
 def test_an_ask_larger_than_any_node_ends_the_simulation() -> None:
