@@ -102,6 +102,17 @@ def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(
     assert again.read_bytes() == out.read_bytes()
 
 
+def test_a_policy_with_a_part_that_has_nothing_to_go_by_is_warned_of_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "scenarios: [tiny.yaml]\npolicies: [{policy: hdrf, set: {policy.order.kind: [fifo, srpt]}}]\nseeds: 2\n"
+    (folder / "sweep.yaml").write_text(text)
+    assert sweep(folder) == 0
+    said = capsys.readouterr().out
+    assert said.count("warning:") == 1
+    assert "warning: hdrf order=srpt: policy.order (srpt) goes by durations, and policy.estimate (none) knows" in said
+
+
 def test_a_run_depends_on_what_is_in_the_files_that_it_names(folder: Path) -> None:
     def keys() -> set[str]:
         return {each.line.key for each in planned(folder, text).runs}

@@ -194,7 +194,7 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -
     for policy, failure in failed.items():
         say(console, f"{policy} failed: {failure}", "red")
     for policy, warning in dict.fromkeys((each.policy, text) for each in summaries for text in each.warnings):
-        say(console, f"{policy}: warning: {warning}", "yellow")
+        say(Console(stderr=True), f"{policy}: warning: {warning}", "yellow")
 
 
 def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from treadle.config.parts import DURATIONS, QUESTIONS
+from treadle.config.part_files import FilePart
+from treadle.config.parts import DURATIONS, QUESTIONS, Part
 from treadle.config.settings import Policy, Settings
 
 
@@ -32,7 +33,7 @@ def idle_parts(policy: Policy, from_files: Collection[str] = ()) -> list[str]:
         from_files: its parts that are from a user's file, of which nobody knows what they go by
     """
     gate, estimate = policy.gate, policy.estimate
-    goers = [part for part in ("order", "fit") if DURATIONS in getattr(policy, part).kind.traits.estimates]
+    goers = [part for part in ("order", "fit") if _goes_by_durations(getattr(policy, part))]
     lines = []
     if "estimate" not in from_files and not estimate.kind.traits.knows_durations:
         lines += [
@@ -53,6 +54,22 @@ def idle_parts(policy: Policy, from_files: Collection[str] = ()) -> list[str]:
 def unheard(settings: Settings) -> list[str]:
     """Return which parts of a policy have nothing to go by where nobody knows of earlier runs, a line for each."""
     return [f"{says}, of which there are none here" for says, _ in _going_by_history(settings)]
+
+
+def in_simulation(settings: Settings, *, hinted: bool) -> list[str]:
+    """Return which parts of a policy do less in a simulation than they seem to, a line for each.
+
+    Args:
+        settings: with the policy
+        hinted: whether jobs come with hints about their tasks, as a history gives them
+    """
+    policy = settings.policy
+    from_files = [part for part in QUESTIONS if isinstance(getattr(policy, part).parameters, FilePart)]
+    return [*([] if hinted else unheard(settings)), *idle_parts(policy, from_files)]
+
+
+def _goes_by_durations(part: Part) -> bool:
+    return DURATIONS in part.kind.traits.estimates and part.parameters.goes_by_estimates()
 
 
 def _going_by_history(settings: Settings) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -42,6 +42,10 @@ class Parameters(BaseModel):
         """Return the settings, as ``section.key``, of which one must be set for the part to do what it promises."""
         return ()
 
+    def goes_by_estimates(self) -> bool:
+        """Return whether a part whose kind may go by estimates (`Traits.estimates`) does so with these parameters."""
+        return True
+
     @classmethod
     def keys(cls) -> dict[str, FieldInfo]:
         """Return the fields as they are called in treadle.yaml."""

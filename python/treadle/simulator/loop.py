@@ -70,6 +70,7 @@ class Run:
     def ended(self) -> str:
         """How it ended: done; limit, at ``duration_limit_s``; stalled."""
         return "done" if not self.unfinished else "stalled" if self.stalled else "limit"
+
     parts: PartTimes = field(default_factory=PartTimes)
     """What parts from files took by the clock: the one thing that depends on the machine, beside ``wall_s``."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I64
 from treadle.config.engines import RosterEngine
+from treadle.config.needs import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.engine import Engine
@@ -63,7 +64,8 @@ class Runner:
         self.next_start_ms = 0
         self.generation = 0
         """Changes when it dies: what it decided before is nobody's answer."""
-        self.warnings: dict[str, None] = {}
+        self._oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
+        self.warnings = dict.fromkeys(in_simulation(settings, hinted=self._oracle))
         self._sequence = 0
         self._open: list[int] = []
         self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
@@ -74,8 +76,7 @@ class Runner:
         self.engine = Engine(self.settings, watch=self._stopwatch)
         if not again:
             self.scope = Scope(applications)
-        oracle = TASK_ESTIMATES in self.settings.policy.estimate.kind.traits.estimates
-        rm.join_in_part(self.scope, oracle=oracle, engine=self.place if again else None)
+        rm.join_in_part(self.scope, oracle=self._oracle, engine=self.place if again else None)
 
     def part_times(self) -> PartTimes:
         """Return what its parts from files took so far."""

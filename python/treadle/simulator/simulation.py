@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from treadle.config.needs import unheard
+from treadle.config.needs import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag
@@ -100,8 +100,7 @@ class Simulation(Loop):
         self._invariants = Invariants(built, settings) if check else None
         self._busy = False
         """Whether the last decision proposed anything."""
-        heard = oracle or hints is not None
-        self._warnings: dict[str, None] = {} if heard else dict.fromkeys(unheard(settings))
+        self._warnings = dict.fromkeys(in_simulation(settings, hinted=oracle or hints is not None))
 
     def step(self, at_ms: int) -> None:
         """Let time go on to an instant and decide then.

@@ -122,7 +122,7 @@ def test_a_policy_that_goes_by_history_gets_a_warning_that_there_is_none(
     )
     out = scenario.parent / "out.json"
     assert run(["simulate", str(scenario), f"--policy={policy}", f"--json={out}"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().err.split())
     (told,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
     for part in ("gate", "estimate"):
         warning = f"policy.{part} (pilots) goes by what is known of earlier runs, of which there are none here"
@@ -134,6 +134,34 @@ def test_the_true_durations_that_a_simulation_tells_are_history_enough(
     scenario: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = scenario.parent / "told.yaml"
-    policy.write_text("policy: {estimate: {kind: hints}}\n", encoding="utf-8")
+    policy.write_text("policy: {order: {kind: srpt}, estimate: {kind: hints}}\n", encoding="utf-8")
     assert run(["simulate", str(scenario), f"--policy={policy}"]) == 0
-    assert "warning" not in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "warning" not in said.out + said.err
+
+
+BLIND = "policy.order (srpt) goes by durations, and policy.estimate (none) knows none"
+
+
+def test_an_order_without_the_estimate_that_it_goes_by_is_warned_of_once(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy, out = scenario.parent / "blind.yaml", scenario.parent / "out.json"
+    policy.write_text("policy: {share: {kind: hdrf}, order: {kind: srpt}}\n", encoding="utf-8")
+    assert run(["simulate", str(scenario), f"--policy={policy}", "--seeds=2", f"--json={out}"]) == 0
+    assert capsys.readouterr().err.count(f"blind: warning: {BLIND}") == 1
+    runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
+    assert [[BLIND in text for text in each["warnings"]] for each in runs] == [[True], [True]]
+    attained = "policy: {order: {kind: mlfq, size: attained}}\n"
+    policy.write_text(attained, encoding="utf-8")
+    assert run(["simulate", str(scenario), f"--policy={policy}"]) == 0
+    assert "warning" not in capsys.readouterr().err, "what jobs took so far needs no estimate"
+
+
+def test_each_of_several_engines_is_warned_of(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = "engines: {one: {select: {queues: [root.a]}, policy: {order: {kind: srpt}}}, rest: {}}\n"
+    scenario.write_text(SMALL + entry, encoding="utf-8")
+    assert run(["simulate", str(scenario)]) == 0
+    said = capsys.readouterr().err
+    assert f"default: warning: one: {BLIND}" in said
+    assert "rest" not in said

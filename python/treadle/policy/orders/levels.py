@@ -37,6 +37,10 @@ class MlfqParameters(Parameters):
         default=1, ge=0, le=63, description="The level, from 0, of jobs whose pilots have not ended (gate: pilots)."
     )
 
+    def goes_by_estimates(self) -> bool:
+        """What jobs took so far is known without an estimate."""
+        return self.size != "attained"
+
 
 class MlfqOrder(PlainOrder):
     """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
