@@ -120,11 +120,11 @@ def test_without_entries_there_is_one_engine(text: str) -> None:
             "conf/t.yaml:3: engines.a.copies: 9: it must be less than or equal to 8 (default 1)",
         ),
         (
-            "engines:\n  a: {copies: 5}\n  b: {copies: 4}\n",
+            "engines:\n  a: {copies: 5, select: {users: [x]}}\n  b: {copies: 4}\n",
             "conf/t.yaml:1: engines: 9 engines with copies; at most 8 may be on one cluster",
         ),
         (
-            "engines:\n  a-1: {}\n  a: {copies: 2}\n",
+            "engines:\n  a-1: {select: {users: [x]}}\n  a: {copies: 2}\n",
             "conf/t.yaml:3: engines.a: an engine of this entry and one of 'a-1' are called a-1; rename one",
         ),
         (
@@ -150,7 +150,7 @@ def test_without_entries_there_is_one_engine(text: str) -> None:
             "conf/t.yaml:3: engines.a.select.tasks_max: 3 is below tasks_min, 4; raise it, or write 0 for no bound",
         ),
         (
-            "engines:\n  a:\n    fallback: batsh\n  batch: {}\n",
+            "engines:\n  a:\n    fallback: batsh\n    select: {users: [x]}\n  batch: {}\n",
             "conf/t.yaml:3: engines.a.fallback: 'batsh' is not one of batch; did you mean batch?",
         ),
         ("engines:\n  a: {fallback: a}\n", "conf/t.yaml:2: engines.a.fallback: 'a' is not one of none"),
@@ -197,10 +197,39 @@ def test_a_misspelt_key_of_an_entry_is_reported_with_all_that_may_stand_there() 
     assert line.endswith("; did you mean copies?")
 
 
-def test_an_entry_that_serves_nothing_is_a_warning_unless_it_is_a_fallback() -> None:
-    shadowed = parse_settings("f", "engines: {a: {}, b: {}}").warnings
-    assert shadowed == ("engines.b serves nothing while the others live: a above it matches everything",)
-    assert parse_settings("f", "engines: {a: {fallback: b}, b: {}}").warnings == ()
+@pytest.mark.parametrize("select", ["", "select: {}", "select: {types: []}", "select: {queues: [root]}"])
+def test_an_entry_that_leaves_nothing_to_those_below_is_refused_unless_they_are_fallbacks(select: str) -> None:
+    text = f"engines:\n  a: {{{select}}}\n  b: {{}}\n"
+    (line,) = problems(text)
+    assert line == (
+        "conf/t.yaml:2: engines.a.select: matches everything, so that b below never serves anything; write what it "
+        "selects, or put it last"
+    )
+    assert "so that b, c below never serve anything" in problems(f"{text}  c: {{}}\n")[0]
+    standby = parse_settings("f", text.replace("a: {", "a: {fallback: b, "))
+    assert [engine.name for engine in standby.engines] == ["a", "b"]
+    assert standby.warnings == ()
+
+
+def test_a_queue_that_no_scenario_has_is_refused_by_the_check_and_warned_of_by_the_simulator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy, scenario = tmp_path / "treadle.yaml", tmp_path / "scenario.yaml"
+    policy.write_text("engines:\n  a:\n    select: {queues: [root.prd]}\n  b: {}\n", encoding="utf-8")
+    scenario.write_text(
+        "cluster: {nodes: [{count: 1, resources: {memory-mb: 4096, vcores: 4}}]}\n"
+        "queues: {prod: {children: {etl: {}, ads: {}}}}\n"
+        "workload: {jobs: [{queue: etl, stages: [{tasks: 1, duration_s: 1, demand: {memory-mb: 1, vcores: 1}}]}]}\n",
+        encoding="utf-8",
+    )
+    assert run(["policy", "check", str(policy), "--scenario", str(scenario)]) == 2
+    told = "engines.a.select.queues: root.prd is no queue of the scenario; did you mean root.prod?"
+    assert f"{policy}:3: {told}" in capsys.readouterr().err
+    assert run(["simulate", str(scenario), "--policy", str(policy)]) == 0
+    shown = capsys.readouterr()
+    assert told in " ".join((shown.out + shown.err).split())
+    policy.write_text(policy.read_text().replace("root.prd", "root.prod, root.prod.etl"), encoding="utf-8")
+    assert run(["policy", "check", str(policy), "--scenario", str(scenario)]) == 0
 
 
 def test_old_names_in_an_entry_are_warned_of() -> None:

@@ -114,7 +114,7 @@ def test_a_folder_is_named_by_its_whole_path_and_for_all_engines() -> None:
     with pytest.raises(ConfigError, match=r"kernels.folder: .*absolute path"):
         parse_settings("t.yaml", "kernels: {folder: kernels}\n")
     with pytest.raises(ConfigError, match=r"engines.a.kernels: 'kernels' is not one of"):
-        parse_settings("t.yaml", "engines: {a: {kernels: {folder: /k}}, b: {}}\n")
+        parse_settings("t.yaml", "engines: {a: {kernels: {folder: /k}, fallback: b}, b: {}}\n")
 
 
 def test_a_warm_up_that_nobody_could_use_is_a_mistake(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_policy_file_whose_store_is_not_named_is_not_right(
 
 
 @pytest.mark.parametrize(
-    "where", ["record: {{folder: {}}}\n", "engines: {{one: {{record: {{folder: {}}}}}, two: {{}}}}\n"]
+    "where", ["record: {{folder: {}}}\n", "engines: {{one: {{record: {{folder: {}}}, fallback: two}}, two: {{}}}}\n"]
 )
 def test_a_folder_of_recordings_that_cannot_be_made_is_warned_of(
     where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ treadle.yaml that stand in an entry are that entry's instead of the file's (`tre
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 
 from treadle.config.errors import unknown
 from treadle.config.parts import Parameters
+from treadle.words import nearest
 
 ENGINES_MAX: Final = 8
 """Engines on one cluster, copies counted: each reads all nodes and queues, and conflicts grow with their number."""
@@ -28,6 +29,8 @@ STEADY_MS: Final = 10_000
 
 GANG_TAG: Final = "treadle:gang="
 """A tag that begins so says how many containers of an application are placed together or not at all."""
+
+_SHOWN_MAX: Final = 20
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
@@ -65,8 +68,13 @@ class Select(Parameters):
 
     @property
     def matches_all(self) -> bool:
-        """Whether no application is left to entries below."""
+        """Whether it says nothing, as that of the last entry must."""
         return self == Select()
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether no application is left to entries below."""
+        return self.matches_all or ("root" in self.queues and self.model_copy(update={"queues": ()}).matches_all)
 
 
 class Retry(Parameters):
@@ -168,6 +176,21 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
     if not entries[last].select.matches_all:
         text = "the last entry must serve what no other does; take its select out, or add an entry without one"
         yield (last, "select"), text
+    yield from _serving_nothing(entries)
+
+
+def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the entry that leaves nothing to others below it, unless each of these serves while another is dead."""
+    names = list(entries)
+    first = next((at for at, name in enumerate(names) if entries[name].select.leaves_nothing), len(names))
+    fallbacks = {entry.fallback for entry in entries.values()}
+    idle = [name for name in names[first + 1 :] if name not in fallbacks]
+    if idle:
+        text = (
+            f"matches everything, so that {', '.join(idle)} below never serve{'s' * (len(idle) == 1)} anything; "
+            "write what it selects, or put it last"
+        )
+        yield (names[first], "select"), text
 
 
 def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -176,15 +199,18 @@ def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator
         yield (name, "fallback"), unknown(entry.fallback, known)
 
 
-def idle(entries: Mapping[str, Entry]) -> Iterator[str]:
-    """Yield a warning for each entry that serves nothing while all others are alive, and is no fallback."""
-    named = {entry.fallback for entry in entries.values()}
-    all_before = ""
-    for name, entry in entries.items():
-        if all_before and name not in named:
-            yield f"engines.{name} serves nothing while the others live: {all_before} above it matches everything"
-        if entry.select.matches_all and not all_before:
-            all_before = name
+def lost_queues(engines: Sequence[RosterEngine], queues: Collection[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield which queues of selectors a cluster has not: the path in the file, and what is wrong.
+
+    Args:
+        engines: a roster
+        queues: whole paths of all queues, inner ones too
+    """
+    for name, entry in {engine.entry_name: engine.entry for engine in engines}.items():
+        for queue in entry.select.queues:
+            if queue not in queues:
+                hint = nearest(queue, queues) or f"; there are {', '.join(sorted(queues)[:_SHOWN_MAX])}"
+                yield ("engines", name, "select", "queues"), f"{queue} is no queue of the scenario{hint}"
 
 
 def roster_json(engines: Sequence[RosterEngine]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.config.engines import Entry, RosterEngine, engines_of, idle, problems
+from treadle.config.engines import Entry, RosterEngine, engines_of, problems
 from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
@@ -300,7 +300,7 @@ def _with_engines(base: Settings, entries: dict[str, Entry], own: dict[str, dict
     if not entries:
         return base
     followed = {name: replace(base, **own[name]) for name in entries}
-    return replace(base, engines=engines_of(entries), entries=followed, warnings=(*base.warnings, *idle(entries)))
+    return replace(base, engines=engines_of(entries), entries=followed)
 
 
 def _explain(detail: ErrorDetails, model: type[Parameters], besides: tuple[str, ...]) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from treadle.config.engines import lost_queues
+from treadle.config.errors import lines_of
 from treadle.config.settings import Settings
+from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError
 from treadle.policy.shares.tree import TreeNode, TreeParameters
 from treadle.simulator.jobs import leaves_of
@@ -44,7 +47,17 @@ def queue_problems(settings: Settings, scenario: Scenario) -> tuple[list[str], l
                 for leaf in leaves
                 if leaf not in names
             ]
-    return wrong, warnings
+    return [*wrong, *_lost(settings, scenario, leaves)], warnings
+
+
+def _lost(settings: Settings, scenario: Scenario, leaves: list[str]) -> list[str]:
+    """Return which queues of engines' selectors are none of the scenario's."""
+    known = {leaf[: at + 1].removesuffix(".") for leaf in leaves for at in range(len(leaf)) if leaf[at] == "."}
+    found = list(lost_queues(settings.engines, {*leaves, *known}))
+    if settings.source is None or scenario.engines:
+        return [f"{'.'.join(path)}: {text}" for path, text in found]
+    document = YamlDocument(settings.source.file, settings.source.text)
+    return lines_of(document.file, [document.problem(path, text) for path, text in found])
 
 
 def leaf_paths(scenario: Scenario) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum
 
-from treadle.config.engines import STEADY_MS
+from treadle.config.engines import STEADY_MS, lost_queues
 from treadle.config.settings import Settings
 from treadle.engine.roster import Asking, Move, Roster
 from treadle.errors import UserError
@@ -73,6 +73,9 @@ class EnginesSimulation(Loop):
                     begin_ms = round(1000 * outage.at_s)
                     self._push(begin_ms, Due.DIES, runner)
                     self._push(begin_ms + max(round(1000 * outage.for_s), 1), Due.RETURNS, runner)
+        self._lost = [
+            f"{'.'.join(path)}: {text}" for path, text in lost_queues(settings.engines, self.built.tree.paths)
+        ]
         self._watcher = Watcher()
         self._waiting: dict[int, Waiting] = {}
         self._invariants = Invariants(self.built, settings) if check else None
@@ -319,7 +322,8 @@ class EnginesSimulation(Loop):
         return all(runner.alive for runner in self.runners.values())
 
     def _warned(self) -> tuple[str, ...]:
-        return tuple(f"{runner.row.name}: {text}" for runner in self.runners.values() for text in runner.warnings)
+        own = (f"{runner.row.name}: {text}" for runner in self.runners.values() for text in runner.warnings)
+        return (*self._lost, *own)
 
     def _engine_figures(self) -> tuple[EngineFigures, ...]:
         return tuple(runner.counts.figures(runner.row.name, self.rm.now_ms) for runner in self.runners.values())
