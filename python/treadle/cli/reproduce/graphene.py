@@ -46,7 +46,9 @@ def graphene(
     ] = None,
     generated: Annotated[bool, typer.Option("--generated", help="Generated DAGs alone, none of TPC-H's.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer jobs, no range of parameters online.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick and on sls.")
+    ] = None,
     first_seed: Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's; the next ones follow.")] = 1,
     jobs: Annotated[
         int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick; on sls 48, at most 500.")
@@ -108,7 +110,8 @@ def graphene(
 
     console = console_for_tables()
     check_results(json_file, plot)
-    check_intervals("--seeds", seeds or (1 if quick else SEEDS))
+    count = seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)
+    check_intervals("--seeds", count)
     if on is SimulatorKind.SLS:
         others = (tpch, part, scheme, srpt_weight, hold_nodes, candidates, overbook, plot)
         if any(each is not None for each in others) or processes or tick_ms != TICK_MS or usage != USAGE:
@@ -117,7 +120,7 @@ def graphene(
                 "leave out what is for simulations; it takes --quick, --seeds, --first-seed, --jobs, --load, --nodes, "
                 "--cache, --json and --folder"
             )
-        draws = range(first_seed, first_seed + (seeds or 1))
+        draws = range(first_seed, first_seed + count)
         _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, place, cache, json_file, console)
         return
     if place is not None or nodes is not None:
@@ -130,7 +133,7 @@ def graphene(
     varied = Variation(srpt_weight, hold_nodes, compete, overbook)
     alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
     sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), varied, part_range("--usage", usage))
-    draws = range(first_seed, first_seed + (seeds or (1 if quick else SEEDS)))
+    draws = range(first_seed, first_seed + count)
     with going_on(console, cache):
         outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)
     report = report_of(outcomes, offline, swept)
