@@ -260,18 +260,32 @@ class FakeRM:
 
     # The fates of proposals.
 
-    def commit(self, made: Proposals, reject: Callable[[int], Fate] = lambda position: Fate.COMMITTED) -> list[Fate]:
-        """Check each proposal against the state, commit those that ``reject`` does not turn down; return the fates."""
+    def commit(
+        self,
+        made: Proposals,
+        reject: Callable[[int], Fate] = lambda position: Fate.COMMITTED,
+        sequence: int | None = None,
+        *,
+        overtaken: bool = False,
+    ) -> list[Fate]:
+        """Check each proposal against the state, commit those that ``reject`` does not turn down; return the fates.
+
+        ``sequence`` is that of the frame that they answer, else the last; if something has ``overtaken`` them, those
+        that may not be placed any more are stale.
+        """
         fates = []
         for position, (app, key, node) in enumerate(
             zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True)
         ):
-            self.check(app, key, node)
             fate = reject(position)
+            if overtaken and self.why_not(app, key, node):
+                fate = Fate.STALE_STATE
+            else:
+                self.check(app, key, node)
             if fate == Fate.COMMITTED:
                 self._commit(app, key, node)
             fates.append(fate)
-            row = {"sequence": self.sequence, "position": position, "fate": int(fate)}
+            row = {"sequence": sequence or self.sequence, "position": position, "fate": int(fate)}
             self._fates.append(row | {"container": len(fates) if fate == Fate.COMMITTED else 0})
         return fates
 

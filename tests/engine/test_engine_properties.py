@@ -9,12 +9,13 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.engine.fake_rm import FakeRM, none_assumed
+from tests.engine.fake_rm import FakeRM, assumed, none_assumed
 from tests.engine.parts import any_parts, engine_with, settings_with
 
 from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate, NodeState
+from treadle.proposals import Proposals
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NO_DELAY = {"node-locality-delay": "0", "rack-locality-additional-delay": "0"}
@@ -146,6 +147,49 @@ class Course(RuleBasedStateMachine):
         made = self.engine.decide(self.now_ms, limit, sequence=self.rm.sequence)
         assert len(made) <= limit
         self.rm.commit(made, lambda at: reasons[at] if at < len(reasons) else Fate.COMMITTED)
+
+    @rule(
+        data=st.data(),
+        reasons=st.lists(st.sampled_from(REJECTIONS), max_size=4),
+        answers=st.integers(1, 4),
+        overtaken=st.booleans(),
+    )
+    def ahead(self, data: st.DataObject, reasons: list[Fate], answers: int, overtaken: bool) -> None:
+        """The shim asks ahead: a frame is written before the last answer is committed, and its fates come later."""
+        # the fake RM's limit does not grow with what is committed between a frame and its answer
+        self.rm.user_limit.clear()
+        waiting: list[tuple[int, Proposals]] = []
+        for _ in range(answers):
+            self.now_ms += 10
+            self.engine.apply(self.rm.frame())
+            assert assumed(self.engine) == sum(len(made) for _, made in waiting)
+            made = self.engine.decide(self.now_ms, data.draw(st.integers(0, 20)), sequence=self.rm.sequence)
+            if overtaken:
+                self.overtake(data)
+            if waiting:
+                self.commit(waiting.pop(), reasons, overtaken)
+            waiting.append((self.rm.sequence, made))
+        self.commit(waiting.pop(), reasons, overtaken)
+        self.engine.apply(self.rm.frame())
+        assert none_assumed(self.engine)
+
+    def overtake(self, data: st.DataObject) -> None:
+        """Let something happen between a frame and the commits of the answer before it."""
+        match data.draw(st.sampled_from(["complete", "ask", "node", "application"])):
+            case "complete":
+                self.complete(data)
+            case "ask":
+                self.ask(data)
+            case "node":
+                self.node(data, data.draw(st.sampled_from(list(NodeState))))
+            case "application":
+                self.application(data, data.draw(st.sampled_from(list(ApplicationState))))
+
+    def commit(self, answer: tuple[int, Proposals], reasons: list[Fate], overtaken: bool) -> None:
+        sequence, made = answer
+        self.rm.commit(
+            made, lambda at: reasons[at] if at < len(reasons) else Fate.COMMITTED, sequence, overtaken=overtaken
+        )
 
     @rule(data=st.data())
     def complete(self, data: st.DataObject) -> None:

@@ -80,7 +80,7 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
 
 
 MAX_BATCHES: Final = 256
-"""Answers with unknown fates that are kept; the shim has one at a time."""
+"""Answers with unknown fates that are kept; the shim has two at a time at most."""
 
 
 PROPOSAL: Final = np.dtype(

@@ -1,9 +1,7 @@
 package io.treadle.sls;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -19,7 +17,7 @@ final class FirstFitModel {
   final List<Node> nodes = new ArrayList<>();
   private final Map<Integer, Application> applications = new HashMap<>();
   private final Map<Integer, Queue> queues = new HashMap<>();
-  private final Deque<Assumed> assumed = new ArrayDeque<>();
+  private final List<Assumed> assumed = new ArrayList<>();
   private boolean[] counted = new boolean[0];
   private List<Application> order;
 
@@ -69,7 +67,8 @@ final class FirstFitModel {
     final long sequence;
     final Node node;
     final Application application;
-    final Request request;
+    /** The one that it is taken off; another one if the frame has told of the key anew. */
+    Request request;
 
     Assumed(long sequence, Node node, Application application, Request request) {
       this.sequence = sequence;
@@ -84,7 +83,8 @@ final class FirstFitModel {
     if (frame.has(FrameReader.FLAG_SNAPSHOT)) {
       forget();
     }
-    dropAssumed(frame.sequence());
+    // rows are absolute: what our proposals took is given back first, and taken again if their fate is not known yet
+    assumed.forEach(proposal -> take(proposal, -1));
     readResourceTypes(frame.section(FrameReader.RESOURCE_TYPES));
     readQueues(frame.section(FrameReader.QUEUES));
     readQueueLimits(frame.section(FrameReader.QUEUE_LIMITS));
@@ -93,6 +93,11 @@ final class FirstFitModel {
     readApplications(frame.section(FrameReader.APPLICATIONS), frame.resources());
     readBlacklist(frame.section(FrameReader.BLACKLIST));
     readRequests(frame.section(FrameReader.REQUESTS));
+    dropDecided(frame.section(FrameReader.FATES));
+    for (Assumed proposal : assumed) {
+      proposal.request = proposal.application.requests.getOrDefault(proposal.request.key, proposal.request);
+      take(proposal, 1);
+    }
   }
 
   /** Applications in the order in which they are served: those without a master first, then by priority, then by age. */
@@ -130,29 +135,30 @@ final class FirstFitModel {
     return true;
   }
 
-  /** Notes a proposal: until the next frame it counts as placed. */
+  /** Notes a proposal: until its fate is known it counts as placed. */
   void assume(long sequence, Application application, Request request, Node node) {
-    assumed.add(new Assumed(sequence, node, application, request));
-    take(application, request, node, 1);
+    Assumed proposal = new Assumed(sequence, node, application, request);
+    assumed.add(proposal);
+    take(proposal, 1);
   }
 
-  /**
-   * The shim commits an answer before it writes the next frame, and that frame holds the new value of whatever changed: what
-   * the answer had taken is given back first, so that a rejected proposal leaves no trace.
-   */
-  private void dropAssumed(long sequence) {
-    while (!assumed.isEmpty() && assumed.peek().sequence < sequence) {
-      Assumed proposal = assumed.remove();
-      take(proposal.application, proposal.request, proposal.node, -1);
+  /** The fates of an answer's proposals come in one frame, whose rows have the state after its commits. */
+  private void dropDecided(FrameReader.Section fates) {
+    Set<Long> decided = new HashSet<>();
+    for (long sequence : fates.longs()) {
+      decided.add(sequence);
     }
+    assumed.removeIf(proposal -> decided.contains(proposal.sequence));
   }
 
-  private void take(Application application, Request request, Node node, int sign) {
+  private void take(Assumed proposal, int sign) {
+    Request request = proposal.request;
+    Node node = proposal.node;
     request.count -= sign;
     for (int r = 0; r < request.capability.length; r++) {
       node.free[r] -= sign * request.capability[r];
     }
-    for (Queue queue = queues.get(application.queue); queue != null; queue = queues.get(queue.parent)) {
+    for (Queue queue = queues.get(proposal.application.queue); queue != null; queue = queues.get(queue.parent)) {
       long[] used = queue.used.get(node.partition);
       for (int r = 0; used != null && r < request.capability.length; r++) {
         used[r] += sign * request.capability[r];

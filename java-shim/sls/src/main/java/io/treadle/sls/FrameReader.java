@@ -22,6 +22,7 @@ final class FrameReader {
   static final int APPLICATIONS = 11;
   static final int BLACKLIST = 14;
   static final int REQUESTS = 15;
+  static final int FATES = 21;
 
   /** Of the wire; the shim's is the same. */
   static final short VERSION = 2;

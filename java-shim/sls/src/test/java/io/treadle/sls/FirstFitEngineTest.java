@@ -94,12 +94,38 @@ class FirstFitEngineTest {
     application(0, true, false);
     request(0, 20, 1);
     assertEquals(1, decide(true).size());
+    fates(1, 1, 9);
     assertEquals(1, decide(false).size(), "rejected: nothing has changed");
+    fates(2, 1, 0);
     writer.section(Section.NODES_FREE).i32(0).amounts(new long[] {0, 0}).end();
     request(0, 20, 1);
     assertEquals(0, decide(false).size(), "nothing is free");
     request(0, 20, 0);
     assertEquals(0, decide(false).size(), "committed: the frame says what is left");
+  }
+
+  /** The shim may write a frame before it commits the answer to the last one. */
+  @Test
+  void whatHasNoFateYetCountsAsPlacedWhateverTheFrameSays() throws Exception {
+    types(true, true);
+    queue(0, -1, 5120, 0);
+    node(0, 8192);
+    application(0, true, false, 0);
+    request(0, 20, 3);
+    assertEquals(3, decide(true).size());
+    writer.section(Section.NODES_FREE).i32(0).amounts(new long[] {8192, 1000}).end();
+    request(0, 20, 4);
+    assertEquals(1, decide(false).size(), "one more is asked for, and no more than that");
+    request(0, 20, 9);
+    assertEquals(1, decide(false).size(), "room for one in the queue");
+    fates(1, 3, 0);
+    fates(2, 1, 0);
+    node(0, 4096);
+    request(0, 20, 5);
+    limits(0, 5120, 4096);
+    assertEquals(0, decide(false).size(), "the third answer has no fate");
+    fates(3, 1, 9);
+    assertEquals(1, decide(false).size(), "it was rejected");
   }
 
   @Test
@@ -136,6 +162,10 @@ class FirstFitEngineTest {
 
   private void queue(int index, int parent, long maximumMb, long usedMb) {
     writer.section(Section.QUEUES).i32(index).i32(parent).name(0).u8(1).flag(parent >= 0).name(0).u8(0).i32(0).end();
+    limits(index, maximumMb, usedMb);
+  }
+
+  private void limits(int index, long maximumMb, long usedMb) {
     SectionWriter limits = writer.section(Section.QUEUE_LIMITS).i32(index).name(0).amounts(new long[2]);
     limits.amounts(new long[] {maximumMb, 100}).amounts(new long[] {usedMb, 0});
     limits.amounts(new long[2]).amounts(new long[2]).amounts(new long[2]).end();
@@ -159,6 +189,10 @@ class FirstFitEngineTest {
   private void request(int application, int priority, int count) {
     SectionWriter row = writer.section(Section.REQUESTS).i32(application).i32(0).i32(priority).i64(-1).i32(count);
     row.flag(true).flag(false).name(0).amounts(ONE_GB).end();
+  }
+
+  private void fates(long answered, int count, int fate) {
+    writer.section(Section.FATES).i64(answered).i32(0).i32(count).u8(fate).end();
   }
 
   private ProposalFrame decide(boolean snapshot) throws Exception {

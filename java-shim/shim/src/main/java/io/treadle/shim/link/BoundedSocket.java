@@ -19,7 +19,7 @@ import java.nio.channels.spi.SelectorProvider;
 /**
  * A connection whose reads <em>and writes</em> keep to {@link CallLimits}: a plain socket's write to a process that has
  * stopped reading never returns. TCP_NODELAY, since with Nagle's algorithm a reply of 8 KiB takes 44 ms. Only what
- * Py4J's CallbackConnection uses is supported. Used by one thread; an interrupt ends what it waits for.
+ * Py4J's CallbackConnection uses is supported. Used by one thread at a time; an interrupt ends what it waits for.
  */
 final class BoundedSocket extends Socket {
   private static final int WRITE_BUFFER_BYTES = 1 << 16;

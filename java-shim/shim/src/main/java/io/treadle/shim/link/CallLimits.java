@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit;
 /**
  * What one call of an engine may cost: time in all, from the first byte sent to the last one read, and bytes of its
  * answer. A read time-out of a socket bounds the wait for each byte only, and nothing bounds a line. Used by one
- * thread.
+ * thread at a time.
  */
 final class CallLimits {
   private final long timeoutNanos;

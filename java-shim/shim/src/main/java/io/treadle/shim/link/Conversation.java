@@ -6,7 +6,11 @@ import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.List;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import org.apache.hadoop.util.Time;
@@ -18,12 +22,15 @@ import org.apache.hadoop.util.Time;
 final class Conversation {
   /** An engine that asks for a snapshot so often in a row does not understand us. */
   private static final int RESENDS = 5;
+  private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
   private final Engine engine;
   private final long epoch;
   private final Mirror mirror;
   private final ShimMetrics metrics;
   private final LongSupplier decisionMaxMs;
+  /** The next answer, which another thread waits for; null if nobody does. */
+  private Errand<Answer> ahead;
   private int resends;
   /** Since when the engine has only said that it decides; 0 if it has not. */
   private long busySinceNanos;
@@ -39,53 +46,73 @@ final class Conversation {
   }
 
   /**
-   * Tells the engine what changed and waits for its answer.
+   * Tells the engine what changed and waits for its answer; or waits for the one that was asked for {@link #askAhead
+   * ahead}.
    *
+   * @param options of the frames, unless they have been sent
    * @param most the most proposals that any frame allowed
-   * @return the answer to the last frame, or null if the engine lost track: the next frames are a snapshot
+   * @return the answer to the last frame, without proposals if the engine lost track: the next frames are a snapshot
    * @throws IOException if there is no answer, a late one, or one to something else
    * @throws MalformedReplyException if an answer is no proposal frame
    */
-  ProposalFrame exchange(FrameOptions options, int most) throws IOException, MalformedReplyException {
+  Answer exchange(FrameOptions options, int most) throws IOException, MalformedReplyException {
+    Question question = ahead == null ? question(options, most) : null;
     long begin = System.nanoTime();
-    List<byte[]> frames = mirror.frames(Time.now(), Time.monotonicNow(), options);
-    metrics.framesWritten(System.nanoTime() - begin);
-    long sequence = mirror.sequence() - frames.size();
-    ProposalFrame answer = null;
-    for (byte[] frame : frames) {
-      sequence++;
-      // what one of several decided on an earlier frame is as long as that one allowed
-      answer = ask(frame, sequence, options, decisionMaxMs.getAsLong() > 0 ? most : options.limit);
-      if (answer.resend()) {
-        resend();
-        return null;
-      }
+    Answer answer = question == null ? askedAhead() : question.ask(false);
+    metrics.waited(System.nanoTime() - begin);
+    if (answer.proposals.resend()) {
+      resend();
+      return answer;
     }
-    if (answer == null) {
-      throw new IllegalStateException("the mirror wrote no frame");
-    }
-    refuseOthers(answer);
-    checkBusy(answer);
+    refuseOthers(answer.proposals);
+    checkBusy(answer.proposals);
     resends = 0;
     return answer;
   }
 
-  private ProposalFrame ask(byte[] frame, long sequence, FrameOptions options, int maxRows)
-      throws IOException, MalformedReplyException {
-    long begin = System.nanoTime();
-    byte[] reply = engine.decide(frame);
-    long nanos = System.nanoTime() - begin;
-    metrics.answered(frame.length, reply == null ? 0 : reply.length, nanos);
-    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.leaseMs) {
-      throw new IOException("an answer later than the lease of " + options.leaseMs + " ms");
+  private Answer askedAhead() throws IOException, MalformedReplyException {
+    Answer answer;
+    try {
+      answer = ahead.await();
+    } catch (InterruptedException e) {
+      throw new InterruptedIOException("interrupted while waiting for the sidecar");
     }
-    ProposalFrame answer = ProposalFrame.parse(reply, maxRows);
-    if (answer.epoch() != epoch || answer.sequence() != sequence) {
-      throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch()
-          + " instead of frame "
-          + sequence + " of epoch " + epoch);
-    }
+    ahead = null;
     return answer;
+  }
+
+  /**
+   * Has another thread tell the engine what changed and wait for the answer, which the next {@link #exchange} returns.
+   * For one engine alone. Nothing is asked if a snapshot is due: what the answer before it names would be void.
+   *
+   * @param most the most proposals that any frame allowed
+   * @param onFailure called at once if there will be no answer, on the other thread
+   */
+  void askAhead(FrameOptions options, int most, Executor threads, Runnable onFailure) {
+    Question question = question(options.withoutSnapshot(), most);
+    if (question != null) {
+      ahead = Errand.begin(threads, () -> counted(question), onFailure);
+    }
+  }
+
+  private Answer counted(Question question) throws IOException, MalformedReplyException {
+    long cpu = THREADS.getCurrentThreadCpuTime();
+    try {
+      return question.ask(true);
+    } finally {
+      metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
+    }
+  }
+
+  /** What changed, as frames; null if that is a snapshot and there must not be one. */
+  private Question question(FrameOptions options, int most) {
+    long begin = System.nanoTime();
+    List<byte[]> frames = mirror.frames(Time.now(), Time.monotonicNow(), options);
+    long writing = System.nanoTime() - begin;
+    metrics.framesWritten(writing);
+    // what one of several decided on an earlier frame is as long as that one allowed
+    return frames.isEmpty() ? null : new Question(engine, metrics, epoch, frames,
+        mirror.sequence() - frames.size() + 1, options, decisionMaxMs.getAsLong() > 0 ? most : options.limit, writing);
   }
 
   /** What belongs to several engines on one cluster. */
@@ -127,7 +154,11 @@ final class Conversation {
     mirror.snapshotNeeded();
   }
 
+  /** Nobody waits for an answer any more. */
   void close() {
+    if (ahead != null) {
+      ahead.abandon();
+    }
     engine.close();
   }
 }

@@ -43,10 +43,25 @@ public final class Lease {
    * @param committed whether its answer is committed rather than observed
    */
   public void renew(boolean committed) {
+    renew(committed, nanoClock.getAsLong());
+  }
+
+  /**
+   * The engine has answered, and nobody has looked at the answer until now.
+   *
+   * @param committed whether its answer is committed rather than observed
+   * @param answeredNanos when the answer was there, by the clock; the lease runs from then
+   */
+  void renew(boolean committed, long answeredNanos) {
     enforced = committed;
-    endNanos = nanoClock.getAsLong() + durationNanos;
+    endNanos = answeredNanos + durationNanos;
     taken = true;
     held();
+  }
+
+  /** For how long it will be held if the engine does not answer again, nanoseconds; 0 if it is not. */
+  long leftNanos() {
+    return taken ? Math.max(0, endNanos - nanoClock.getAsLong()) : 0;
   }
 
   /** The engine failed: there is no use in waiting for the end. */

@@ -1,22 +1,18 @@
 package io.treadle.shim.link;
 
 import io.treadle.shim.Printable;
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
-import io.treadle.shim.mirror.FrameOptions;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.wire.FrameTooSmallException;
 import io.treadle.shim.wire.MalformedReplyException;
-import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.util.Collections;
-import java.util.HashSet;
-import java.util.Set;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -24,10 +20,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The thread that talks to an engine, one for a scheduler. In each tick it tells what changed, waits for the answer,
- * and has the proposals committed or observed. It is the only thread that waits for Python. A tick comes at once when
- * something changed, but at least {@code tick-ms} after the last (200 ms if its answer was only observed), and every
- * quarter of a lease when nothing does, so that the lease goes on.
+ * The thread that talks to an engine, one for a scheduler: what begins and ends conversations, and when the next of its
+ * {@link Ticks} is. It is the only thread that waits for Python, but for the one that asks ahead for it. A tick comes at
+ * once when something changed, but at least {@code tick-ms} after the last (200 ms if its answer was only observed), and
+ * every quarter of a lease when nothing does, so that the lease goes on.
  *
  * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a
  * new one begins with a snapshot. The lease is taken only after a complete snapshot was answered.
@@ -42,24 +38,24 @@ public final class Link implements Runnable {
   private static final long OBSERVE_EVERY_MS = 200;
   private static final long STOP_TIMEOUT_MS = 10_000;
   private static final int FAILURES_COUNTED = 16;
-  /** The most texts of an engine that are logged between two refreshes. */
-  private static final int TEXTS_TOLD = 100;
   /** A connection that has lasted so long makes up for earlier failures. */
   private static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
+  /** The thread that asks ahead ends when it has not been needed for so long. */
+  private static final long ASKING_IDLE_S = 10;
 
   private final Mirror mirror;
   private final Lease lease;
   private final EngineSource source;
   private final AnswerHandler handler;
-  private final AnswerLimit answerLimit = new AnswerLimit();
   private final ShimMetrics metrics;
-  private final BooleanSupplier mayCommit;
   private final Thread thread;
-  private final Object waitingLock = new Object();
-  private boolean waiting;
+  private final ThreadPoolExecutor asking;
+  private final EngineWait wait = new EngineWait();
+  private final StateLog states;
+  private final StatusReports reports;
+  private final Ticks ticks;
 
   private volatile LinkSettings settings;
-  private volatile boolean stopping;
   private volatile boolean signalled;
 
   private Conversation conversation;
@@ -67,13 +63,7 @@ public final class Link implements Runnable {
   private long epoch;
   private long conversingSinceNanos;
   private int failures;
-  private boolean entered;
-  /** Whether the last answer was only observed. */
-  private boolean observed;
   private String lastReason = "";
-  private final StateLog states;
-  /** What the engine said since the last refresh. */
-  private final Set<String> told = new HashSet<>();
 
   /**
    * A link that has not started.
@@ -88,11 +78,20 @@ public final class Link implements Runnable {
     this.source = source;
     this.handler = handler;
     this.metrics = metrics;
-    this.mayCommit = mayCommit;
     this.settings = settings;
     this.states = new StateLog(System::nanoTime, handler::engine);
-    this.thread = new Thread(this, name);
-    this.thread.setDaemon(true);
+    this.reports = new StatusReports(mirror, handler, metrics, states);
+    this.thread = daemon(this, name);
+    this.asking = new ThreadPoolExecutor(1, 1, ASKING_IDLE_S, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
+        task -> daemon(task, name + "-ahead"));
+    this.asking.allowCoreThreadTimeOut(true);
+    this.ticks = new Ticks(mirror, lease, handler, metrics, mayCommit, states, reports, wait, asking, this::signal);
+  }
+
+  private static Thread daemon(Runnable task, String name) {
+    Thread made = new Thread(task, name);
+    made.setDaemon(true);
+    return made;
   }
 
   /** Starts the thread. */
@@ -116,12 +115,7 @@ public final class Link implements Runnable {
 
   /** Has the thread, the conversation and the sidecar end, and does not wait for it. */
   public void stopSoon() {
-    synchronized (waitingLock) {
-      stopping = true;
-      if (waiting) {
-        thread.interrupt();
-      }
-    }
+    wait.stop();
     LockSupport.unpark(thread);
   }
 
@@ -147,7 +141,7 @@ public final class Link implements Runnable {
   @Override
   public void run() {
     try {
-      while (!stopping) {
+      while (!wait.isStopping()) {
         long begin = System.nanoTime();
         pause(begin, safeStep());
       }
@@ -180,7 +174,7 @@ public final class Link implements Runnable {
         return CONNECT_PAUSE_MS;
       }
       long cpu = THREADS.getCurrentThreadCpuTime();
-      tick(now);
+      ticks.tick(conversation, now, this::answered);
       metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
       return pauseMs(now.config);
     } catch (Throwable t) {
@@ -199,7 +193,7 @@ public final class Link implements Runnable {
     boolean leaseChanged = conversed != null && conversed.config.leaseMs != now.config.leaseMs;
     conversed = now;
     failures = 0;
-    told.clear();
+    reports.refreshed();
     source.retry();
     if (modeChanged || leaseChanged) {
       // another mode: what the engine assumes is void; another lease: calls have another time-out
@@ -207,7 +201,7 @@ public final class Link implements Runnable {
     }
     if (now.off()) {
       // nobody is asked any more, so that nobody would say that it is mended
-      refused(null);
+      ticks.refused(null);
       metrics.troubles().note(Troubles.Kind.LINK, "");
       metrics.troubles().note(Troubles.Kind.ENGINE, "");
       source.stop();
@@ -221,190 +215,26 @@ public final class Link implements Runnable {
     }
     epoch = Math.max(epoch + 1, System.currentTimeMillis());
     conversingSinceNanos = System.nanoTime();
-    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics,
-        handler::decisionMaxMs);
+    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics, handler::decisionMaxMs);
     return true;
   }
 
-  private void tick(LinkSettings now) throws IOException, MalformedReplyException, OwnFailureException {
-    observed = false;
-    String refusal = now.enforce() ? handler.refusal() : null;
-    refused(refusal);
-    boolean ready = handler.ready();
-    boolean enforce = now.enforce() && refusal == null;
-    int limit = ready ? Math.max(answerLimit.next(now.config.proposalsMax, now.config.leaseMs),
-        Math.min(now.config.proposalsMax, handler.proposalsLeast())) : 0;
-    long begin = System.nanoTime();
-    ProposalFrame answer = exchange(new FrameOptions(!enforce, now.configuration, limit, now.config.mode.text(),
-        now.config.leaseMs), now.config.proposalsMax);
-    checkNotStopping();
-    answerLimit.answered(System.nanoTime() - begin);
-    if (answer == null) {
-      signal();
-      return;
-    }
-    answered(answer);
-    if (!ready) {
-      return;
-    }
-    if (!lease.held()) {
-      entered = false;
-    }
-    boolean schedules = enforce && stillMay();
-    if (answer.busy()) {
-      busy(now, schedules);
-      return;
-    }
-    if (handler.decisionMaxMs() > 0 && mirror.isFresh()) {
-      // one of several decides on a snapshot only when it is asked again
-      signal();
-    }
-    if (renewed(now.enforce(), schedules) && schedules) {
-      commit(answer, limit);
-    } else {
-      entered = false;
-      handler.observe(answer, mirror, limit);
-      observed = true;
-    }
-    if (answer.size() > 0) {
-      // the engine must learn the fates of its proposals
-      signal();
-    }
-  }
-
-  /** An engine that says that it decides keeps the lease, and does not get it; it is asked again soon. */
-  private void busy(LinkSettings now, boolean schedules) {
-    handler.busy();
-    if (lease.held()) {
-      renewed(now.enforce(), schedules);
-    }
-    observed = !schedules;
-    signal();
-  }
-
-  /** What may have come up since the engine was asked. */
-  private boolean stillMay() {
-    String refusal = handler.refusal();
-    refused(refusal);
-    return refusal == null;
-  }
-
-  private void refused(String reason) {
-    metrics.refusal(reason);
-    metrics.troubles().goesOn(Troubles.Kind.STARVING, reason != null && handler.starving() ? reason : "");
-    states.refusal(reason);
-  }
-
-  /** Renews the lease for an engine that answered, unless it places nothing; answers whether it holds it. */
-  private boolean renewed(boolean enforce, boolean schedules) {
-    if (enforce && handler.starving()) {
-      lease.release();
-      states.leaseLost("it places nothing");
-      return false;
-    }
-    if (!lease.held()) {
-      states.leaseLost("it ran out, the engine or the commits of its last answer took too long");
-    }
-    // first, so that nobody who sees the lease held sees an earlier error
-    metrics.troubles().note(Troubles.Kind.LINK, "");
-    lease.renew(schedules);
-    states.leaseHeld(schedules);
-    return true;
-  }
-
-  /**
-   * Interrupted by {@link #stop} here and nowhere else: an interrupt in a commit would break the RM's dispatcher off.
-   */
-  private ProposalFrame exchange(FrameOptions options, int most) throws IOException, MalformedReplyException {
-    synchronized (waitingLock) {
-      checkNotStopping();
-      waiting = true;
-    }
-    try {
-      return conversation.exchange(options, most);
-    } finally {
-      synchronized (waitingLock) {
-        waiting = false;
-      }
-    }
-  }
-
-  /** An interrupt may come together with the answer; nothing of the RM's may be touched with it. */
-  private void checkNotStopping() throws InterruptedIOException {
-    if (stopping) {
-      throw new InterruptedIOException("the scheduler is stopping");
-    }
-  }
-
-  private void commit(ProposalFrame answer, int limit) throws OwnFailureException {
-    if (!entered) {
-      handler.entered();
-      entered = true;
-    }
-    long wall = System.nanoTime();
-    long cpu = THREADS.getCurrentThreadCpuTime();
-    mirror.decidedOn(answer.base());
-    // the other half is for the next frame and its answer
-    CommitTime time = new CommitTime(System::nanoTime, TimeUnit.MILLISECONDS.toNanos(conversed.config.leaseMs) / 2);
-    String failure = handler.commit(answer, mirror, limit, mayCommit, time);
-    long wallNanos = System.nanoTime() - wall;
-    answerLimit.committed(answer.size() - time.leftOver(), wallNanos);
-    metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
-    if (failure != null) {
-      throw new OwnFailureException("every proposal of an answer ended in an exception: " + failure);
-    }
-  }
-
-  private void answered(ProposalFrame answer) throws IOException {
+  private void answered() {
     if (System.nanoTime() - conversingSinceNanos > STEADY_NANOS) {
       failures = 0;
       lastReason = "";
     }
     source.answered();
-    metrics.proposed(answer.size());
-    if (answer.status().isEmpty()) {
-      handler.engines(null);
-    } else {
-      EngineStatus status = EngineStatus.parse(answer.status());
-      metrics.learned(status.learned);
-      mirror.keysFor(status.keysFor);
-      handler.overrides(status.overridesGuarantees, status.overridesOrder);
-      handler.engines(status.engines);
-      handler.diagnostics(status.diagnostics, mirror);
-      handler.givenUp(status.givenUp, mirror);
-      metrics.figures(status.figures);
-      // after that, so that nobody who sees the policy's name sees Schedules of an earlier policy
-      metrics.policy(status.policy);
-      states.policy(status.policy);
-      waitsFor(status.waitsFor);
-      metrics.troubles().note(Troubles.Kind.ENGINE, status.error);
-      if (!status.error.isEmpty() && isNews(status.error)) {
-        LOG.error("{}: {}", states.engine(), status.error);
-      }
-      metrics.warnings(status.warnings);
-      status.warnings.stream().filter(this::isNews)
-          .forEach(warning -> LOG.warn("{}: {}", states.engine(), warning));
-    }
-  }
-
-  private void waitsFor(String what) {
-    handler.waitsFor(what);
-    metrics.waitsFor(what);
-  }
-
-  /** An engine may say the same, or something new, in every answer: neither may fill the RM's log. */
-  private boolean isNews(String text) {
-    return told.size() < TEXTS_TOLD && told.add(text);
   }
 
   private long failed(Throwable t) {
     lease.release();
-    if (stopping) {
+    if (wait.isStopping()) {
       return 0;
     }
     boolean talked = conversation != null;
     boolean engines = t instanceof IOException || t instanceof MalformedReplyException;
-    boolean expected = engines || t instanceof OwnFailureException || t instanceof FrameTooSmallException;
+    boolean expected = engines || t instanceof Ticks.OwnFailureException || t instanceof FrameTooSmallException;
     // an engine's exceptions, and a sidecar's last words, may hold what users have written
     String text = Printable.line(expected && t.getMessage() != null ? t.getMessage() : t.toString());
     String reason = engines ? text : "in the ResourceManager, not in the engine: " + text;
@@ -424,14 +254,14 @@ public final class Link implements Runnable {
   private void hangUp(String reason) {
     lease.release();
     states.leaseLost(reason);
-    entered = false;
+    ticks.hungUp();
     Conversation over = conversation;
     if (over != null) {
       conversation = null;
       // nobody reads for this engine now: nothing is kept for it, and without another one marks cost nothing
       mirror.hungUp();
       // the next engine holds back only if it asks for that itself
-      waitsFor("");
+      reports.waitsFor("");
       metrics.warnings(Collections.emptyList());
       over.close();
     }
@@ -442,7 +272,7 @@ public final class Link implements Runnable {
     LinkSettings now = settings;
     long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(tickMs(now.config)));
     long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
-    while (!stopping) {
+    while (!wait.isStopping()) {
       long time = System.nanoTime();
       long end = signalled && conversation != null || now != settings ? least : most;
       if (end - time <= 0) {
@@ -455,7 +285,7 @@ public final class Link implements Runnable {
 
   /** The least time between two ticks. */
   private long tickMs(ShimConfig config) {
-    return observed ? Math.max(config.tickMs, Math.min(OBSERVE_EVERY_MS, config.leaseMs / 4)) : config.tickMs;
+    return ticks.observed() ? Math.max(config.tickMs, Math.min(OBSERVE_EVERY_MS, config.leaseMs / 4)) : config.tickMs;
   }
 
   private void end() {
@@ -465,6 +295,7 @@ public final class Link implements Runnable {
       LOG.warn("Treadle's link did not end cleanly", t);
     }
     Thread.interrupted();
+    asking.shutdown();
     try {
       source.stop();
     } catch (Throwable t) {
@@ -492,15 +323,6 @@ public final class Link implements Runnable {
     @Override
     public void close() {
       engine.close();
-    }
-  }
-
-  /** Something failed on the ResourceManager's side, through no fault of the engine's. */
-  static final class OwnFailureException extends Exception {
-    private static final long serialVersionUID = 1L;
-
-    OwnFailureException(String message) {
-      super(message);
     }
   }
 }

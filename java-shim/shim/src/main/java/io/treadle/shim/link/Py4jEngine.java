@@ -16,7 +16,7 @@ import py4j.Py4JNetworkException;
 /**
  * The sidecar's engine over Py4J: a {@link CallbackClient} that calls one method of one Python object. The call is
  * written by hand, so there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at
- * the first call. After an exception it is of no more use. Used by one thread.
+ * the first call. After an exception it is of no more use. Used by one thread at a time.
  */
 public final class Py4jEngine implements Engine {
   /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */

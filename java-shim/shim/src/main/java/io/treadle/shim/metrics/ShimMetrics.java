@@ -40,6 +40,7 @@ public final class ShimMetrics {
   private final LongAdder commitCpuNanos = new LongAdder();
   private final LongAdder linkCpuNanos = new LongAdder();
   private final LongAdder frameNanos = new LongAdder();
+  private final LongAdder answerWaitNanos = new LongAdder();
   private final LongAdder sidecarStarts = new LongAdder();
   private final LongAdder linkFailures = new LongAdder();
   private final LongAdder usefulMicros = new LongAdder();
@@ -109,6 +110,7 @@ public final class ShimMetrics {
     gauges.put("CommitCpuNanos", commitCpuNanos::sum);
     gauges.put("LinkCpuNanos", linkCpuNanos::sum);
     gauges.put("FrameNanos", frameNanos::sum);
+    gauges.put("AnswerWaitNanos", answerWaitNanos::sum);
     gauges.put("Snapshots", snapshots);
     gauges.put("SidecarStarts", sidecarStarts::sum);
     gauges.put("LinkFailures", linkFailures::sum);
@@ -173,6 +175,11 @@ public final class ShimMetrics {
   /** Notes how long it took to write frames, nanoseconds. */
   public void framesWritten(long nanos) {
     frameNanos.add(nanos);
+  }
+
+  /** The link thread did nothing but wait for an answer for so many nanoseconds. */
+  public void waited(long nanos) {
+    answerWaitNanos.add(nanos);
   }
 
   /** A frame was answered; bytes of both, and nanoseconds from one to the other. */
@@ -250,7 +257,7 @@ public final class ShimMetrics {
     commitCpuNanos.add(cpuNanos);
   }
 
-  /** The link thread used so much CPU for a tick. */
+  /** The link's threads used so much CPU for a tick. */
   public void ticked(long cpuNanos) {
     linkCpuNanos.add(cpuNanos);
   }

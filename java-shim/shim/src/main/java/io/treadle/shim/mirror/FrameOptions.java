@@ -12,6 +12,8 @@ public final class FrameOptions {
   public final String mode;
   /** The lease time, milliseconds. */
   public final long leaseMs;
+  /** Whether there must not be a snapshot: nothing is written if one is due. */
+  public final boolean noSnapshot;
 
   /**
    * Options of the next frame.
@@ -23,10 +25,20 @@ public final class FrameOptions {
    * @param leaseMs the setting {@code lease-ms}
    */
   public FrameOptions(boolean observe, int configuration, int limit, String mode, long leaseMs) {
+    this(observe, configuration, limit, mode, leaseMs, false);
+  }
+
+  private FrameOptions(boolean observe, int configuration, int limit, String mode, long leaseMs, boolean noSnapshot) {
     this.observe = observe;
     this.configuration = configuration;
     this.limit = limit;
     this.mode = mode;
     this.leaseMs = leaseMs;
+    this.noSnapshot = noSnapshot;
+  }
+
+  /** The same for a frame that must not be a snapshot. */
+  public FrameOptions withoutSnapshot() {
+    return new FrameOptions(observe, configuration, limit, mode, leaseMs, true);
   }
 }

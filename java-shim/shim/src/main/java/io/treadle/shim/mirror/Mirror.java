@@ -136,8 +136,8 @@ public final class Mirror implements Directory {
   }
 
   /**
-   * The next frames, at least one: what changed since the last call, or a snapshot. All but the last are marked MORE.
-   * After an exception the next call writes a snapshot.
+   * The next frames, at least one: what changed since the last call, or a snapshot; none if that must not be and is due.
+   * All but the last are marked MORE. After an exception the next call writes a snapshot.
    *
    * @param rmTimeMs the RM's clock, milliseconds since 1970
    * @param monotonicMs {@code Time.monotonicNow()}, milliseconds
@@ -151,6 +151,10 @@ public final class Mirror implements Directory {
     // before anything is read: what is committed meanwhile may not be in the frame
     long commits = served.commits();
     Changes changes = feed.take();
+    if (changes.snapshot() && frameOptions.noSnapshot) {
+      feed.snapshotNeeded();
+      return Collections.emptyList();
+    }
     int before = generation;
     // first: should it change meanwhile, all is looked at again with the next frame
     generation = served.generation();

@@ -18,7 +18,7 @@ class ShimMetricsTest {
   private static final List<String> NUMBERS = Arrays.asList("LeaseHeld", "LeaseFlips", "ModeEnforce", "Frames",
       "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
       "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
-      "LinkCpuNanos", "FrameNanos", "Snapshots", "SidecarStarts", "LinkFailures", "Escapes");
+      "LinkCpuNanos", "FrameNanos", "AnswerWaitNanos", "Snapshots", "SidecarStarts", "LinkFailures", "Escapes");
   private static final List<String> TEXTS = Arrays.asList("Mode", "LastError", "Policy", "Learned", "Warnings", "Refusal");
 
   private final ShimMetrics metrics = new ShimMetrics(() -> true, () -> 3, () -> 2, () -> 1);

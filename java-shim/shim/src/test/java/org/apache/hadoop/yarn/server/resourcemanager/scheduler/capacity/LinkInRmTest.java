@@ -67,8 +67,11 @@ class LinkInRmTest {
     });
   }
 
-  @Test
-  void everyContainerIsPlacedByTheEngine() throws Exception {
+  /** With ticks of 1 ms sixteen proposals take longer: the engine is asked for the next ones while these are committed. */
+  @ParameterizedTest
+  @ValueSource(strings = {"10", "1"})
+  void everyContainerIsPlacedByTheEngine(String tickMs) throws Exception {
+    conf.set(ShimConfig.TICK_MS, tickMs);
     start(ScriptedEngine::proposeAll);
     awaitLease(1);
     MockAM am = TestRms.launchByEngine(rm, 1024);
