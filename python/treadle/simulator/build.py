@@ -26,6 +26,9 @@ SLOTS: Final = 65_536
 USAGE_DRAW: Final = 1
 """Tells the draw of what tasks use from others of a seed."""
 
+AMOUNT_MAX: Final = 1 << 60
+"""Of each resource the nodes together have, and the tasks together ask for, at most so much: sums stay exact."""
+
 VERSIONS_KEPT: Final = 4
 """Versions of each row that are kept on average: with one for each, an engine alone misses none."""
 
@@ -70,6 +73,7 @@ def build(
     master = Master(amounts.of(scenario.frameworks.master)) if scenario.frameworks.master else None
     places = {name: at for at, name in enumerate(names)}
     flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
+    _check_asks(flat, resources)
     facts = _facts(scenario, names, rack_names, racks, totals)
     allowed = _met([bound.hard for bound in flat.bounds], facts)
     preferred = _met([bound.soft for bound in flat.bounds], facts)
@@ -87,7 +91,14 @@ class _Scale:
         self._resources = scenario.cluster.resources
 
     def of(self, amounts: Mapping[str, float]) -> list[int]:
-        return [ceil(amounts.get(each.name, 0.0) * each.scale - 1e-9) for each in self._resources]
+        found = [ceil(amounts.get(each.name, 0.0) * each.scale - 1e-9) for each in self._resources]
+        for each, amount in zip(self._resources, found, strict=True):
+            if amount > AMOUNT_MAX:
+                raise UserError(
+                    f"cluster.resources: an amount of {each.name} is {amount:.3g} in whole units; the simulator counts "
+                    f"to {AMOUNT_MAX:.3g}; give it in a larger unit, or a smaller scale"
+                )
+        return found
 
 
 def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
@@ -153,7 +164,28 @@ def _nodes(scenario: Scenario, resources: tuple[str, ...]) -> tuple[tuple[str, .
         names += [f"{group.name}{start + at}" for at in range(group.count)]
         racks += [first + at // per_rack for at in range(group.count)]
         totals += [[int(amount) for amount in scale.of(group.resources)]] * group.count
+    _check_sums(scenario, resources, scale)
     return tuple(names), tuple(rack_names), np.array(racks, np.int32), np.array(totals, np.int64)
+
+
+def _check_sums(scenario: Scenario, resources: tuple[str, ...], scale: _Scale) -> None:
+    for at, name in enumerate(resources):
+        together = sum(scale.of(group.resources)[at] * group.count for group in scenario.cluster.nodes)
+        if together > AMOUNT_MAX:
+            raise UserError(
+                f"cluster.nodes: all together have {together:.3g} of {name}; the simulator counts to {AMOUNT_MAX:.3g}; "
+                "lower count or resources, or give them in a larger unit"
+            )
+
+
+def _check_asks(flat: Flat, resources: tuple[str, ...]) -> None:
+    tasks = np.bincount(flat.tasks["row"], minlength=len(flat.rows)).astype(float)
+    for name, together in zip(resources, tasks @ flat.capability.astype(float), strict=True):
+        if together > AMOUNT_MAX:
+            raise UserError(
+                f"workload: its tasks ask for {together:.3g} of {name} together; the simulator counts to "
+                f"{AMOUNT_MAX:.3g}; lower tasks or demand, or give it in a larger unit"
+            )
 
 
 def _facts(

@@ -14,6 +14,7 @@ from treadle.simulator.build import Built
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.measure import Measurements
+from treadle.simulator.queue_warnings import queue_warnings
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Scenario
 
@@ -60,7 +61,7 @@ class Run:
     wall_s: float
     cpu_s: float
     warnings: tuple[str, ...]
-    """What the engine said of the policy on this cluster, each once, in the order in which it came."""
+    """What is to be known of the queues, then what the engine said of the policy on this cluster, each once."""
     engines: tuple[EngineFigures, ...] = ()
     """Of each of several engines; empty if there was one."""
     stalled: bool = False
@@ -165,7 +166,7 @@ class Loop(ABC):
             unfinished=unfinished,
             wall_s=time.perf_counter() - began,
             cpu_s=time.thread_time() - began_cpu,
-            warnings=self._warned(),
+            warnings=(*queue_warnings(self._scenario.queues), *self._warned()),
             engines=self._engine_figures(),
             stalled=unfinished > 0 and after <= limit_ms,
             parts=parts,

@@ -177,7 +177,7 @@ def _utilisation(run: Run, span_ms: int) -> dict[str, float]:
     total = run.built.total
     used = sum((window.used[0] * (window.end_ms - window.begin_ms) for window in run.measurements.windows), total * 0.0)
     return {
-        name: float(used[at] / (span_ms * total[at])) if total[at] else 0.0
+        name: float(used[at] / (span_ms * float(total[at]))) if total[at] else 0.0
         for at, name in enumerate(run.built.resources)
     }
 

@@ -214,6 +214,12 @@ class Distribution(Model):
     low: float = Field(default=1.0, gt=0, le=1e12)
     high: float = Field(default=1000.0, gt=0, le=1e12)
 
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> Distribution:
+        if self.kind == "pareto" and self.low >= self.high:
+            raise ValueError(f"low, {self.low:g}, is not below high, {self.high:g}; lower low or raise high")
+        return self
+
 
 class Generator(Model):
     """Jobs by chance, with Poisson arrivals."""
@@ -230,6 +236,19 @@ class Generator(Model):
     tags: dict[str, Amount] = Field(default={}, description="Weights: each job has one of them; '' is none.")
     priorities: dict[int, Amount] = Field(default={}, description="Weights of applications' priorities; empty: all 0.")
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
+
+    @field_validator("queues", "tags", "priorities")
+    @classmethod
+    def _one_possible(cls, weights: dict[Any, float]) -> dict[Any, float]:
+        if weights and not any(weights.values()):
+            raise ValueError("all weights are 0; let one be above 0")
+        return weights
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> Generator:
+        if self.load is not None and "mean_gap_s" in self.model_fields_set:
+            raise ValueError("mean_gap_s and load both set how often jobs arrive; write one of them")
+        return self
 
 
 class OwnGenerator(Model):
@@ -250,7 +269,7 @@ class OwnGenerator(Model):
 class WorkloadChoice(Model):
     """Where jobs come from: exactly one of the four."""
 
-    jobs: tuple[InlineJob, ...] = ()
+    jobs: tuple[InlineJob, ...] = Field(default=(), min_length=1)
     generator: Generator | None = None
     own: OwnGenerator | None = None
     file: str = ""
@@ -270,8 +289,10 @@ class WorkloadChoice(Model):
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadChoice:
-        if bool(self.jobs) + bool(self.generator) + bool(self.own) + bool(self.file) != 1:
-            raise ValueError("write exactly one of jobs, generator, own and file")
+        given = [name for name in ("jobs", "generator", "own", "file") if getattr(self, name)]
+        if len(given) != 1:
+            what = f"; {' and '.join(given)} are there" if given else ""
+            raise ValueError(f"write exactly one of jobs, generator, own and file{what}")
         return self
 
 
